@@ -1,0 +1,137 @@
+//! What can go wrong, in the words that users see.
+//!
+//! [`Invalid`] is bad input, [`Refused`] is a transition the state machine forbids, [`StoreError`] is what an
+//! engine reports; [`Error`] is any of them, and what the client and the administration return.
+
+use std::fmt;
+
+use crate::{JobId, Status};
+
+/// An input that is not accepted: the field, and the limit it breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid {
+    /// The field, by the name that users know.
+    pub field: &'static str,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl Invalid {
+    /// An input with a problem that says what would be right.
+    pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
+        Self { field, problem: problem.into() }
+    }
+
+    /// An input that is longer than it may be.
+    pub fn too_long(field: &'static str, found: usize, max: usize, unit: &str) -> Self {
+        Self::new(field, format!("{found} {unit}, at most {max} are allowed"))
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+/// A transition that the state machine does not have. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{job} is {from} and cannot become {to}{hint}")]
+pub struct Refused {
+    /// The job.
+    pub job: JobId,
+    /// Its status, unchanged.
+    pub from: Status,
+    /// The status that was asked for.
+    pub to: Status,
+    /// What to do instead, with a leading separator, or nothing.
+    pub hint: &'static str,
+}
+
+/// What an engine reports.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The store cannot be opened or reached.
+    #[error("cannot reach the store {store}: {reason}")]
+    Unreachable {
+        /// Which store, without secrets.
+        store: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Others kept the store locked for longer than we wait.
+    #[error("the store stayed locked by another program for {waited_ms} ms; it will be tried again")]
+    Busy {
+        /// How long we waited.
+        waited_ms: u64,
+    },
+    /// There is no room left to write.
+    #[error("the store has no room left: {0}; free some space, nothing that was acknowledged is lost")]
+    Full(String),
+    /// The store cannot be written.
+    #[error("the store cannot be written: {0}; check the permissions of the file and its folder")]
+    ReadOnly(String),
+    /// The store is damaged or is something else.
+    #[error("the store is damaged or is no Punctual store: {0}; restore a backup or choose another file")]
+    Corrupt(String),
+    /// The store was written by a newer version.
+    #[error("the store has schema version {found}, this Punctual knows {known}; run a newer Punctual")]
+    NewerSchema {
+        /// The version of the store.
+        found: u32,
+        /// The newest version that this build knows.
+        known: u32,
+    },
+    /// A migration was applied with another text than this build has.
+    #[error("migration {version} of the store was applied with another content (checksum {found}, expected {expected})")]
+    ChangedMigration {
+        /// Its number.
+        version: u32,
+        /// What the store says.
+        found: String,
+        /// What this build has.
+        expected: String,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// Anything else.
+    #[error("the store failed: {0}")]
+    Other(String),
+}
+
+impl StoreError {
+    /// Whether the same call may succeed later without anybody's doing.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Full(_) | Self::Unreachable { .. } | Self::Other(_))
+    }
+}
+
+/// Any error of the client and of the administration.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Bad input.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// A forbidden transition.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// No such job.
+    #[error("there is no job {0}; it may have been purged by retention")]
+    NotFound(JobId),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The time to wait was over first.
+    #[error("{job} was still {status} after {waited_ms} ms")]
+    TimedOut {
+        /// The job that was waited for.
+        job: JobId,
+        /// Its status by then.
+        status: Status,
+        /// How long was waited.
+        waited_ms: u64,
+    },
+}

@@ -1,0 +1,135 @@
+//! Which jobs a list shows, in which order, and how it is paged.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Invalid, Job, Status, Timestamp, limits};
+
+/// Selects jobs. Every part that is given must fit; an empty filter selects all but the deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Filter {
+    /// Any of these; when empty, any but deleted.
+    pub statuses: Vec<Status>,
+    /// Exactly this queue.
+    pub queue: Option<String>,
+    /// Exactly this name.
+    pub name: Option<String>,
+    /// Exactly this user.
+    pub user_id: Option<String>,
+    /// Exactly this correlation id.
+    pub correlation_id: Option<String>,
+    /// Among its tags.
+    pub tag: Option<String>,
+    /// Not before this instant, by the time that [`Order`] sorts by.
+    pub since: Option<Timestamp>,
+    /// Before this instant, by the time that [`Order`] sorts by.
+    pub until: Option<Timestamp>,
+}
+
+/// How a list is sorted. It follows from the filter, so that every list is read from an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Only finished jobs were asked for: last finished first.
+    Finished,
+    /// Only unfinished jobs were asked for: next due first.
+    Due,
+    /// Anything else: latest `scheduled_at` first.
+    Newest,
+}
+
+impl Filter {
+    /// Jobs of one status.
+    pub fn status(status: Status) -> Self {
+        Self { statuses: vec![status], ..Self::default() }
+    }
+
+    /// How the list is sorted.
+    pub fn order(&self) -> Order {
+        let by_person = self.user_id.is_some() || self.correlation_id.is_some();
+        match self.statuses.as_slice() {
+            [] => Order::Newest,
+            _ if by_person => Order::Newest,
+            some if some.iter().all(|status| status.is_finished()) => Order::Finished,
+            some if some.iter().all(|status| status.is_active()) => Order::Due,
+            _ => Order::Newest,
+        }
+    }
+
+    /// The time of a job that the list is sorted and bounded by.
+    pub fn time_of(&self, job: &Job) -> Timestamp {
+        match self.order() {
+            Order::Finished => job.finished_at.unwrap_or(job.updated_at),
+            Order::Due => job.run_at,
+            Order::Newest => job.scheduled_at(),
+        }
+    }
+
+    /// Whether `job` is selected.
+    pub fn selects(&self, job: &Job) -> bool {
+        let wanted = |wish: &Option<String>, found: Option<&str>| {
+            wish.as_deref().is_none_or(|wish| found == Some(wish))
+        };
+        let status = match self.statuses.as_slice() {
+            [] => job.status != Status::Deleted,
+            some => some.contains(&job.status),
+        };
+        let time = self.time_of(job);
+        status
+            && wanted(&self.queue, Some(&job.spec.queue))
+            && wanted(&self.name, Some(&job.spec.name))
+            && wanted(&self.user_id, job.spec.user_id.as_deref())
+            && wanted(&self.correlation_id, job.spec.correlation_id.as_deref())
+            && self.tag.as_ref().is_none_or(|tag| job.spec.extras.tags.contains(tag))
+            && self.since.is_none_or(|since| time >= since)
+            && self.until.is_none_or(|until| time < until)
+    }
+}
+
+/// Which part of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// At most so many jobs.
+    pub limit: usize,
+    /// Continue after what a former page's `next` said.
+    pub after: Option<String>,
+}
+
+impl Page {
+    /// The first `limit` jobs.
+    pub const fn first(limit: usize) -> Self {
+        Self { limit, after: None }
+    }
+
+    /// Refuses a page that is empty or too large.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if (1..=limits::PAGE_MAX_JOBS).contains(&self.limit) {
+            return Ok(());
+        }
+        Err(Invalid::new("limit", format!("{} is not between 1 and {}", self.limit, limits::PAGE_MAX_JOBS)))
+    }
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct JobPage {
+    /// The jobs. There may be fewer than asked for although more follow: a page looks at a bounded number of rows.
+    pub jobs: Vec<Job>,
+    /// Where the next page starts; nothing when this was the last.
+    pub next: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_follows_from_what_is_asked_for() {
+        let of = |statuses: &[Status]| Filter { statuses: statuses.to_vec(), ..Filter::default() }.order();
+        assert_eq!(of(&[]), Order::Newest);
+        assert_eq!(of(&[Status::Dead, Status::Succeeded]), Order::Finished);
+        assert_eq!(of(&[Status::Queued, Status::Retrying]), Order::Due);
+        assert_eq!(of(&[Status::Queued, Status::Dead]), Order::Newest);
+        let mine = Filter { user_id: Some("ada".into()), ..Filter::status(Status::Dead) };
+        assert_eq!(mine.order(), Order::Newest);
+    }
+}

@@ -1,0 +1,274 @@
+//! Identifiers: random, durable, time-ordered, with a prefix that says what they name.
+//!
+//! A [`JobId`] has the layout of a version 7 UUID: 48 bits of milliseconds, 12 bits with the microseconds
+//! within them, 18 bits that count jobs of the same instant, and 44 random bits. It therefore carries the
+//! job's `scheduled_at` exactly, and the jobs of one batch sort in the order in which they were given.
+
+use std::{fmt, str::FromStr, sync::Mutex};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::Timestamp;
+
+/// What is wrong with a text that should be an identifier.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {what}: expected `{prefix}_` and 32 hexadecimal digits")]
+pub struct BadId {
+    text: String,
+    what: &'static str,
+    prefix: &'static str,
+}
+
+macro_rules! id_type {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u128);
+
+        impl $name {
+            /// The prefix of its text.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// From the bits an engine stored.
+            pub const fn from_bits(bits: u128) -> Self {
+                Self(bits)
+            }
+
+            /// The bits that an engine stores.
+            pub const fn to_bits(self) -> u128 {
+                self.0
+            }
+
+            /// The bits, most significant byte first, so that bytes sort as ids do.
+            pub const fn to_bytes(self) -> [u8; 16] {
+                self.0.to_be_bytes()
+            }
+
+            /// From bytes, most significant first.
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(u128::from_be_bytes(bytes))
+            }
+
+            /// The instant that the id carries.
+            pub fn timestamp(self) -> Timestamp {
+                let millis = (self.0 >> 80) as i64;
+                let micros = ((self.0 >> 64) & 0xfff) as i64;
+                Timestamp::from_micros(millis.saturating_mul(1000).saturating_add(micros))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&format!(concat!($prefix, "_{:032x}"), self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                let digits = text.strip_prefix(concat!($prefix, "_"));
+                digits.and_then(parse_hex).map(Self).ok_or_else(|| BadId {
+                    text: text.chars().take(64).collect(),
+                    what: $what,
+                    prefix: $prefix,
+                })
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+fn parse_hex(digits: &str) -> Option<u128> {
+    let plain = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    plain.then(|| u128::from_str_radix(digits, 16).ok()).flatten()
+}
+
+id_type!(
+    /// Names a job, and carries its `scheduled_at`.
+    ///
+    /// ```
+    /// use punctual_core::{Ids, JobId, Timestamp};
+    /// let at: Timestamp = "2026-03-01T12:00:00.000123Z".parse().unwrap();
+    /// let id = JobId::from_bits(Ids::seeded(7).next(at));
+    /// assert_eq!(id.timestamp(), at);
+    /// assert_eq!(id.to_string().parse(), Ok(id));
+    /// ```
+    JobId, "job", "a job's id"
+);
+id_type!(
+    /// Names one run of a worker. Never used again after it.
+    WorkerId, "wrk", "a worker's id"
+);
+id_type!(
+    /// Names an event: its time, then its number in the store.
+    EventId, "evt", "an event's id"
+);
+id_type!(
+    /// Names a workflow.
+    WorkflowId, "wfl", "a workflow's id"
+);
+
+impl EventId {
+    /// The id of the event written at `at` as the store's `number`-th.
+    pub fn new(at: Timestamp, number: u64) -> Self {
+        Self((u128::from(at.as_micros().unsigned_abs()) << 64) | u128::from(number))
+    }
+
+    /// The store's number of the event.
+    pub fn number(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+/// Names one execution of a job: the job and how often it had been started by then.
+///
+/// It is also the fence of a claim. A settle must name the run it settles, so that a worker that comes
+/// back late can never end an execution that is not its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttemptId {
+    /// The job that is executed.
+    pub job: JobId,
+    /// Counts every start of the job, released ones included, from 1.
+    pub run: u32,
+}
+
+impl fmt::Display for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "att_{:032x}_{}", self.job.to_bits(), self.run)
+    }
+}
+
+impl fmt::Debug for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for AttemptId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let parts = text.strip_prefix("att_").and_then(|rest| rest.split_once('_'));
+        parts
+            .and_then(|(job, run)| Some(Self { job: JobId(parse_hex(job)?), run: run.parse().ok()? }))
+            .ok_or_else(|| BadId { text: text.chars().take(64).collect(), what: "an attempt's id", prefix: "att" })
+    }
+}
+
+impl Serialize for AttemptId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for AttemptId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Makes identifiers. One for each process is enough; it may be shared between threads.
+#[derive(Debug)]
+pub struct Ids(Mutex<IdState>);
+
+#[derive(Debug)]
+struct IdState {
+    random: u64,
+    last: Timestamp,
+    count: u32,
+}
+
+const COUNT_BITS: u32 = 18;
+const RANDOM_BITS: u32 = 44;
+
+impl Ids {
+    /// A generator that continues from `seed`, which must come from a good source of randomness.
+    pub fn seeded(seed: u64) -> Self {
+        Self(Mutex::new(IdState { random: seed, last: Timestamp::MIN, count: 0 }))
+    }
+
+    /// The bits of a new id that carries `at`.
+    pub fn next(&self, at: Timestamp) -> u128 {
+        // A poisoned lock only means that another thread panicked between two plain assignments.
+        let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.count = if state.last == at { (state.count + 1) & ((1 << COUNT_BITS) - 1) } else { 0 };
+        state.last = at;
+        state.random = state.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let random = mix(state.random) >> (64 - RANDOM_BITS);
+        let (millis, micros) = (at.as_micros() as u128 / 1000, at.as_micros() as u128 % 1000);
+        (millis << 80)
+            | (0x7 << 76)
+            | (micros << 64)
+            | (0b10 << 62)
+            | (u128::from(state.count) << RANDOM_BITS)
+            | u128::from(random)
+    }
+}
+
+/// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn ids_of_one_instant_sort_in_the_order_they_were_made() {
+        let ids = Ids::seeded(42);
+        let at = Timestamp::from_micros(1_700_000_000_000_999);
+        let made: Vec<_> = (0..10_000).map(|_| JobId::from_bits(ids.next(at))).collect();
+        assert!(made.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(made.iter().all(|id| id.timestamp() == at));
+    }
+
+    #[test]
+    fn ids_sort_by_their_instant() {
+        let ids = Ids::seeded(1);
+        let early = Timestamp::from_micros(1_700_000_000_000_999);
+        assert!(ids.next(early) < ids.next(early.after(Duration::from_micros(1))));
+    }
+
+    #[test]
+    fn an_id_is_a_version_7_uuid() {
+        let bits = Ids::seeded(1).next(Timestamp::from_micros(5));
+        assert_eq!((bits >> 76) & 0xf, 7);
+        assert_eq!((bits >> 62) & 0b11, 0b10);
+    }
+
+    #[test]
+    fn texts_that_are_no_ids_are_refused() {
+        for text in ["", "job_", "job_12", "wrk_00000000000000000000000000000000", "job_+0000000000000000000000000000000"] {
+            assert!(text.parse::<JobId>().is_err(), "{text:?}");
+        }
+        assert!("att_00000000000000000000000000000000".parse::<AttemptId>().is_err());
+    }
+
+    #[test]
+    fn an_attempt_names_its_job_and_run() {
+        let attempt = AttemptId { job: JobId::from_bits(9), run: 3 };
+        assert_eq!(attempt.to_string().parse(), Ok(attempt));
+    }
+}

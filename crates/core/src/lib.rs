@@ -1,0 +1,46 @@
+//! The domain of Punctual, pure: no runtime, no SQL, no clock and no randomness of its own.
+//!
+//! | question | file |
+//! |---|---|
+//! | what is a job? | [`job`] |
+//! | which states are there, and what leads from one to another? | [`state`] |
+//! | what happens when an attempt ends? | [`settle`](mod@settle), [`retry`] |
+//! | what may an operator do? | [`change`] |
+//! | what must an engine do? | [`store`] |
+//! | which jobs does a list show? | [`filter`] |
+//! | what may be how large? | [`limits`] |
+//! | what is hidden from people? | [`redact`] |
+//! | what is counted for reports? | [`measure`] |
+
+pub mod change;
+pub mod clock;
+pub mod error;
+pub mod filter;
+pub mod id;
+pub mod job;
+pub mod json;
+pub mod limits;
+pub mod measure;
+pub mod redact;
+pub mod retry;
+pub mod settle;
+pub mod state;
+pub mod store;
+pub mod testing;
+pub mod time;
+
+pub use change::{Change, Changed, Verb};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use error::{Error, Invalid, Refused, StoreError};
+pub use filter::{Filter, JobPage, Order, Page};
+pub use id::{AttemptId, EventId, Ids, JobId, WorkerId, WorkflowId};
+pub use job::{Attempt, Event, Extras, Fault, Job, LogLevel, LogLine, NewJob, Progress, Spec};
+pub use json::Json;
+pub use retry::{Backoff, RetryPolicy};
+pub use settle::{Claim, Ending, Outcome, Retry, Settled, Settlement, settle};
+pub use state::{AttemptStatus, Status};
+pub use store::{
+    AppliedMigration, Beat, ClaimRequest, Claimed, Count, Enqueued, Finding, Keep, Lock, Note, Pending, Schema, Store,
+    StoreInfo, StoreResult, Topic, Watch, WorkerRecord,
+};
+pub use time::Timestamp;

@@ -1,0 +1,64 @@
+//! A limit, with its unit in its name, on everything that comes from outside.
+
+use std::time::Duration;
+
+/// A job's payload, as JSON text.
+pub const PAYLOAD_MAX_BYTES: usize = 1 << 20;
+/// A job's result, as JSON text.
+pub const RESULT_MAX_BYTES: usize = 1 << 20;
+/// A job's metadata, as JSON text.
+pub const METADATA_MAX_BYTES: usize = 64 << 10;
+/// How deeply arrays and objects may be nested in a payload, a result or metadata.
+pub const JSON_MAX_DEPTH: usize = 100;
+/// Jobs in one enqueue.
+pub const BATCH_MAX_JOBS: usize = 10_000;
+/// Jobs in one claim.
+pub const CLAIM_MAX_JOBS: usize = 1_000;
+/// Jobs in one page of a list.
+pub const PAGE_MAX_JOBS: usize = 1_000;
+/// A job's name.
+pub const NAME_MAX_CHARS: usize = 128;
+/// A queue's name.
+pub const QUEUE_MAX_CHARS: usize = 128;
+/// A unique key or concurrency key.
+pub const KEY_MAX_CHARS: usize = 512;
+/// A user, creator, correlation id, actor or lock owner.
+pub const LABEL_MAX_CHARS: usize = 256;
+/// A trace context.
+pub const TRACE_MAX_CHARS: usize = 1_024;
+/// A description.
+pub const DESCRIPTION_MAX_CHARS: usize = 2_048;
+/// One tag.
+pub const TAG_MAX_CHARS: usize = 128;
+/// Tags of one job.
+pub const TAGS_MAX_COUNT: usize = 32;
+/// The highest priority; the lowest is 0.
+pub const PRIORITY_MAX: u8 = 10;
+/// Attempts of one job.
+pub const ATTEMPTS_MAX_COUNT: u32 = 1_000;
+/// The longest time that a job may run.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// The shortest time that a job may be given.
+pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+/// The longest wait before a retry, and the longest snooze.
+pub const DELAY_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
+/// The longest time that a finished job may be kept by its own wish.
+pub const KEEP_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3_600);
+/// Delays in a retry policy's list.
+pub const RETRY_LIST_MAX_COUNT: usize = 100;
+/// The text of an error; what is longer is cut, and says so.
+pub const ERROR_MAX_BYTES: usize = 16 << 10;
+/// One line of an attempt's log; what is longer is cut, and says so.
+pub const LOG_LINE_MAX_BYTES: usize = 8 << 10;
+/// Lines of one attempt's log; later ones are counted, not kept.
+pub const LOG_MAX_LINES: usize = 10_000;
+/// The text that describes a job's progress.
+pub const PROGRESS_MAX_CHARS: usize = 256;
+/// The shortest lease.
+pub const LEASE_MIN: Duration = Duration::from_millis(100);
+/// The longest lease.
+pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Rows that one page of a list may look at before it returns what it has, with a cursor.
+pub const LIST_MAX_SCANNED_ROWS: usize = 50_000;
+/// Jobs that one claim moves from scheduled or retrying to queued.
+pub const PROMOTE_MAX_JOBS: usize = 1_000;

@@ -1,0 +1,281 @@
+//! What follows from the end of an execution. A pure decision; engines only apply it.
+
+use std::time::Duration;
+
+use crate::{
+    AttemptId, AttemptStatus, Fault, Job, Json, Status, Timestamp, WorkerId,
+    job::{E_LOST, E_TIMEOUT},
+    limits,
+};
+
+/// A job in the hands of a worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// The job, as of the claim.
+    pub job: Job,
+    /// Who holds it.
+    pub worker: WorkerId,
+}
+
+impl Claim {
+    /// The execution that this claim opened.
+    pub fn attempt_id(&self) -> AttemptId {
+        AttemptId { job: self.job.id, run: self.job.run }
+    }
+}
+
+/// How an execution ended, as its worker saw it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The handler returned.
+    Succeeded {
+        /// What it returned.
+        result: Option<Json>,
+    },
+    /// The handler failed.
+    Failed {
+        /// Why.
+        fault: Fault,
+        /// How it wants to be retried.
+        retry: Retry,
+    },
+    /// The handler ran too long.
+    TimedOut,
+    /// The handler wants to be run again later, without having failed.
+    Snoozed {
+        /// When.
+        after: Duration,
+    },
+    /// The worker gives the job back unfinished.
+    Released,
+    /// The worker vanished: its lease ran out.
+    Lost,
+}
+
+/// What a failed handler asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// Whatever the policy says.
+    ByPolicy,
+    /// After this time, while attempts remain.
+    After(Duration),
+    /// Not at all.
+    Never,
+}
+
+/// What becomes of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It is done.
+    Succeed,
+    /// It waits for its next attempt.
+    Retry {
+        /// How long.
+        after: Duration,
+    },
+    /// It may be tried again at once.
+    Requeue,
+    /// It has failed for the last time.
+    Die,
+    /// It goes back to its queue and the attempt does not count.
+    Release,
+    /// It waits and the attempt does not count.
+    Snooze {
+        /// How long.
+        after: Duration,
+    },
+}
+
+impl Ending {
+    /// The statuses that the job passes from `processing`, one event each.
+    pub const fn path(self) -> &'static [Status] {
+        match self {
+            Self::Succeed => &[Status::Succeeded],
+            Self::Retry { .. } => &[Status::Failed, Status::Retrying],
+            Self::Requeue => &[Status::Failed, Status::Queued],
+            Self::Die => &[Status::Failed, Status::Dead],
+            Self::Release => &[Status::Queued],
+            Self::Snooze { .. } => &[Status::Scheduled],
+        }
+    }
+
+    /// The status that the job comes to rest in.
+    pub const fn status(self) -> Status {
+        match self {
+            Self::Succeed => Status::Succeeded,
+            Self::Retry { .. } => Status::Retrying,
+            Self::Requeue | Self::Release => Status::Queued,
+            Self::Die => Status::Dead,
+            Self::Snooze { .. } => Status::Scheduled,
+        }
+    }
+
+    /// When the job may next start, if it ends at `now` and starts again at all.
+    pub fn run_at(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Succeed | Self::Die => None,
+            Self::Requeue | Self::Release => Some(now),
+            Self::Retry { after } | Self::Snooze { after } => Some(now.after(after)),
+        }
+    }
+
+    /// Whether the attempt does not count.
+    pub const fn gives_back_attempt(self) -> bool {
+        matches!(self, Self::Release | Self::Snooze { .. })
+    }
+}
+
+/// The decision about one execution, for an engine to apply if the fence holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settlement {
+    /// The execution; with `worker`, the fence.
+    pub attempt: AttemptId,
+    /// Who must still hold it.
+    pub worker: WorkerId,
+    /// Apply it only if the lease has run out: a reaper may not end what was extended meanwhile.
+    pub only_if_expired: bool,
+    /// How the attempt closes.
+    pub attempt_status: AttemptStatus,
+    /// What becomes of the job.
+    pub ending: Ending,
+    /// Why the attempt failed.
+    pub fault: Option<Fault>,
+    /// What the handler returned.
+    pub result: Option<Json>,
+}
+
+/// What an engine did with a [`Settlement`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It was applied.
+    Done,
+    /// The execution was no longer the worker's; nothing changed.
+    Stale,
+}
+
+/// Decides what follows from `outcome`. `roll` is a random number from 0 up to 1, for the policy's jitter.
+///
+/// ```
+/// use punctual_core::{Ending, Outcome, settle, testing};
+/// let claim = testing::claim(|job| { job.attempt = 3; job.spec.max_attempts = 3; });
+/// assert_eq!(settle(&claim, Outcome::Lost, 0.5).ending, Ending::Die);
+/// ```
+pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
+    let job = &claim.job;
+    let (attempt_status, ending, fault, result) = match outcome {
+        Outcome::Succeeded { result } => (AttemptStatus::Succeeded, Ending::Succeed, None, result),
+        Outcome::Failed { fault, retry } => {
+            (AttemptStatus::Failed, after_failure(job, retry, roll), Some(fault), None)
+        }
+        Outcome::TimedOut => {
+            let message = format!("the attempt took longer than its timeout of {} ms", job.spec.timeout.as_millis());
+            let fault = Fault::coded(E_TIMEOUT, message);
+            (AttemptStatus::TimedOut, after_failure(job, Retry::ByPolicy, roll), Some(fault), None)
+        }
+        Outcome::Snoozed { after } => (AttemptStatus::Released, wait_or(Ending::Release, after), None, None),
+        Outcome::Released => (AttemptStatus::Released, Ending::Release, None, None),
+        Outcome::Lost => {
+            let fault = Fault::coded(E_LOST, format!("{} vanished while it held the job", claim.worker));
+            // At once: the handler is not known to be at fault, and max_attempts still bounds a job that kills workers.
+            (AttemptStatus::Lost, after_failure(job, Retry::After(Duration::ZERO), roll), Some(fault), None)
+        }
+    };
+    Settlement {
+        attempt: claim.attempt_id(),
+        worker: claim.worker,
+        only_if_expired: attempt_status == AttemptStatus::Lost,
+        attempt_status,
+        ending,
+        fault,
+        result,
+    }
+}
+
+fn after_failure(job: &Job, retry: Retry, roll: f64) -> Ending {
+    if job.attempt >= job.spec.max_attempts {
+        return Ending::Die;
+    }
+    let delay = match retry {
+        Retry::Never => None,
+        Retry::After(delay) => Some(delay),
+        Retry::ByPolicy => job.retry().delay(job.attempt.saturating_sub(1), roll),
+    };
+    delay.map_or(Ending::Die, |delay| wait_or(Ending::Requeue, delay))
+}
+
+fn wait_or(at_once: Ending, delay: Duration) -> Ending {
+    let after = delay.min(limits::DELAY_MAX);
+    match at_once {
+        _ if after.is_zero() => at_once,
+        Ending::Release => Ending::Snooze { after },
+        _ => Ending::Retry { after },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RetryPolicy, testing};
+
+    fn failed(retry: Retry) -> Outcome {
+        Outcome::Failed { fault: Fault::new("no"), retry }
+    }
+
+    fn ending(attempt: u32, outcome: Outcome) -> Ending {
+        let claim = testing::claim(|job| {
+            job.attempt = attempt;
+            job.spec.max_attempts = 3;
+            job.spec.extras.retry = Some(RetryPolicy::fixed(Duration::from_secs(9)).jitter(0.0));
+        });
+        settle(&claim, outcome, 0.5).ending
+    }
+
+    #[test]
+    fn every_outcome_has_its_ending() {
+        let nine = Duration::from_secs(9);
+        assert_eq!(ending(1, Outcome::Succeeded { result: None }), Ending::Succeed);
+        assert_eq!(ending(1, failed(Retry::ByPolicy)), Ending::Retry { after: nine });
+        assert_eq!(ending(1, failed(Retry::After(nine))), Ending::Retry { after: nine });
+        assert_eq!(ending(1, failed(Retry::After(Duration::ZERO))), Ending::Requeue);
+        assert_eq!(ending(1, failed(Retry::Never)), Ending::Die);
+        assert_eq!(ending(3, failed(Retry::ByPolicy)), Ending::Die);
+        assert_eq!(ending(3, failed(Retry::After(nine))), Ending::Die);
+        assert_eq!(ending(2, Outcome::TimedOut), Ending::Retry { after: nine });
+        assert_eq!(ending(3, Outcome::TimedOut), Ending::Die);
+        assert_eq!(ending(3, Outcome::Snoozed { after: nine }), Ending::Snooze { after: nine });
+        assert_eq!(ending(3, Outcome::Snoozed { after: Duration::ZERO }), Ending::Release);
+        assert_eq!(ending(3, Outcome::Released), Ending::Release);
+        assert_eq!(ending(2, Outcome::Lost), Ending::Requeue);
+        assert_eq!(ending(3, Outcome::Lost), Ending::Die);
+    }
+
+    #[test]
+    fn every_path_is_legal() {
+        let after = Duration::from_secs(1);
+        for ending in [
+            Ending::Succeed,
+            Ending::Retry { after },
+            Ending::Requeue,
+            Ending::Die,
+            Ending::Release,
+            Ending::Snooze { after },
+        ] {
+            let mut from = Status::Processing;
+            for to in ending.path() {
+                assert!(from.may_become(*to), "{from} to {to}");
+                from = *to;
+            }
+            assert_eq!(from, ending.status());
+        }
+    }
+
+    #[test]
+    fn a_policy_without_retries_dies_at_once_but_survives_a_lost_worker() {
+        let claim = testing::claim(|job| {
+            job.attempt = 1;
+            job.spec.extras.retry = Some(RetryPolicy::none());
+        });
+        assert_eq!(settle(&claim, failed(Retry::ByPolicy), 0.5).ending, Ending::Die);
+        assert_eq!(settle(&claim, Outcome::Lost, 0.5).ending, Ending::Requeue);
+    }
+}

@@ -1,0 +1,220 @@
+//! The state machine, as one table. Nothing else may change a status.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Waits for other jobs to succeed.
+    Waiting,
+    /// Waits for its time.
+    Scheduled,
+    /// May be claimed by a worker.
+    Queued,
+    /// Held by a worker.
+    Processing,
+    /// Done.
+    Succeeded,
+    /// An attempt has failed; what follows is decided in the same transaction, so no job rests here.
+    Failed,
+    /// Waits for its next attempt.
+    Retrying,
+    /// Has failed for the last time, until somebody retries it.
+    Dead,
+    /// Will not run.
+    Cancelled,
+    /// Hidden; retention removes it later.
+    Deleted,
+}
+
+use Status::*;
+
+/// Every legal transition: from a status, to these.
+pub const TRANSITIONS: [(Status, &[Status]); 10] = [
+    (Waiting, &[Scheduled, Queued, Cancelled]),
+    (Scheduled, &[Queued, Cancelled]),
+    (Queued, &[Processing, Cancelled, Deleted]),
+    (Processing, &[Succeeded, Failed, Cancelled, Queued, Scheduled]),
+    (Failed, &[Retrying, Dead, Queued]),
+    (Retrying, &[Queued, Cancelled]),
+    (Dead, &[Queued, Deleted]),
+    (Succeeded, &[Deleted]),
+    (Cancelled, &[Deleted]),
+    (Deleted, &[]),
+];
+
+impl Status {
+    /// All of them, in the order in which surfaces list them.
+    pub const ALL: [Self; 10] =
+        [Waiting, Scheduled, Queued, Processing, Succeeded, Failed, Retrying, Dead, Cancelled, Deleted];
+
+    /// Its name at every surface and in every table.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Waiting => "waiting",
+            Scheduled => "scheduled",
+            Queued => "queued",
+            Processing => "processing",
+            Succeeded => "succeeded",
+            Failed => "failed",
+            Retrying => "retrying",
+            Dead => "dead",
+            Cancelled => "cancelled",
+            Deleted => "deleted",
+        }
+    }
+
+    /// Whether a job may go from this status to `to`.
+    ///
+    /// ```
+    /// use punctual_core::Status;
+    /// assert!(Status::Dead.may_become(Status::Queued));
+    /// assert!(!Status::Succeeded.may_become(Status::Queued));
+    /// ```
+    pub fn may_become(self, to: Self) -> bool {
+        TRANSITIONS.iter().any(|(from, targets)| *from == self && targets.contains(&to))
+    }
+
+    /// Whether a job may still run without anybody's doing.
+    pub const fn is_active(self) -> bool {
+        !self.is_finished()
+    }
+
+    /// Whether the job has come to an end: succeeded, dead, cancelled or deleted.
+    pub const fn is_finished(self) -> bool {
+        matches!(self, Succeeded | Dead | Cancelled | Deleted)
+    }
+
+    /// Whether the job waits for an instant.
+    pub const fn is_timed(self) -> bool {
+        matches!(self, Scheduled | Retrying)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that is no status.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a status; known are waiting, scheduled, queued, processing, succeeded, failed, retrying, dead, cancelled and deleted"
+)]
+pub struct UnknownStatus(String);
+
+impl FromStr for Status {
+    type Err = UnknownStatus;
+
+    fn from_str(text: &str) -> Result<Self, UnknownStatus> {
+        let known = Self::ALL.into_iter().find(|status| status.as_str() == text);
+        known.ok_or_else(|| UnknownStatus(text.chars().take(64).collect()))
+    }
+}
+
+/// How one execution ended, or that it has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptStatus {
+    /// Under way.
+    Running,
+    /// The handler returned a result.
+    Succeeded,
+    /// The handler returned an error or panicked.
+    Failed,
+    /// The handler ran longer than the job's timeout.
+    TimedOut,
+    /// The job was cancelled while it ran.
+    Cancelled,
+    /// The worker vanished: its lease ran out.
+    Lost,
+    /// The worker gave the job back, or the handler snoozed it. Spends no attempt.
+    Released,
+}
+
+impl AttemptStatus {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Running,
+        Self::Succeeded,
+        Self::Failed,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::Lost,
+        Self::Released,
+    ];
+
+    /// Its name at every surface and in every table.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+            Self::Released => "released",
+        }
+    }
+}
+
+impl fmt::Display for AttemptStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for AttemptStatus {
+    type Err = UnknownStatus;
+
+    fn from_str(text: &str) -> Result<Self, UnknownStatus> {
+        let known = Self::ALL.into_iter().find(|status| status.as_str() == text);
+        known.ok_or_else(|| UnknownStatus(text.chars().take(64).collect()))
+    }
+}
+
+/// The state machine as the table of `docs/state-machine.md`, which a test compares with this.
+pub fn markdown_table() -> String {
+    let mut table = String::from("| from | to |\n|---|---|\n");
+    for (from, targets) in TRANSITIONS {
+        let names: Vec<_> = targets.iter().map(|status| status.as_str()).collect();
+        let targets = if names.is_empty() { "–".to_owned() } else { names.join(", ") };
+        table.push_str(&format!("| {from} | {targets} |\n"));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_one_row_in_the_table() {
+        for status in Status::ALL {
+            assert_eq!(TRANSITIONS.iter().filter(|(from, _)| *from == status).count(), 1, "{status}");
+        }
+    }
+
+    #[test]
+    fn names_come_back_as_statuses() {
+        for status in Status::ALL {
+            assert_eq!(status.as_str().parse(), Ok(status));
+            assert_eq!(serde_json::to_string(&status).unwrap(), format!("\"{status}\""));
+        }
+        for status in AttemptStatus::ALL {
+            assert_eq!(status.as_str().parse(), Ok(status));
+            assert_eq!(serde_json::to_string(&status).unwrap(), format!("\"{status}\""));
+        }
+        assert!("Queued".parse::<Status>().is_err());
+    }
+
+    #[test]
+    fn the_documented_table_is_the_one_in_the_code() {
+        let docs = include_str!("../../../docs/state-machine.md");
+        assert!(docs.contains(&markdown_table()), "docs/state-machine.md should hold:\n{}", markdown_table());
+    }
+}

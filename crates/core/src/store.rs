@@ -1,0 +1,341 @@
+//! THE port: what every engine implements. Batch in, batch out; no policy.
+//!
+//! An engine is told what to store, never why. Decisions come from [`settle`](crate::settle()) and
+//! [`change::apply`](crate::change::apply), limits from [`Spec::check`](crate::Spec::check); callers apply them
+//! before they come here. All times are the store's own: an engine takes `now` from its clock, once for
+//! each call, and adds the durations that it is given.
+//!
+//! Every call is one transaction: all of it happens or nothing does.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use crate::{
+    Attempt, AttemptId, Change, Changed, Claim, Event, Filter, Job, JobId, JobPage, LogLine, NewJob, Page, Progress,
+    Settled, Settlement, Status, StoreError, Timestamp, WorkerId, measure::Tally,
+};
+
+/// What an engine's call returns.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// A durable place for jobs.
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// Which engine this is and where its data lies, without secrets.
+    fn info(&self) -> StoreInfo;
+
+    /// The store's clock.
+    async fn now(&self) -> StoreResult<Timestamp>;
+
+    /// A listener for hints that something changed. Hints may be missing or needless; polling is the truth.
+    fn watch(&self, topic: Topic) -> Box<dyn Watch>;
+
+    // The corridor: enqueue, claim, run, settle.
+
+    /// Stores jobs, one event each. The answer has one entry for each job, in order.
+    ///
+    /// A job whose id is known, or whose unique key another job of the same name holds, is not stored: its entry
+    /// names the job that is there.
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>>;
+
+    /// Makes due scheduled and retrying jobs queued, then hands queued ones to a worker: higher priority first,
+    /// then earlier `run_at`, then the order in which they were enqueued. Opens an attempt for each.
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed>;
+
+    /// Ends executions. One answer each, in order; one whose fence does not hold changes nothing.
+    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>>;
+
+    /// Moves the leases of `attempts` to `lease` from now. Answers for each, in order, whether the worker still
+    /// holds it; a lease that has run out is lost, even if nobody has taken the job yet.
+    async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>>;
+
+    /// Answers for each of `attempts`, in order, whether it is still under way in this worker's hands.
+    async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>>;
+
+    /// Keeps what running handlers say of themselves. Progress counts only while the fence holds; logs always.
+    async fn note(&self, notes: Vec<Note>) -> StoreResult<()>;
+
+    /// Claims whose lease has run out, longest overdue first, at most `limit`. The caller settles them as lost.
+    async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>>;
+
+    /// Makes due scheduled and retrying jobs queued, at most `limit`; says how many.
+    async fn promote(&self, limit: usize) -> StoreResult<usize>;
+
+    // Administration.
+
+    /// Applies operators' wishes. One answer each, in order.
+    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>>;
+
+    /// The job with that id.
+    async fn get(&self, id: JobId) -> StoreResult<Option<Job>>;
+
+    /// A page of the jobs that `filter` selects, in its [`order`](Filter::order).
+    async fn list(&self, filter: Filter, page: Page) -> StoreResult<JobPage>;
+
+    /// The executions of a job, oldest first, the one under way included.
+    async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>>;
+
+    /// The events of a job, oldest first.
+    async fn events(&self, job: JobId) -> StoreResult<Vec<Event>>;
+
+    /// The log lines of a job, oldest first, at most `limit`.
+    async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>>;
+
+    /// How many jobs there are, by queue, name and status. Cheap at any size of the store.
+    async fn counts(&self) -> StoreResult<Vec<Count>>;
+
+    /// How many unfinished jobs there are by user and name, most first, at most `limit` rows.
+    async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>>;
+
+    /// What was counted in the hours from that of `since` up to `until`.
+    async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>>;
+
+    // Workers and locks.
+
+    /// Registers a worker, or says that it is still there.
+    async fn beat(&self, beat: Beat) -> StoreResult<()>;
+
+    /// Takes a worker off the register.
+    async fn leave(&self, worker: WorkerId) -> StoreResult<()>;
+
+    /// The workers on the register, by the time of their start.
+    async fn workers(&self) -> StoreResult<Vec<WorkerRecord>>;
+
+    /// Takes the lock if it is free, expired, or the owner's already. Each acquisition returns a greater token.
+    async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>>;
+
+    /// Keeps a lock that the owner holds; says whether it did.
+    async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool>;
+
+    /// Frees a lock that the owner holds; says whether it did.
+    async fn unlock(&self, name: String, owner: String) -> StoreResult<bool>;
+
+    /// The locks that are held, by name.
+    async fn locks(&self) -> StoreResult<Vec<Lock>>;
+
+    // Upkeep. Each call does a bounded amount of work and says how much.
+
+    /// Makes finished jobs deleted once they are older than `keep` says, or than they say themselves.
+    async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize>;
+
+    /// Removes deleted jobs, with all that belongs to them, once they have been deleted for `after`.
+    async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize>;
+
+    /// Removes attempts and logs that ended longer than `after` ago, and workers that have been silent as long.
+    async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize>;
+
+    /// Removes ephemeral jobs that nobody is running.
+    async fn drop_ephemeral(&self, limit: usize) -> StoreResult<usize>;
+
+    /// The version of the schema and what it consists of.
+    async fn schema(&self) -> StoreResult<Schema>;
+
+    /// Looks for damage and bad settings. May take long.
+    async fn examine(&self) -> StoreResult<Vec<Finding>>;
+}
+
+/// Which engine a store is and where its data lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StoreInfo {
+    /// `sqlite`, `postgres`, ….
+    pub engine: &'static str,
+    /// The engine's own version.
+    pub version: String,
+    /// The address, without secrets.
+    pub location: String,
+}
+
+/// What one may be told about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// There may be something to claim.
+    Work,
+    /// Some job may have changed otherwise: settled, cancelled, retried.
+    Jobs,
+}
+
+/// A listener for hints. It remembers hints from its creation on: listen first, then look, then wait.
+#[async_trait]
+pub trait Watch: Send {
+    /// Waits for a hint that came since the last one was taken.
+    async fn changed(&mut self);
+}
+
+/// What became of a job that was to be enqueued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Enqueued {
+    /// The job that is there now.
+    pub id: JobId,
+    /// Whether it was there before.
+    pub existing: bool,
+}
+
+/// A worker's wish for jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// Who asks.
+    pub worker: WorkerId,
+    /// From these queues; from any when empty.
+    pub queues: Vec<String>,
+    /// With these names; with any when empty.
+    pub names: Vec<String>,
+    /// At most so many.
+    pub limit: usize,
+    /// How long they are held.
+    pub lease: Duration,
+}
+
+/// What a worker got.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Claimed {
+    /// The jobs, first to start first.
+    pub claims: Vec<Claim>,
+    /// When the next scheduled or retrying job is due, in any queue.
+    pub next_run_at: Option<Timestamp>,
+}
+
+/// What a running handler says of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    /// The execution.
+    pub attempt: AttemptId,
+    /// Who executes it.
+    pub worker: WorkerId,
+    /// How far it has come.
+    pub progress: Option<Progress>,
+    /// What it logged, with the number of each line, from 1.
+    pub lines: Vec<(u32, LogLine)>,
+}
+
+/// How many jobs of one kind there are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Count {
+    /// Their queue.
+    pub queue: String,
+    /// Their name.
+    pub name: String,
+    /// Their status.
+    pub status: Status,
+    /// How many.
+    pub count: u64,
+}
+
+/// How many unfinished jobs a user has.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Pending {
+    /// The user; nothing for the jobs of nobody in particular.
+    pub user_id: Option<String>,
+    /// The jobs' name.
+    pub name: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// A worker's sign of life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Beat {
+    /// Who.
+    pub id: WorkerId,
+    /// On which machine.
+    pub host: String,
+    /// In which process.
+    pub pid: u32,
+    /// Works on these queues; on all when empty.
+    pub queues: Vec<String>,
+    /// Has handlers for these names.
+    pub names: Vec<String>,
+    /// Runs at most so many jobs at once.
+    pub concurrency: u32,
+    /// Runs so many now.
+    pub running: u32,
+}
+
+/// A worker on the register.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkerRecord {
+    /// What it last said.
+    #[serde(flatten)]
+    pub beat: Beat,
+    /// When it first did.
+    pub started_at: Timestamp,
+    /// When it last did.
+    pub seen_at: Timestamp,
+}
+
+/// A lock that is held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lock {
+    /// Its name.
+    pub name: String,
+    /// Who holds it.
+    pub owner: String,
+    /// Grows with each acquisition: whoever guards a resource can refuse an older one.
+    pub token: u64,
+    /// Until when.
+    pub expires_at: Timestamp,
+}
+
+/// How long finished jobs are kept before they are deleted, unless they say otherwise themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// Those that succeeded.
+    pub succeeded: Duration,
+    /// Those that died.
+    pub dead: Duration,
+    /// Those that were cancelled.
+    pub cancelled: Duration,
+}
+
+impl Keep {
+    /// The time for jobs of that status.
+    pub const fn of(&self, status: Status) -> Duration {
+        match status {
+            Status::Succeeded => self.succeeded,
+            Status::Dead => self.dead,
+            _ => self.cancelled,
+        }
+    }
+}
+
+impl Default for Keep {
+    /// A week for what succeeded or was cancelled, ninety days for what died.
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(24 * 3_600);
+        Self { succeeded: 7 * DAY, dead: 90 * DAY, cancelled: 7 * DAY }
+    }
+}
+
+/// The version of a store's schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Schema {
+    /// The version.
+    pub version: u32,
+    /// What it consists of.
+    pub migrations: Vec<AppliedMigration>,
+}
+
+/// A migration that was applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AppliedMigration {
+    /// Its number.
+    pub version: u32,
+    /// Its name.
+    pub name: String,
+    /// The checksum of its text.
+    pub checksum: String,
+    /// When it was applied.
+    pub applied_at: Timestamp,
+}
+
+/// What an examination found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub check: String,
+    /// Whether it is well.
+    pub ok: bool,
+    /// What was seen, and what to do if it is not well.
+    pub message: String,
+}

@@ -1,0 +1,146 @@
+//! Instants, to the microsecond, as every engine stores them.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// An instant, in microseconds since the Unix epoch.
+///
+/// Every engine keeps exactly this precision, so that what is read back equals what was written.
+///
+/// ```
+/// use punctual_core::Timestamp;
+/// let t: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+/// assert_eq!(t.to_string(), "2026-03-01T12:00:00.000000Z");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// 1970-01-01T00:00:00Z. Nothing is scheduled before it.
+    pub const MIN: Self = Self(0);
+    /// 9999-12-30T00:00:00Z. Nothing is scheduled after it.
+    pub const MAX: Self = Self(253_402_128_000_000_000);
+
+    /// The instant that many microseconds after the epoch, kept within [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
+    pub const fn from_micros(micros: i64) -> Self {
+        if micros < Self::MIN.0 {
+            Self::MIN
+        } else if micros > Self::MAX.0 {
+            Self::MAX
+        } else {
+            Self(micros)
+        }
+    }
+
+    /// Microseconds since the epoch.
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// This instant moved later, at most to [`MAX`](Self::MAX).
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
+        Self::from_micros(self.0.saturating_add(micros))
+    }
+
+    /// This instant moved earlier, at most to [`MIN`](Self::MIN).
+    #[must_use]
+    pub fn before(self, delay: Duration) -> Self {
+        let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
+        Self::from_micros(self.0.saturating_sub(micros))
+    }
+
+    /// The time from `earlier` to this instant, zero when `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(instant) => write!(f, "{instant:.6}"),
+            Err(_) => write!(f, "{} µs", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What is wrong with a text that should be an instant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not an instant between 1970 and 9999 with a zone, such as 2026-03-01T12:00:00Z or 2026-03-01T12:00:00+01:00"
+)]
+pub struct BadTimestamp(String);
+
+impl FromStr for Timestamp {
+    type Err = BadTimestamp;
+
+    fn from_str(text: &str) -> Result<Self, BadTimestamp> {
+        let bad = || BadTimestamp(text.chars().take(64).collect());
+        let instant: jiff::Timestamp = text.parse().map_err(|_| bad())?;
+        let micros = instant.as_microsecond();
+        if (Self::MIN.0..=Self::MAX.0).contains(&micros) { Ok(Self(micros)) } else { Err(bad()) }
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Durations are milliseconds in every stored or transmitted JSON document.
+pub mod millis {
+    use super::*;
+
+    /// Writes whole milliseconds.
+    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Reads whole milliseconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Ok(Duration::from_millis(u64::deserialize(deserializer)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_stays_within_the_bounds() {
+        assert_eq!(Timestamp::MAX.after(Duration::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN.before(Duration::MAX), Timestamp::MIN);
+        assert_eq!(Timestamp::MIN.since(Timestamp::MAX), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_text_comes_back_as_it_was() {
+        for micros in [0, 1, 1_700_000_000_123_456, Timestamp::MAX.as_micros()] {
+            let instant = Timestamp::from_micros(micros);
+            assert_eq!(instant.to_string().parse(), Ok(instant));
+        }
+    }
+
+    #[test]
+    fn absurd_dates_are_refused() {
+        for text in ["", "tomorrow", "1969-12-31T23:59:59Z", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "\0"] {
+            assert!(text.parse::<Timestamp>().is_err(), "{text:?}");
+        }
+    }
+}
