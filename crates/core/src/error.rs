@@ -94,6 +94,9 @@ pub enum StoreError {
         /// What this build has.
         expected: String,
     },
+    /// The cursor is not one that this list gave.
+    #[error("cursor: `{0}` does not continue this list; use the `next` of a former page with the same filter")]
+    BadCursor(String),
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

@@ -62,3 +62,7 @@ pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3_600);
 pub const LIST_MAX_SCANNED_ROWS: usize = 50_000;
 /// Jobs that one claim moves from scheduled or retrying to queued.
 pub const PROMOTE_MAX_JOBS: usize = 1_000;
+/// How long a worker that says nothing stays on the register.
+pub const WORKER_SILENT_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// How long the counters for reports are kept: they are small, and a report of a whole year needs them.
+pub const TALLIES_KEPT: Duration = Duration::from_secs(400 * 24 * 3_600);

@@ -95,7 +95,7 @@ fn is_secret(key: &str, own: &[String]) -> bool {
     let key = normal(key);
     SECRET_KEYS.contains(&key.as_str())
         || SECRET_WORDS.iter().any(|word| key.contains(word))
-        || own.iter().any(|word| *word == key)
+        || own.contains(&key)
 }
 
 /// Lower case, letters and digits only: `API-Key`, `api_key` and `apiKey` are one.

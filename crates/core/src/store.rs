@@ -123,7 +123,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Removes deleted jobs, with all that belongs to them, once they have been deleted for `after`.
     async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
-    /// Removes attempts and logs that ended longer than `after` ago, and workers that have been silent as long.
+    /// Removes attempts and logs that ended longer than `after` ago, looking at `limit` of the oldest; and workers
+    /// and counters past their [limits](crate::limits).
     async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
     /// Removes ephemeral jobs that nobody is running.

@@ -1,0 +1,166 @@
+//! Operators' actions, and jobs that leave.
+
+use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreError, Verb, change, limits};
+use rusqlite::{OptionalExtension, params};
+
+use super::{
+    error::store_error,
+    rows,
+    settle::Running,
+    statements as sql,
+    tx::{EventLine, Tx},
+};
+use std::time::Duration;
+
+/// Applies operators' wishes.
+pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<Changed>, StoreError> {
+    changes.iter().map(|change| change_one(tx, change).map_err(store_error)).collect()
+}
+
+fn change_one(tx: &mut Tx<'_>, wish: &Change) -> rusqlite::Result<Changed> {
+    let found = tx.prepare(sql::GET)?.query_row([wish.job.to_bytes()], rows::job).optional()?;
+    let Some((seq, mut job)) = found else { return Ok(Changed::NotFound) };
+    let before = job.clone();
+    match change::apply(wish.verb, &mut job, tx.now) {
+        Ok(true) => Ok(Changed::Already),
+        Err(refused) => Ok(Changed::Refused(refused)),
+        Ok(false) => {
+            let by = (Some(wish.actor.as_str()), wish.reason.as_deref());
+            replace(tx, seq, &before, &job, by)?;
+            Ok(Changed::Done)
+        }
+    }
+}
+
+/// Moves a job from where `before` stands to where `after` stands, with one event.
+fn replace(
+    tx: &mut Tx<'_>,
+    seq: i64,
+    before: &Job,
+    after: &Job,
+    (actor, detail): (Option<&str>, Option<&str>),
+) -> rusqlite::Result<()> {
+    let (queue, name) = (&after.spec.queue, &after.spec.name);
+    match before.status {
+        Status::Queued => {
+            let place = params![queue, name, before.spec.priority, before.run_at.as_micros(), seq];
+            tx.prepare(sql::DELETE_READY)?.execute(place)?;
+        }
+        Status::Scheduled | Status::Retrying => {
+            tx.prepare(sql::DELETE_DUE)?.execute(params![before.run_at.as_micros(), seq])?;
+        }
+        Status::Processing => {
+            let id = before.id.to_bytes();
+            if let Some(held) = Running::find(tx.connection, id)? {
+                held.close(tx, id, AttemptStatus::Cancelled, None)?;
+            }
+        }
+        _ => {}
+    }
+    if after.status == Status::Queued {
+        let place = params![queue, name, after.spec.priority, after.run_at.as_micros(), seq];
+        tx.prepare(sql::INSERT_READY)?.execute(place)?;
+        tx.woke_work = true;
+    }
+    if matches!(after.status, Status::Cancelled | Status::Deleted)
+        && let Some(key) = &after.spec.unique_key
+    {
+        tx.prepare(sql::DELETE_KEY)?.execute(params![name, key, seq])?;
+    }
+    tx.prepare(sql::SAVE_JOB)?.execute(params![
+        seq,
+        after.status.as_str(),
+        after.run_at.as_micros(),
+        after.attempt,
+        after.run,
+        after.spec.max_attempts,
+        after.updated_at.as_micros(),
+        after.started_at.map(|at| at.as_micros()),
+        after.finished_at.map(|at| at.as_micros()),
+    ])?;
+    let run = (before.status == Status::Processing).then_some(before.run);
+    EventLine { status: after.status, run, actor, detail }.write(&mut tx.prepare(sql::INSERT_EVENT)?, seq, tx.now)?;
+    tx.count(queue, name, Some(before.status), Some(after.status));
+    tx.woke_jobs = true;
+    Ok(())
+}
+
+/// Makes finished jobs deleted that have been kept long enough.
+pub(crate) fn retire(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> Result<usize, StoreError> {
+    retire_some(tx, keep, limit).map_err(store_error)
+}
+
+fn retire_some(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> rusqlite::Result<usize> {
+    let mut seqs: Vec<i64> = Vec::new();
+    for status in [Status::Succeeded, Status::Dead, Status::Cancelled] {
+        let cutoff = tx.now.before(keep.of(status)).as_micros();
+        let room = (limit - seqs.len()) as i64;
+        let mut retirable = tx.prepare(sql::RETIRABLE)?;
+        let rows = retirable.query_map(params![status.as_str(), cutoff, room], |row| row.get(0))?;
+        seqs.extend(rows.collect::<Result<Vec<i64>, _>>()?);
+    }
+    let room = (limit - seqs.len()) as i64;
+    let mut kept = tx.prepare(sql::RETIRABLE_KEPT)?;
+    let rows = kept.query_map(params![tx.now.as_micros(), room], |row| row.get(0))?;
+    seqs.extend(rows.collect::<Result<Vec<i64>, _>>()?);
+    for seq in &seqs {
+        let (seq, mut job) = tx.prepare(sql::GET_BY_SEQ)?.query_row([seq], rows::job)?;
+        let before = job.clone();
+        if change::apply(Verb::Delete, &mut job, tx.now).is_ok() {
+            replace(tx, seq, &before, &job, (Some("retention"), None))?;
+        }
+    }
+    Ok(seqs.len())
+}
+
+/// Removes deleted jobs with all that belongs to them.
+pub(crate) fn purge(tx: &mut Tx<'_>, after: Duration, limit: usize) -> Result<usize, StoreError> {
+    let cutoff = tx.now.before(after).as_micros();
+    let seqs = || -> rusqlite::Result<Vec<i64>> {
+        let mut purgeable = tx.prepare(sql::PURGEABLE)?;
+        let rows = purgeable.query_map(params![cutoff, limit as i64], |row| row.get(0))?;
+        rows.collect()
+    };
+    let seqs = seqs().map_err(store_error)?;
+    seqs.iter().try_for_each(|seq| remove(tx, *seq)).map_err(store_error)?;
+    Ok(seqs.len())
+}
+
+/// Removes ephemeral jobs that nobody runs.
+pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, limit: usize) -> Result<usize, StoreError> {
+    let seqs = || -> rusqlite::Result<Vec<i64>> {
+        let mut ephemeral = tx.prepare(sql::EPHEMERAL)?;
+        let rows = ephemeral.query_map([limit as i64], |row| row.get(0))?;
+        rows.collect()
+    };
+    let seqs = seqs().map_err(store_error)?;
+    seqs.iter().try_for_each(|seq| remove(tx, *seq)).map_err(store_error)?;
+    Ok(seqs.len())
+}
+
+/// Removes every trace of a job that nobody runs.
+fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<()> {
+    let (_, job) = tx.prepare(sql::GET_BY_SEQ)?.query_row([seq], rows::job)?;
+    let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
+    tx.prepare(sql::DELETE_READY)?.execute(params![queue, name, job.spec.priority, run_at, seq])?;
+    tx.prepare(sql::DELETE_DUE)?.execute(params![run_at, seq])?;
+    if let Some(key) = &job.spec.unique_key {
+        tx.prepare(sql::DELETE_KEY)?.execute(params![name, key, seq])?;
+    }
+    for of in ["punctual_logs", "punctual_attempts", "punctual_events"] {
+        tx.prepare(&format!("delete from {of} where job = ?1"))?.execute([seq])?;
+    }
+    tx.prepare("delete from punctual_jobs where seq = ?1")?.execute([seq])?;
+    tx.count(queue, name, Some(job.status), None);
+    Ok(())
+}
+
+/// Removes old attempts, logs, counters and workers.
+pub(crate) fn trim(tx: &Tx<'_>, after: Duration, limit: usize) -> rusqlite::Result<usize> {
+    let cutoff = tx.now.before(after).as_micros();
+    let attempts = tx.prepare(sql::TRIM_ATTEMPTS)?.execute(params![cutoff, limit as i64])?;
+    let logs = tx.prepare(sql::TRIM_LOGS)?.execute(params![cutoff, limit as i64])?;
+    let tallies = tx.prepare(sql::TRIM_TALLIES)?.execute([tx.now.before(limits::TALLIES_KEPT).as_micros()])?;
+    let workers = tx.prepare(sql::TRIM_WORKERS)?.execute([tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
+    Ok(attempts + logs + tallies + workers)
+}

@@ -1,0 +1,139 @@
+//! Jobs go out to workers.
+//!
+//! Tried, in jobs claimed and settled per second on one core with the same schema otherwise: one jobs row updated
+//! in place behind partial indexes 20,000; `update … returning` 17,000; slim ready and running tables with the jobs
+//! row untouched until the end, as below, 28,000.
+
+use punctual_core::{Claim, ClaimRequest, Claimed, Status, StoreError, Timestamp, limits, measure::Measure};
+use rusqlite::{OptionalExtension, params};
+
+use super::{
+    error::store_error,
+    read, rows, statements as sql,
+    tx::{EventLine, Tx},
+};
+
+/// Makes due jobs queued, then hands queued ones to a worker.
+pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Claimed, StoreError> {
+    promote(tx, limits::PROMOTE_MAX_JOBS)?;
+    take(tx, request).map_err(store_error)
+}
+
+fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Claimed> {
+    let mut claims = Vec::new();
+    for place in first_places(tx, request)? {
+        claims.push(hold(tx, request, &place)?);
+    }
+    let next: Option<i64> = tx.prepare(sql::NEXT_DUE)?.query_row([], |row| row.get(0))?;
+    Ok(Claimed { claims, next_run_at: next.map(Timestamp::from_micros) })
+}
+
+/// Makes due scheduled and retrying jobs queued; says how many.
+pub(crate) fn promote(tx: &mut Tx<'_>, limit: usize) -> Result<usize, StoreError> {
+    let due: Vec<(i64, i64)> = {
+        let mut due = tx.prepare(sql::DUE).map_err(store_error)?;
+        let rows = due.query_map(params![tx.now.as_micros(), limit as i64], |row| Ok((row.get(0)?, row.get(1)?)));
+        rows.and_then(Iterator::collect).map_err(store_error)?
+    };
+    due.iter().try_for_each(|(run_at, seq)| promote_one(tx, *run_at, *seq)).map_err(store_error)?;
+    Ok(due.len())
+}
+
+fn promote_one(tx: &mut Tx<'_>, run_at: i64, seq: i64) -> rusqlite::Result<()> {
+    let from: Status = tx.prepare(sql::JOB_STATUS)?.query_row([seq], |row| rows::word(row, 0))?;
+    let (queue, name, priority): (String, String, u8) = tx
+        .prepare(sql::PROMOTE_JOB)?
+        .query_row(params![seq, tx.now.as_micros()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    tx.prepare(sql::DELETE_DUE)?.execute(params![run_at, seq])?;
+    tx.prepare(sql::INSERT_READY)?.execute(params![queue, name, priority, run_at, seq])?;
+    EventLine::plain(Status::Queued, None).write(&mut tx.prepare(sql::INSERT_EVENT)?, seq, tx.now)?;
+    tx.count(&queue, &name, Some(from), Some(Status::Queued));
+    tx.woke_work = true;
+    Ok(())
+}
+
+/// A queued job's place: the lane it stands in, and where in it.
+struct Place {
+    lane: (String, String),
+    priority: u8,
+    run_at: i64,
+    seq: i64,
+}
+
+impl Place {
+    /// Sorts in the order of claims.
+    fn rank(&self) -> (u8, i64, i64) {
+        (u8::MAX - self.priority, self.run_at, self.seq)
+    }
+}
+
+/// The first places among all lanes that the worker serves.
+fn first_places(tx: &Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Vec<Place>> {
+    let lanes = read::lanes(tx.connection, &request.queues, &request.names)?;
+    let mut places = Vec::new();
+    for lane in lanes {
+        places.extend(head(tx, &lane, request.limit)?);
+        // Keeps memory and the final sort small when there are many lanes.
+        if places.len() > 4 * request.limit {
+            keep_first(&mut places, request.limit);
+        }
+    }
+    keep_first(&mut places, request.limit);
+    Ok(places)
+}
+
+fn keep_first(places: &mut Vec<Place>, limit: usize) {
+    places.sort_unstable_by_key(Place::rank);
+    places.truncate(limit);
+}
+
+fn head(tx: &Tx<'_>, lane: &(String, String), limit: usize) -> rusqlite::Result<Vec<Place>> {
+    let mut head = tx.prepare(sql::LANE_HEAD)?;
+    let rows = head.query_map(params![lane.0, lane.1, limit as i64], |row| {
+        Ok(Place { lane: lane.clone(), priority: row.get(0)?, run_at: row.get(1)?, seq: row.get(2)? })
+    })?;
+    rows.collect()
+}
+
+/// Gives one job to the worker: out of its lane, into the running ones.
+fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place) -> rusqlite::Result<Claim> {
+    let Place { lane: (queue, name), priority, run_at, seq } = place;
+    let mut job = tx.prepare(sql::CLAIM_READ)?.query_row([seq], rows::queued_job)?;
+    let lease_until = tx.now.after(request.lease);
+    job.status = Status::Processing;
+    job.attempt += 1;
+    job.run += 1;
+    job.worker_id = Some(request.worker);
+    job.lease_until = Some(lease_until);
+    job.started_at = Some(tx.now);
+    job.updated_at = tx.now;
+    tx.prepare(sql::DELETE_READY)?.execute(params![queue, name, priority, run_at, seq])?;
+    tx.prepare(sql::INSERT_RUNNING)?.execute(params![
+        job.id.to_bytes(),
+        seq,
+        job.run,
+        job.attempt,
+        request.worker.to_bytes(),
+        lease_until.as_micros(),
+        tx.now.as_micros(),
+        priority,
+        queue,
+        name,
+    ])?;
+    EventLine::plain(Status::Processing, Some(job.run)).write(&mut tx.prepare(sql::INSERT_EVENT)?, *seq, tx.now)?;
+    tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));
+    tx.tally(queue, name, Measure::Lateness, job.run_at, tx.now);
+    Ok(Claim { job, worker: request.worker })
+}
+
+/// Claims whose lease has run out.
+pub(crate) fn expired(connection: &rusqlite::Connection, now: Timestamp, limit: usize) -> rusqlite::Result<Vec<Claim>> {
+    let mut expired = connection.prepare_cached(sql::EXPIRED)?;
+    let seqs = expired.query_map(params![now.as_micros(), limit as i64], |row| row.get::<_, i64>(0))?;
+    let mut claims = Vec::new();
+    for seq in seqs {
+        let found = connection.prepare_cached(sql::GET_BY_SEQ)?.query_row([seq?], rows::job).optional()?;
+        claims.extend(found.and_then(|(_, job)| Some(Claim { worker: job.worker_id?, job })));
+    }
+    Ok(claims)
+}

@@ -1,0 +1,70 @@
+//! Opening a SQLite file the way Punctual uses it.
+
+use std::{path::Path, thread, time::Duration};
+
+use punctual_core::StoreError;
+use rusqlite::{Connection, OpenFlags};
+
+use super::{Options, error::store_error};
+
+/// How long a connection waits for another program's write transaction before it gives up.
+pub(crate) const BUSY_MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// Opens the file, creating it if need be, with the settings that every connection shares.
+pub(crate) fn open(options: &Options) -> Result<Connection, StoreError> {
+    check_path(&options.path)?;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(&options.path, flags).map_err(|error| unreachable(options, error))?;
+    configure(&mut connection, options).map_err(store_error)?;
+    let read_only = connection.is_readonly("main").map_err(store_error)?;
+    if read_only {
+        return Err(StoreError::ReadOnly(format!("{} is write-protected", options.path.display())));
+    }
+    Ok(connection)
+}
+
+fn configure(connection: &mut Connection, options: &Options) -> rusqlite::Result<()> {
+    connection.busy_handler(Some(wait_for_other_writers))?;
+    // Which of two processes switches a new file to WAL first does not matter, but both must not fail.
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", options.synchronous.as_str())?;
+    connection.pragma_update(None, "cache_size", -16_384)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    // A checkpoint each 16 MiB of log instead of 4: pages that change often are copied less often.
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    // The log shrinks again after a burst.
+    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(())
+}
+
+/// Waits briefly at first, since most writers are done within a millisecond, then longer, for a minute in all.
+fn wait_for_other_writers(tries: i32) -> bool {
+    let (pause, until) = match tries {
+        0..100 => (Duration::from_micros(200), true),
+        100..1_000 => (Duration::from_millis(1), true),
+        1_000..6_900 => (Duration::from_millis(10), true),
+        _ => (Duration::ZERO, false),
+    };
+    thread::sleep(pause);
+    until
+}
+
+fn check_path(path: &Path) -> Result<(), StoreError> {
+    let refuse = |reason: String| Err(StoreError::Unreachable { store: format!("sqlite:{}", path.display()), reason });
+    if path.is_dir() {
+        return refuse("it is a folder; name a file in it, such as punctual.db".into());
+    }
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            refuse(format!("the folder {} does not exist; create it first", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unreachable(options: &Options, error: rusqlite::Error) -> StoreError {
+    let store = format!("sqlite:{}", options.path.display());
+    StoreError::Unreachable { store, reason: format!("{error}; check that you may read and write it") }
+}

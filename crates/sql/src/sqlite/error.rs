@@ -1,0 +1,18 @@
+//! SQLite's errors in the port's words.
+
+use punctual_core::StoreError;
+use rusqlite::{Error as Sqlite, ErrorCode};
+
+/// What a statement's failure means to a caller of the port.
+pub(crate) fn store_error(error: Sqlite) -> StoreError {
+    let text = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            StoreError::Busy { waited_ms: super::connection::BUSY_MAX_WAIT.as_millis() as u64 }
+        }
+        Some(ErrorCode::DiskFull) => StoreError::Full(text),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly(text),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(text),
+        _ => StoreError::Other(text),
+    }
+}

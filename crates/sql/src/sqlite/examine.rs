@@ -1,0 +1,82 @@
+//! What `punctual doctor` looks at in a SQLite file.
+
+use std::collections::BTreeMap;
+
+use punctual_core::Finding;
+use rusqlite::Connection;
+
+use super::Options;
+
+/// Looks for damage and bad settings.
+pub(crate) fn examine(connection: &Connection, options: &Options) -> rusqlite::Result<Vec<Finding>> {
+    Ok(vec![integrity(connection)?, journal(connection)?, counters(connection)?, places(connection)?, log_size(options)])
+}
+
+fn finding(check: &str, ok: bool, message: impl Into<String>) -> Finding {
+    Finding { check: check.into(), ok, message: message.into() }
+}
+
+fn integrity(connection: &Connection) -> rusqlite::Result<Finding> {
+    let said: String = connection.query_row("pragma quick_check(1)", [], |row| row.get(0))?;
+    let ok = said == "ok";
+    let message = if ok { "the file is sound".to_owned() } else { format!("{said}; restore a backup") };
+    Ok(finding("integrity", ok, message))
+}
+
+fn journal(connection: &Connection) -> rusqlite::Result<Finding> {
+    let mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
+    let ok = mode == "wal";
+    let message = if ok { "write-ahead log".to_owned() } else { format!("{mode} instead of wal: slow; is it on a network drive?") };
+    Ok(finding("journal", ok, message))
+}
+
+/// The counters must equal what they count.
+fn counters(connection: &Connection) -> rusqlite::Result<Finding> {
+    let read = |sql: &str| -> rusqlite::Result<BTreeMap<(String, String, String), i64>> {
+        let mut statement = connection.prepare(sql)?;
+        let rows = statement.query_map([], |row| Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?)))?;
+        rows.collect()
+    };
+    let kept = read("select queue, name, status, n from punctual_counts where n <> 0")?;
+    let true_ones =
+        read("select queue, name, status, count(*) from punctual_jobs_now group by queue, name, status")?;
+    let ok = kept == true_ones;
+    let message = if ok {
+        format!("{} jobs, as counted", true_ones.values().sum::<i64>())
+    } else {
+        let wrong = true_ones.iter().filter(|(key, count)| kept.get(*key) != Some(count)).count();
+        format!("{wrong} of {} counters are wrong; was the file edited by hand?", true_ones.len())
+    };
+    Ok(finding("counters", ok, message))
+}
+
+/// Every unfinished job must stand where claims find it.
+fn places(connection: &Connection) -> rusqlite::Result<Finding> {
+    let misplaced: i64 = connection.query_row(
+        "select
+            (select count(*) from punctual_jobs_now j where j.status = 'queued' and not exists (select 1 from punctual_ready r
+                where r.queue = j.queue and r.name = j.name and r.priority = j.priority and r.run_at = j.run_at and r.job = j.seq))
+          + (select count(*) from punctual_jobs_now j where j.status in ('scheduled', 'retrying') and not exists
+                (select 1 from punctual_due d where d.run_at = j.run_at and d.job = j.seq))
+          + (select count(*) from punctual_ready r left join punctual_jobs j on j.seq = r.job where j.status is not 'queued')
+          + (select count(*) from punctual_due d left join punctual_jobs j on j.seq = d.job
+                where j.status is null or j.status not in ('scheduled', 'retrying'))
+          + (select count(*) from punctual_running r where not exists (select 1 from punctual_jobs j where j.seq = r.job))",
+        [],
+        |row| row.get(0),
+    )?;
+    let ok = misplaced == 0;
+    let message =
+        if ok { "every job stands in its place".to_owned() } else { format!("{misplaced} jobs stand in a wrong place") };
+    Ok(finding("places", ok, message))
+}
+
+fn log_size(options: &Options) -> Finding {
+    const LOG_MAX_BYTES: u64 = 256 << 20;
+    let mut path = options.path.clone().into_os_string();
+    path.push("-wal");
+    let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+    let ok = bytes <= LOG_MAX_BYTES;
+    let hint = if ok { "" } else { "; a long read or a stuck process keeps it from being folded in" };
+    finding("log", ok, format!("the write-ahead log has {} MiB{hint}", bytes >> 20))
+}

@@ -1,0 +1,212 @@
+//! Lists, each read from an index in its order, with a bound on the rows that one page looks at.
+//!
+//! A list has one source, or several that are merged: one for each status, one for each lane of a queue. A source
+//! yields candidates in the list's order; what the filter does not select is passed over. A page ends when it is
+//! full, or when a source has looked at [`LIST_MAX_SCANNED_ROWS`] rows; then it says where to go on.
+
+use punctual_core::{
+    Extras, Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
+};
+use rusqlite::{Connection, Row, Rows, ToSql, params};
+
+use super::{error::store_error, read, rows, statements as sql};
+
+/// Where a page begins: the time and the place of the last row that a former page looked at.
+type Key = (i64, i64);
+
+pub(crate) fn list(connection: &Connection, filter: &Filter, page: &Page) -> Result<JobPage, StoreError> {
+    match filter.order() {
+        Order::Newest => newest(connection, filter, page),
+        Order::Finished => timed(connection, filter, page, finished_sources),
+        Order::Due => timed(connection, filter, page, due_sources),
+    }
+}
+
+/// What one source found for a page.
+#[derive(Default)]
+struct Found<K> {
+    /// The jobs that fit, by key, in the list's order.
+    fitting: Vec<(K, i64)>,
+    /// Where it stopped early, if it did.
+    stopped: Option<K>,
+}
+
+/// Steps through a source until the page is full, the bound is reached, or it ends.
+fn scan<K: Copy>(
+    mut rows: Rows<'_>,
+    limit: usize,
+    mut fit: impl FnMut(&Row<'_>) -> rusqlite::Result<(K, i64, bool)>,
+) -> rusqlite::Result<Found<K>> {
+    let mut found = Found { fitting: Vec::new(), stopped: None };
+    let mut looked_at = 0;
+    while let Some(row) = rows.next()? {
+        let (key, seq, fits) = fit(row)?;
+        looked_at += 1;
+        if fits {
+            found.fitting.push((key, seq));
+        }
+        if found.fitting.len() == limit || looked_at == LIST_MAX_SCANNED_ROWS {
+            found.stopped = Some(key);
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// What a filter needs to know of a candidate, besides status and time.
+fn fits(filter: &Filter, row: &Row<'_>, queue: &str, name: &str, from: usize) -> rusqlite::Result<bool> {
+    let same = |wish: &Option<String>, found: Option<&str>| wish.as_deref().is_none_or(|wish| found == Some(wish));
+    if !same(&filter.queue, Some(queue)) || !same(&filter.name, Some(name)) {
+        return Ok(false);
+    }
+    if !same(&filter.user_id, row.get_ref(from)?.as_str_or_null()?)
+        || !same(&filter.correlation_id, row.get_ref(from + 1)?.as_str_or_null()?)
+    {
+        return Ok(false);
+    }
+    let Some(tag) = &filter.tag else { return Ok(true) };
+    let extras: Option<Extras> = rows::document(row, from + 2)?;
+    Ok(extras.is_some_and(|extras| extras.tags.contains(tag)))
+}
+
+// Newest first: one source, keyed by id.
+
+fn newest(connection: &Connection, filter: &Filter, page: &Page) -> Result<JobPage, StoreError> {
+    let after = page.after.as_deref().map(str::parse::<JobId>).transpose().map_err(|_| bad_cursor(page))?;
+    let before = after.unwrap_or(JobId::from_bits(u128::MAX));
+    let found = scan_newest(connection, filter, before, page.limit).map_err(store_error)?;
+    let jobs = load(connection, found.fitting.iter().map(|(_, seq)| *seq)).map_err(store_error)?;
+    Ok(JobPage { jobs, next: found.stopped.map(|id: JobId| id.to_string()) })
+}
+
+fn scan_newest(
+    connection: &Connection,
+    filter: &Filter,
+    before: JobId,
+    limit: usize,
+) -> rusqlite::Result<Found<JobId>> {
+    let before = before.to_bytes();
+    let by = |sql: &str| connection.prepare_cached(sql);
+    let (mut statement, wish): (_, Option<&dyn ToSql>) = match filter {
+        Filter { correlation_id: Some(id), .. } => (by(sql::LIST_NEWEST_OF_CORRELATION)?, Some(id)),
+        Filter { user_id: Some(user), .. } => (by(sql::LIST_NEWEST_OF_USER)?, Some(user)),
+        Filter { name: Some(name), .. } => (by(sql::LIST_NEWEST_OF_NAME)?, Some(name)),
+        _ => (by(sql::LIST_NEWEST)?, None),
+    };
+    let rows = match wish {
+        Some(wish) => statement.query(params![before, wish])?,
+        None => statement.query(params![before])?,
+    };
+    scan(rows, limit, |row| {
+        let id = JobId::from_bytes(row.get(1)?);
+        let status: Status = rows::word(row, 2)?;
+        let wanted = if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) };
+        let in_time = filter.since.is_none_or(|since| id.timestamp() >= since)
+            && filter.until.is_none_or(|until| id.timestamp() < until);
+        let (queue, name) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
+        Ok((id, row.get(0)?, wanted && in_time && fits(filter, row, queue, name, 5)?))
+    })
+}
+
+// By time: several sources, keyed by (time, seq), merged.
+
+/// A list's sources, each scanned from a key on. Keys of a list that runs backwards are negative, so that all merge alike.
+type Sources = fn(&Connection, &Filter, Key, usize) -> rusqlite::Result<Vec<Found<Key>>>;
+
+fn timed(connection: &Connection, filter: &Filter, page: &Page, sources: Sources) -> Result<JobPage, StoreError> {
+    let after = page.after.as_deref().map_or(Some((i64::MIN, i64::MIN)), parse_key).ok_or_else(|| bad_cursor(page))?;
+    let found = sources(connection, filter, after, page.limit).map_err(store_error)?;
+    let (seqs, next) = merge(found, page.limit);
+    let jobs = load(connection, seqs.into_iter()).map_err(store_error)?;
+    Ok(JobPage { jobs, next: next.map(|(time, seq)| format!("{time}.{seq}")) })
+}
+
+/// The first jobs of all sources together, and where the next page begins.
+fn merge(sources: Vec<Found<Key>>, limit: usize) -> (Vec<i64>, Option<Key>) {
+    // Nothing beyond the point where a source stopped may be shown yet: that source may have more before it.
+    let horizon = sources.iter().filter_map(|found| found.stopped).min();
+    let mut all: Vec<(Key, i64)> = sources.into_iter().flat_map(|found| found.fitting).collect();
+    all.sort_unstable();
+    all.retain(|(key, _)| horizon.is_none_or(|horizon| *key <= horizon));
+    let cut = all.len() > limit;
+    all.truncate(limit);
+    let last = all.last().map(|(key, _)| *key);
+    let next = if cut { last } else { horizon };
+    (all.into_iter().map(|(_, seq)| seq).collect(), next)
+}
+
+fn finished_sources(
+    connection: &Connection,
+    filter: &Filter,
+    (time, seq): Key,
+    limit: usize,
+) -> rusqlite::Result<Vec<Found<Key>>> {
+    // The key is negated to run backwards; the first page begins at the end of time.
+    let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
+    let before = if time == i64::MIN { (until, i64::MIN) } else { (-time, -seq) };
+    let since = filter.since.map_or(i64::MIN, Timestamp::as_micros);
+    let mut found = Vec::new();
+    for status in &filter.statuses {
+        let mut statement = connection.prepare_cached(sql::LIST_FINISHED)?;
+        let rows = statement.query(params![status.as_str(), before.0, before.1, since])?;
+        found.push(scan(rows, limit, |row| {
+            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (queue, name) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
+            Ok(((-time, -seq), seq, fits(filter, row, queue, name, 4)?))
+        })?);
+    }
+    Ok(found)
+}
+
+fn due_sources(connection: &Connection, filter: &Filter, after: Key, limit: usize) -> rusqlite::Result<Vec<Found<Key>>> {
+    let from = filter.since.map_or(after, |since| after.max((since.as_micros() - 1, i64::MAX)));
+    let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
+    let wants = |status: Status| filter.statuses.contains(&status);
+    let mut found = Vec::new();
+    if wants(Status::Scheduled) || wants(Status::Retrying) {
+        let mut statement = connection.prepare_cached(sql::LIST_DUE)?;
+        found.push(scan(statement.query(params![from.0, from.1, until])?, limit, |row| {
+            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (queue, name) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
+            let wanted = wants(rows::word(row, 2)?);
+            Ok(((time, seq), seq, wanted && fits(filter, row, queue, name, 5)?))
+        })?);
+    }
+    if wants(Status::Processing) {
+        let mut statement = connection.prepare_cached(sql::LIST_RUNNING)?;
+        found.push(scan(statement.query(params![from.0, from.1, until])?, limit, |row| {
+            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (queue, name) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
+            Ok(((time, seq), seq, fits(filter, row, queue, name, 4)?))
+        })?);
+    }
+    if wants(Status::Queued) {
+        let one = |wish: &Option<String>| wish.iter().cloned().collect::<Vec<_>>();
+        for (queue, name) in read::lanes(connection, &one(&filter.queue), &one(&filter.name))? {
+            for priority in 0..=punctual_core::limits::PRIORITY_MAX {
+                let mut statement = connection.prepare_cached(sql::LIST_LANE)?;
+                let rows = statement.query(params![queue, name, priority, from.0, from.1, until])?;
+                found.push(scan(rows, limit, |row| {
+                    let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+                    Ok(((time, seq), seq, fits(filter, row, &queue, &name, 2)?))
+                })?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn load(connection: &Connection, seqs: impl Iterator<Item = i64>) -> rusqlite::Result<Vec<Job>> {
+    let mut get = connection.prepare_cached(sql::GET_BY_SEQ)?;
+    seqs.map(|seq| get.query_row([seq], rows::job).map(|(_, job)| job)).collect()
+}
+
+fn parse_key(text: &str) -> Option<Key> {
+    let (time, seq) = text.split_once('.')?;
+    Some((time.parse().ok()?, seq.parse().ok()?))
+}
+
+fn bad_cursor(page: &Page) -> StoreError {
+    let cursor: String = page.after.iter().flat_map(|text| text.chars()).take(64).collect();
+    StoreError::BadCursor(cursor)
+}

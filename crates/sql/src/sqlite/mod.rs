@@ -1,0 +1,301 @@
+//! The embedded engine: one SQLite file, one writer a process, several processes if need be.
+//!
+//! | question | file |
+//! |---|---|
+//! | which tables are there? | `migrations/` |
+//! | which statements? | `sql/`, by [`statements`] |
+//! | how do operations share a commit? | [`writer`] |
+//! | enqueue, claim, settle | [`enqueue`], [`claim`], [`settle`] |
+//! | operators' actions and retention | [`change`] |
+//! | jobs, histories, counters, lists | [`read`], [`list`] |
+//! | workers and locks | [`registry`] |
+
+mod change;
+mod claim;
+mod connection;
+mod enqueue;
+mod error;
+mod examine;
+mod list;
+mod read;
+mod reader;
+mod registry;
+mod rows;
+mod schema;
+mod settle;
+mod statements;
+mod tx;
+mod url;
+mod wake;
+mod writer;
+
+#[cfg(test)]
+mod plans;
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use punctual_core::{
+    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
+    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store,
+    StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Topic, Watch, WorkerId, WorkerRecord, measure::Tally,
+};
+pub use rusqlite;
+use rusqlite::Connection;
+
+pub use self::schema::MIGRATIONS;
+use self::{error::store_error, reader::Readers, tx::Tx, wake::Wakes, writer::Writer};
+
+/// How a SQLite file is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The file. It is created if it does not exist.
+    pub path: PathBuf,
+    /// When a commit counts as durable.
+    pub synchronous: Synchronous,
+    /// Where the time comes from: the machine's clock, unless a test brings its own.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// When a commit counts as durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Synchronous {
+    /// Once it is on the disk: survives a loss of power. The default.
+    #[default]
+    Full,
+    /// Once the system has it: survives a crash of the process, not a loss of power.
+    Normal,
+}
+
+impl Synchronous {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Normal => "normal",
+        }
+    }
+}
+
+impl Options {
+    /// The file at `path`, durable, with the machine's clock.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), synchronous: Synchronous::default(), clock: Arc::new(SystemClock) }
+    }
+
+    /// Uses another clock.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+}
+
+/// Jobs in a SQLite file.
+#[derive(Clone)]
+pub struct SqliteStore {
+    options: Options,
+    wakes: Wakes,
+    readers: Arc<Readers>,
+    writer: Arc<Writer>,
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SqliteStore({})", self.options.path.display())
+    }
+}
+
+impl SqliteStore {
+    /// Opens a file, creates it if need be, and brings its schema up to date.
+    pub async fn open(options: Options) -> StoreResult<Self> {
+        let opened = options.clone();
+        let open = move || {
+            let mut connection = connection::open(&opened)?;
+            schema::migrate(&mut connection, opened.clock.now())?;
+            Ok(connection)
+        };
+        let connection = tokio::task::spawn_blocking(open)
+            .await
+            .map_err(|error| StoreError::Other(format!("opening broke off: {error}")))??;
+        let wakes = Wakes::new();
+        let writer = Writer::start(connection, Arc::clone(&options.clock), wakes.clone())?;
+        let readers = Arc::new(Readers::new(options.clone()));
+        Ok(Self { options, wakes, readers, writer: Arc::new(writer) })
+    }
+
+    async fn read<F, T>(&self, work: F) -> StoreResult<T>
+    where
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.readers.call(move |connection| work(connection).map_err(store_error)).await
+    }
+
+    async fn write<F, T>(&self, work: F) -> StoreResult<T>
+    where
+        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.writer.call(work).await
+    }
+}
+
+/// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same file: they exist
+/// if and only if that transaction commits. Workers of other connections notice within milliseconds.
+///
+/// The jobs must have been checked, as the client's `enqueue_in` does.
+pub fn enqueue_in(connection: &Connection, now: Timestamp, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+    let mut tx = Tx::new(connection, now);
+    let enqueued = enqueue::enqueue(&mut tx, jobs)?;
+    tx.finish()?;
+    Ok(enqueued)
+}
+
+/// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
+pub fn settle_in(connection: &Connection, now: Timestamp, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+    let mut tx = Tx::new(connection, now);
+    let settled = settle::settle(&mut tx, settlements)?;
+    tx.finish()?;
+    Ok(settled)
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn info(&self) -> StoreInfo {
+        let location = format!("sqlite:{}", self.options.path.display());
+        StoreInfo { engine: "sqlite", version: rusqlite::version().to_owned(), location }
+    }
+
+    async fn now(&self) -> StoreResult<Timestamp> {
+        Ok(self.options.clock.now())
+    }
+
+    fn watch(&self, topic: Topic) -> Box<dyn Watch> {
+        let listener = self.wakes.listen(topic);
+        self.writer.listen();
+        Box::new(listener)
+    }
+
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+        self.write(move |tx| enqueue::enqueue(tx, &jobs)).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+        self.write(move |tx| claim::claim(tx, &request)).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        self.write(move |tx| settle::settle(tx, &settlements)).await
+    }
+
+    async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.write(move |tx| settle::extend(tx, worker, lease, &attempts).map_err(store_error)).await
+    }
+
+    async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.read(move |connection| settle::held(connection, worker, &attempts)).await
+    }
+
+    async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
+        self.write(move |tx| settle::note(tx, &notes)).await
+    }
+
+    async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
+        let now = self.options.clock.now();
+        self.read(move |connection| claim::expired(connection, now, limit)).await
+    }
+
+    async fn promote(&self, limit: usize) -> StoreResult<usize> {
+        self.write(move |tx| claim::promote(tx, limit)).await
+    }
+
+    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+        self.write(move |tx| change::change(tx, &changes)).await
+    }
+
+    async fn get(&self, id: JobId) -> StoreResult<Option<Job>> {
+        self.read(move |connection| read::get(connection, id)).await
+    }
+
+    async fn list(&self, filter: Filter, page: Page) -> StoreResult<JobPage> {
+        self.readers.call(move |connection| list::list(connection, &filter, &page)).await
+    }
+
+    async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>> {
+        self.read(move |connection| read::attempts(connection, job)).await
+    }
+
+    async fn events(&self, job: JobId) -> StoreResult<Vec<Event>> {
+        self.read(move |connection| read::events(connection, job)).await
+    }
+
+    async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>> {
+        self.read(move |connection| read::logs(connection, job, limit)).await
+    }
+
+    async fn counts(&self) -> StoreResult<Vec<Count>> {
+        self.read(read::counts).await
+    }
+
+    async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>> {
+        self.read(move |connection| read::pending_by_user(connection, limit)).await
+    }
+
+    async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
+        self.read(move |connection| read::tallies(connection, since, until)).await
+    }
+
+    async fn beat(&self, beat: Beat) -> StoreResult<()> {
+        self.write(move |tx| registry::beat(tx, &beat)).await
+    }
+
+    async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
+        self.write(move |tx| registry::leave(tx, worker).map_err(store_error)).await
+    }
+
+    async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
+        self.read(registry::workers).await
+    }
+
+    async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
+        self.write(move |tx| registry::lock(tx, name, owner, ttl).map_err(store_error)).await
+    }
+
+    async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
+        self.write(move |tx| registry::extend_lock(tx, &name, &owner, ttl).map_err(store_error)).await
+    }
+
+    async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
+        self.write(move |tx| registry::unlock(tx, &name, &owner).map_err(store_error)).await
+    }
+
+    async fn locks(&self) -> StoreResult<Vec<Lock>> {
+        let now = self.options.clock.now();
+        self.read(move |connection| registry::locks(connection, now)).await
+    }
+
+    async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
+        self.write(move |tx| change::retire(tx, keep, limit)).await
+    }
+
+    async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.write(move |tx| change::purge(tx, after, limit)).await
+    }
+
+    async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.write(move |tx| change::trim(tx, after, limit).map_err(store_error)).await
+    }
+
+    async fn drop_ephemeral(&self, limit: usize) -> StoreResult<usize> {
+        self.write(move |tx| change::drop_ephemeral(tx, limit)).await
+    }
+
+    async fn schema(&self) -> StoreResult<Schema> {
+        self.readers.call(schema::read).await
+    }
+
+    async fn examine(&self) -> StoreResult<Vec<Finding>> {
+        let options = self.options.clone();
+        self.read(move |connection| examine::examine(connection, &options)).await
+    }
+}

@@ -1,0 +1,178 @@
+//! Executions end, or are kept alive.
+
+use std::time::Duration;
+
+use punctual_core::{
+    AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreError, Timestamp, WorkerId, measure::Measure,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    error::store_error,
+    rows, statements as sql,
+    tx::{EventLine, Tx},
+};
+
+/// A row of the running ones: who holds a job, since when and until when.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) seq: i64,
+    pub(crate) run: u32,
+    pub(crate) attempt: u32,
+    pub(crate) worker: WorkerId,
+    pub(crate) lease_until: Timestamp,
+    pub(crate) started_at: Timestamp,
+    pub(crate) priority: u8,
+    pub(crate) queue: String,
+    pub(crate) name: String,
+}
+
+impl Running {
+    /// Who holds the job, if anybody does.
+    pub(crate) fn find(connection: &Connection, id: [u8; 16]) -> rusqlite::Result<Option<Self>> {
+        let mut running = connection.prepare_cached(sql::RUNNING)?;
+        let row = running.query_row([id], |row| {
+            Ok(Self {
+                seq: row.get(0)?,
+                run: row.get(1)?,
+                attempt: row.get(2)?,
+                worker: WorkerId::from_bytes(row.get(3)?),
+                lease_until: rows::instant(row, 4)?,
+                started_at: rows::instant(row, 5)?,
+                priority: row.get(6)?,
+                queue: row.get(7)?,
+                name: row.get(8)?,
+            })
+        });
+        row.optional()
+    }
+
+    /// Closes the attempt: its row, its counters, and the end of the lease.
+    pub(crate) fn close(
+        &self,
+        tx: &mut Tx<'_>,
+        id: [u8; 16],
+        status: AttemptStatus,
+        error: Option<&str>,
+    ) -> rusqlite::Result<()> {
+        tx.prepare(sql::DELETE_RUNNING)?.execute([id])?;
+        tx.prepare(sql::INSERT_ATTEMPT)?.execute(params![
+            self.seq,
+            self.run,
+            self.attempt,
+            status.as_str(),
+            self.worker.to_bytes(),
+            self.started_at.as_micros(),
+            tx.now.as_micros(),
+            error,
+        ])?;
+        tx.tally(&self.queue, &self.name, Measure::Ended(status), self.started_at, tx.now);
+        Ok(())
+    }
+}
+
+/// Ends executions whose fence holds.
+pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+    settlements.iter().map(|settlement| settle_one(tx, settlement)).collect()
+}
+
+fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Settled, StoreError> {
+    let id = settlement.attempt.job.to_bytes();
+    let Some(held) = Running::find(tx.connection, id).map_err(store_error)? else { return Ok(Settled::Stale) };
+    let fence_holds = held.run == settlement.attempt.run && held.worker == settlement.worker;
+    if !fence_holds || (settlement.only_if_expired && held.lease_until > tx.now) {
+        return Ok(Settled::Stale);
+    }
+    let error = settlement.fault.as_ref().map(rows::text).transpose()?;
+    held.close(tx, id, settlement.attempt_status, error.as_deref()).map_err(store_error)?;
+    rest(tx, settlement, &held, error.as_deref()).map_err(store_error)?;
+    Ok(Settled::Done)
+}
+
+/// The job comes to rest where the decision says.
+fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<&str>) -> rusqlite::Result<()> {
+    let ending = settlement.ending;
+    let (status, run_at) = (ending.status(), ending.run_at(tx.now).map(Timestamp::as_micros));
+    tx.prepare(sql::SETTLE_JOB)?.execute(params![
+        held.seq,
+        status.as_str(),
+        run_at,
+        held.attempt - u32::from(ending.gives_back_attempt()),
+        held.run,
+        u32::from(settlement.attempt_status == AttemptStatus::Lost),
+        tx.now.as_micros(),
+        held.started_at.as_micros(),
+        status.is_finished().then_some(tx.now.as_micros()),
+        settlement.result.as_ref().map(|result| result.as_str()),
+        error,
+    ])?;
+    if status == Status::Queued {
+        let place = params![held.queue, held.name, held.priority, run_at, held.seq];
+        tx.prepare(sql::INSERT_READY)?.execute(place)?;
+    } else if status.is_timed() {
+        tx.prepare(sql::INSERT_DUE)?.execute(params![run_at, held.seq])?;
+    }
+    let mut insert_event = tx.prepare(sql::INSERT_EVENT)?;
+    for step in ending.path() {
+        EventLine::plain(*step, Some(held.run)).write(&mut insert_event, held.seq, tx.now)?;
+    }
+    tx.count(&held.queue, &held.name, Some(Status::Processing), Some(status));
+    if status == Status::Dead {
+        tx.tally(&held.queue, &held.name, Measure::Died, held.started_at, tx.now);
+    }
+    tx.woke_work |= status.is_active();
+    tx.woke_jobs = true;
+    Ok(())
+}
+
+/// Moves leases; says which were still held.
+pub(crate) fn extend(
+    tx: &Tx<'_>,
+    worker: WorkerId,
+    lease: Duration,
+    attempts: &[AttemptId],
+) -> rusqlite::Result<Vec<bool>> {
+    let mut extend = tx.prepare(sql::EXTEND)?;
+    let until = tx.now.after(lease).as_micros();
+    let fence = |attempt: &AttemptId| (attempt.job.to_bytes(), attempt.run, worker.to_bytes());
+    attempts
+        .iter()
+        .map(|attempt| {
+            let (id, run, worker) = fence(attempt);
+            Ok(extend.execute(params![id, run, worker, tx.now.as_micros(), until])? == 1)
+        })
+        .collect()
+}
+
+/// Which attempts are under way in this worker's hands.
+pub(crate) fn held(connection: &Connection, worker: WorkerId, attempts: &[AttemptId]) -> rusqlite::Result<Vec<bool>> {
+    attempts
+        .iter()
+        .map(|attempt| {
+            let running = Running::find(connection, attempt.job.to_bytes())?;
+            Ok(running.is_some_and(|running| running.run == attempt.run && running.worker == worker))
+        })
+        .collect()
+}
+
+/// Keeps progress and logs of running handlers.
+pub(crate) fn note(tx: &mut Tx<'_>, notes: &[Note]) -> Result<(), StoreError> {
+    for note in notes {
+        let progress = note.progress.as_ref().map(rows::text).transpose()?;
+        write_note(tx, note, progress.as_deref()).map_err(store_error)?;
+    }
+    Ok(())
+}
+
+fn write_note(tx: &mut Tx<'_>, note: &Note, progress: Option<&str>) -> rusqlite::Result<()> {
+    let (id, run) = (note.attempt.job.to_bytes(), note.attempt.run);
+    if let Some(progress) = progress {
+        tx.prepare(sql::SET_PROGRESS)?.execute(params![id, run, note.worker.to_bytes(), progress])?;
+        tx.woke_jobs = true;
+    }
+    let mut insert = tx.prepare(sql::INSERT_LOG)?;
+    for (number, line) in &note.lines {
+        insert.execute(params![id, run, number, line.at.as_micros(), line.level.as_str(), line.message])?;
+    }
+    Ok(())
+}

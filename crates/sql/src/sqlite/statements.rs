@@ -1,0 +1,75 @@
+//! The texts of all statements, one file each, by name.
+
+macro_rules! statements {
+    ($($name:ident $file:literal)*) => {
+        $(pub(crate) const $name: &str = include_str!(concat!("sql/", $file, ".sql"));)*
+
+        /// Every statement with the name of its file, for the tests that read their plans.
+        #[cfg(test)]
+        pub(crate) const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
+    };
+}
+
+statements! {
+    INSERT_JOB "insert_job"
+    INSERT_READY "insert_ready"
+    DELETE_READY "delete_ready"
+    INSERT_DUE "insert_due"
+    DELETE_DUE "delete_due"
+    DUE "due"
+    NEXT_DUE "next_due"
+    PROMOTE_JOB "promote_job"
+    JOB_STATUS "job_status"
+    LANE_QUEUES "lane_queues"
+    LANE_NAMES "lane_names"
+    LANE_HEAD "lane_head"
+    CLAIM_READ "claim_read"
+    INSERT_RUNNING "insert_running"
+    RUNNING "running"
+    DELETE_RUNNING "delete_running"
+    SETTLE_JOB "settle_job"
+    INSERT_ATTEMPT "insert_attempt"
+    INSERT_EVENT "insert_event"
+    EXTEND "extend"
+    EXPIRED "expired"
+    SET_PROGRESS "set_progress"
+    INSERT_LOG "insert_log"
+    FIND_KEY "find_key"
+    INSERT_KEY "insert_key"
+    DELETE_KEY "delete_key"
+    ADD_COUNT "add_count"
+    ADD_TALLY "add_tally"
+    GET "get"
+    GET_BY_SEQ "get_by_seq"
+    SAVE_JOB "save_job"
+    ATTEMPTS "attempts"
+    EVENTS "events"
+    LOGS "logs"
+    SEQ_OF "seq_of"
+    COUNTS "counts"
+    PENDING_BY_USER "pending_by_user"
+    TALLIES "tallies"
+    LIST_NEWEST "list_newest"
+    LIST_NEWEST_OF_NAME "list_newest_of_name"
+    LIST_NEWEST_OF_USER "list_newest_of_user"
+    LIST_NEWEST_OF_CORRELATION "list_newest_of_correlation"
+    LIST_FINISHED "list_finished"
+    LIST_DUE "list_due"
+    LIST_LANE "list_lane"
+    LIST_RUNNING "list_running"
+    RETIRABLE "retirable"
+    RETIRABLE_KEPT "retirable_kept"
+    PURGEABLE "purgeable"
+    EPHEMERAL "ephemeral"
+    TRIM_ATTEMPTS "trim_attempts"
+    TRIM_LOGS "trim_logs"
+    TRIM_TALLIES "trim_tallies"
+    TRIM_WORKERS "trim_workers"
+    BEAT "beat"
+    LEAVE "leave"
+    WORKERS "workers"
+    LOCK "lock"
+    EXTEND_LOCK "extend_lock"
+    UNLOCK "unlock"
+    LOCKS "locks"
+}

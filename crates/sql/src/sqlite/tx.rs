@@ -1,0 +1,119 @@
+//! One operation of the port inside a write transaction: its connection, its time, and what it must keep in step.
+
+use std::collections::HashMap;
+
+use punctual_core::{
+    Status, StoreError, Timestamp,
+    measure::{self, Measure},
+};
+use rusqlite::{CachedStatement, Connection, params};
+
+use super::{error::store_error, statements as sql};
+
+/// An operation under way. The transaction around it belongs to the writer, or to the caller of `enqueue_in`.
+#[derive(Debug)]
+pub(crate) struct Tx<'c> {
+    pub(crate) connection: &'c Connection,
+    /// The time of everything that this operation writes.
+    pub(crate) now: Timestamp,
+    /// Whether there is something new to claim.
+    pub(crate) woke_work: bool,
+    /// Whether a job changed that somebody may be waiting for.
+    pub(crate) woke_jobs: bool,
+    /// Changes of the counters, by queue and name; written once at the end instead of once for each row.
+    lanes: Vec<Lane>,
+    /// The lane that was used last, which is nearly always the next one too.
+    last_lane: usize,
+}
+
+#[derive(Debug)]
+struct Lane {
+    queue: String,
+    name: String,
+    counts: [i64; Status::ALL.len()],
+    tallies: HashMap<(Measure, u16), u64>,
+}
+
+impl<'c> Tx<'c> {
+    pub(crate) fn new(connection: &'c Connection, now: Timestamp) -> Self {
+        Self { connection, now, woke_work: false, woke_jobs: false, lanes: Vec::new(), last_lane: 0 }
+    }
+
+    /// A statement from the connection's cache.
+    pub(crate) fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'c>> {
+        self.connection.prepare_cached(sql)
+    }
+
+    /// Counts that a job has moved between two statuses, or has come, or has gone.
+    pub(crate) fn count(&mut self, queue: &str, name: &str, from: Option<Status>, to: Option<Status>) {
+        let lane = self.lane(queue, name);
+        if let Some(from) = from {
+            lane.counts[from as usize] -= 1;
+        }
+        if let Some(to) = to {
+            lane.counts[to as usize] += 1;
+        }
+    }
+
+    /// Counts something that took, or came late by, the time from `start` to `end`.
+    pub(crate) fn tally(&mut self, queue: &str, name: &str, measure: Measure, start: Timestamp, end: Timestamp) {
+        let bucket = measure::bucket(end.since(start));
+        *self.lane(queue, name).tallies.entry((measure, bucket)).or_default() += 1;
+    }
+
+    fn lane(&mut self, queue: &str, name: &str) -> &mut Lane {
+        let is = |lane: &Lane| lane.name == name && lane.queue == queue;
+        if !self.lanes.get(self.last_lane).is_some_and(is) {
+            self.last_lane = self.lanes.iter().position(is).unwrap_or(self.lanes.len());
+        }
+        if self.last_lane == self.lanes.len() {
+            let (queue, name) = (queue.to_owned(), name.to_owned());
+            self.lanes.push(Lane { queue, name, counts: [0; Status::ALL.len()], tallies: HashMap::new() });
+        }
+        &mut self.lanes[self.last_lane]
+    }
+
+    /// Writes the counters. Must be the last step of an operation.
+    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
+        let lanes = std::mem::take(&mut self.lanes);
+        lanes.iter().try_for_each(|lane| self.write_lane(lane)).map_err(store_error)
+    }
+
+    fn write_lane(&self, lane: &Lane) -> rusqlite::Result<()> {
+        let Lane { queue, name, counts, tallies } = lane;
+        let mut add_count = self.prepare(sql::ADD_COUNT)?;
+        for (status, change) in Status::ALL.iter().zip(counts) {
+            if *change != 0 {
+                add_count.execute(params![queue, name, status.as_str(), change])?;
+            }
+        }
+        let mut add_tally = self.prepare(sql::ADD_TALLY)?;
+        let hour = measure::hour(self.now).as_micros();
+        for ((measure, bucket), count) in tallies {
+            add_tally.execute(params![hour, name, queue, measure.as_str(), bucket, count])?;
+        }
+        Ok(())
+    }
+}
+
+/// What one event says, besides its job and time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventLine<'a> {
+    pub(crate) status: Status,
+    pub(crate) run: Option<u32>,
+    pub(crate) actor: Option<&'a str>,
+    pub(crate) detail: Option<&'a str>,
+}
+
+impl EventLine<'_> {
+    /// An event of a job's ordinary course.
+    pub(crate) const fn plain(status: Status, run: Option<u32>) -> Self {
+        Self { status, run, actor: None, detail: None }
+    }
+
+    /// Writes it with a statement that the caller prepared from `insert_event.sql`.
+    pub(crate) fn write(self, insert: &mut CachedStatement<'_>, job: i64, at: Timestamp) -> rusqlite::Result<()> {
+        let Self { status, run, actor, detail } = self;
+        insert.execute(params![job, at.as_micros(), status.as_str(), run, actor, detail]).map(drop)
+    }
+}

@@ -1,0 +1,148 @@
+//! One function for each behaviour. Its name is the sentence that it proves, and all the documentation it needs.
+
+#![allow(missing_docs)]
+
+mod admin;
+mod claiming;
+mod enqueuing;
+mod listing;
+mod registry;
+mod settling;
+mod upkeep;
+
+pub use admin::*;
+pub use claiming::*;
+pub use enqueuing::*;
+pub use listing::*;
+pub use registry::*;
+pub use settling::*;
+pub use upkeep::*;
+
+/// Runs the whole suite for an engine: `conformance!(fixture)`, where `fixture` is an async function that returns a
+/// [`Fixture`](crate::Fixture) with an empty store.
+#[macro_export]
+macro_rules! conformance {
+    ($fixture:path) => {
+        $crate::conformance_tests! { $fixture:
+            an_enqueued_job_is_read_back_as_it_was_given
+            a_job_for_later_is_scheduled_and_one_for_now_is_queued
+            a_client_whose_clock_is_ahead_does_not_delay_its_jobs
+            the_same_id_is_stored_once
+            a_unique_key_returns_the_job_that_holds_it
+            a_unique_key_is_free_again_once_its_job_is_cancelled_or_deleted
+            a_unique_key_twice_in_one_batch_makes_one_job
+            the_longest_allowed_texts_and_odd_characters_are_kept
+            an_empty_batch_is_nothing
+            claims_follow_priority_then_time_then_arrival
+            a_claim_takes_only_the_queues_and_names_it_asks_for
+            a_claim_of_many_lanes_keeps_the_order
+            a_claim_takes_no_more_than_it_asks_for
+            a_claim_opens_an_attempt_and_an_event
+            due_jobs_become_queued_and_are_claimed_in_one_step
+            a_claim_tells_when_the_next_job_is_due
+            a_clock_set_back_does_not_strand_queued_jobs
+            two_workers_never_hold_the_same_job
+            a_success_is_recorded_with_its_result
+            a_failure_waits_for_its_retry_and_then_dies
+            an_immediate_retry_skips_the_waiting
+            a_failure_for_good_dies_at_once
+            a_timeout_is_told_apart_from_a_failure
+            a_snooze_spends_no_attempt
+            a_release_spends_no_attempt_and_keeps_the_job_ready
+            a_settle_by_another_worker_or_run_is_stale
+            a_settle_that_is_sent_twice_counts_once
+            a_stale_settle_does_not_disturb_the_others_in_its_batch
+            a_worker_that_takes_its_own_released_job_again_has_a_new_fence
+            a_settle_after_the_lease_ran_out_is_accepted_while_nobody_took_the_job
+            an_extension_after_the_lease_ran_out_is_refused
+            an_extension_keeps_the_reaper_away
+            a_lost_worker_costs_an_attempt_and_counts_as_a_crash
+            a_job_that_kills_its_workers_ends_dead
+            a_reaper_cannot_end_what_was_extended_meanwhile
+            progress_is_kept_while_the_fence_holds
+            logs_are_kept_in_order_and_once
+            held_tells_which_attempts_are_still_ours
+            retrying_a_dead_job_continues_its_history
+            cancelling_works_from_every_active_status
+            cancelling_a_running_job_makes_its_settle_stale
+            asking_for_the_present_state_adds_no_event
+            a_forbidden_change_says_so_and_changes_nothing
+            a_change_of_an_unknown_job_says_so
+            run_now_starts_a_scheduled_or_retrying_job
+            an_operators_action_is_an_event_with_its_actor
+            counts_follow_every_step
+            pending_jobs_are_counted_by_user_and_name
+            tallies_tell_outcomes_durations_and_lateness
+            lists_come_in_the_order_of_their_kind
+            lists_are_paged_without_gaps_or_repeats
+            lists_filter_by_every_field
+            a_foreign_cursor_is_refused
+            deleted_jobs_are_listed_only_when_asked_for
+            workers_come_beat_and_leave
+            a_lock_is_taken_once_until_it_expires
+            a_lock_belongs_to_its_owner_alone
+            lock_tokens_only_grow
+            retention_deletes_old_finished_jobs_and_never_an_active_one
+            a_job_may_say_how_long_it_is_kept
+            purging_removes_every_trace
+            trimming_removes_old_attempts_and_logs
+            ephemeral_jobs_are_dropped_unless_they_run
+            upkeep_is_bounded_by_its_limit
+            the_store_finds_itself_well
+        }
+    };
+}
+
+/// Makes one test of each named behaviour.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ($fixture:path: $($behaviour:ident)*) => {
+        $(
+            #[test]
+            fn $behaviour() {
+                let runtime = $crate::tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let fixture = $fixture().await;
+                    $crate::conformance::$behaviour(&fixture).await;
+                    $crate::conformance::audit(&fixture).await;
+                });
+            }
+        )*
+    };
+}
+
+use punctual_core::{Filter, Page, Status};
+
+use crate::Fixture;
+
+/// What must hold of any store after anything: every event follows from the one before, every job's status is its
+/// last event's, an attempt is open exactly while its job is processing, and the engine finds itself well.
+pub async fn audit(fixture: &Fixture) {
+    let filter = Filter { statuses: Status::ALL.to_vec(), ..Filter::default() };
+    let mut page = Page::first(100);
+    loop {
+        let found = fixture.store.list(filter.clone(), page.clone()).await.unwrap();
+        for job in &found.jobs {
+            audit_job(fixture, job).await;
+        }
+        match found.next {
+            Some(next) => page.after = Some(next),
+            None => break,
+        }
+    }
+    for finding in fixture.store.examine().await.unwrap() {
+        assert!(finding.ok, "{}: {}", finding.check, finding.message);
+    }
+}
+
+async fn audit_job(fixture: &Fixture, job: &punctual_core::Job) {
+    let story = fixture.story(job.id).await;
+    for pair in story.windows(2) {
+        assert!(pair[0].may_become(pair[1]), "{}: {} became {}", job.id, pair[0], pair[1]);
+    }
+    assert_eq!(story.last(), Some(&job.status), "{}", job.id);
+    let attempts = fixture.store.attempts(job.id).await.unwrap();
+    let open = attempts.iter().filter(|attempt| attempt.finished_at.is_none()).count();
+    assert_eq!(open, usize::from(job.status == Status::Processing), "{}", job.id);
+}

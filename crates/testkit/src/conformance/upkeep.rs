@@ -1,0 +1,149 @@
+use std::time::Duration;
+
+use punctual_core::{
+    Beat, Change, Filter, JobId, Keep, LogLevel, LogLine, Note, Page, Status, Verb, WorkerId, limits,
+};
+
+use crate::{
+    Fixture,
+    fixture::{failure, success},
+};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const KEEP: Keep = Keep { succeeded: HOUR, dead: Duration::from_secs(7_200), cancelled: HOUR };
+
+async fn finished(fx: &Fixture, adjust: impl FnOnce(&mut punctual_core::Spec)) -> JobId {
+    let id = fx.enqueue(adjust).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    fx.settle(&claim, success()).await;
+    id
+}
+
+pub async fn retention_deletes_old_finished_jobs_and_never_an_active_one(fx: &Fixture) {
+    let succeeded = finished(fx, |_| ()).await;
+    let dead = fx.enqueue(|spec| spec.max_attempts = 1).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    fx.settle(&claim, failure("x")).await;
+    let running = fx.enqueue(|_| ()).await;
+    fx.claim_one(fx.worker()).await;
+    let queued = fx.enqueue(|_| ()).await;
+    let scheduled = fx.enqueue_in(9_000_000, |_| ()).await;
+    fx.pass(3_599);
+    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 0);
+    fx.pass(1);
+    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 1);
+    assert_eq!(fx.job(succeeded).await.status, Status::Deleted);
+    let event = fx.store.events(succeeded).await.unwrap().pop().unwrap();
+    assert_eq!((event.status, event.actor.as_deref()), (Status::Deleted, Some("retention")));
+    fx.pass(7_200_000);
+    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 1);
+    assert_eq!(fx.job(dead).await.status, Status::Deleted);
+    for id in [running, queued, scheduled] {
+        assert!(fx.job(id).await.status.is_active());
+    }
+    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 0);
+}
+
+pub async fn a_job_may_say_how_long_it_is_kept(fx: &Fixture) {
+    let briefly = finished(fx, |spec| spec.keep_for = Some(Duration::from_secs(60))).await;
+    let long = finished(fx, |spec| spec.keep_for = Some(100 * HOUR)).await;
+    let at_once = finished(fx, |spec| spec.keep_for = Some(Duration::ZERO)).await;
+    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 1);
+    assert_eq!(fx.job(at_once).await.status, Status::Deleted);
+    fx.pass(60);
+    fx.store.retire(KEEP, 100).await.unwrap();
+    assert_eq!(fx.job(briefly).await.status, Status::Deleted);
+    fx.pass(99 * 3_600);
+    fx.store.retire(KEEP, 100).await.unwrap();
+    assert_eq!(fx.job(long).await.status, Status::Succeeded);
+    fx.pass(3_600);
+    fx.store.retire(KEEP, 100).await.unwrap();
+    assert_eq!(fx.job(long).await.status, Status::Deleted);
+}
+
+pub async fn purging_removes_every_trace(fx: &Fixture) {
+    let id = finished(fx, |spec| spec.unique_key = Some("k".into())).await;
+    let kept = finished(fx, |_| ()).await;
+    let change = Change { job: id, verb: Verb::Delete, actor: "ada".into(), reason: None };
+    fx.store.change(vec![change]).await.unwrap();
+    fx.pass(3_599);
+    assert_eq!(fx.store.purge(HOUR, 100).await.unwrap(), 0);
+    fx.pass(1);
+    assert_eq!(fx.store.purge(HOUR, 100).await.unwrap(), 1);
+    assert_eq!(fx.store.get(id).await.unwrap(), None);
+    assert!(fx.store.attempts(id).await.unwrap().is_empty());
+    assert!(fx.store.events(id).await.unwrap().is_empty());
+    assert_eq!(fx.job(kept).await.status, Status::Succeeded);
+    let everything = Filter { statuses: Status::ALL.to_vec(), ..Filter::default() };
+    assert_eq!(fx.store.list(everything, Page::first(10)).await.unwrap().jobs.len(), 1);
+}
+
+pub async fn trimming_removes_old_attempts_and_logs(fx: &Fixture) {
+    let old = fx.enqueue(|_| ()).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    let line = LogLine { run: 1, at: fx.now(), level: LogLevel::Info, message: "hello".into() };
+    let note = Note { attempt: claim.attempt_id(), worker: claim.worker, progress: None, lines: vec![(1, line)] };
+    fx.store.note(vec![note]).await.unwrap();
+    fx.settle(&claim, success()).await;
+    let worker = Beat {
+        id: WorkerId::from_bits(1),
+        host: "h".into(),
+        pid: 1,
+        queues: vec![],
+        names: vec![],
+        concurrency: 1,
+        running: 0,
+    };
+    fx.store.beat(worker).await.unwrap();
+    fx.pass(2 * limits::WORKER_SILENT_MAX.as_secs());
+    let recent = finished(fx, |_| ()).await;
+    assert_eq!(fx.store.trim(HOUR, 100).await.unwrap(), 3);
+    assert!(fx.store.attempts(old).await.unwrap().is_empty());
+    assert!(fx.store.logs(old, 10).await.unwrap().is_empty());
+    assert!(fx.store.workers().await.unwrap().is_empty());
+    assert_eq!(fx.store.attempts(recent).await.unwrap().len(), 1);
+    assert_eq!(fx.story(old).await.len(), 3, "the audit trail stays as long as the job");
+}
+
+pub async fn ephemeral_jobs_are_dropped_unless_they_run(fx: &Fixture) {
+    let running = fx.enqueue(|spec| spec.ephemeral = true).await;
+    fx.claim_one(fx.worker()).await;
+    let gone = [
+        fx.enqueue(|spec| (spec.ephemeral, spec.unique_key) = (true, Some("k".into()))).await,
+        fx.enqueue_in(60, |spec| spec.ephemeral = true).await,
+    ];
+    let kept = fx.enqueue(|_| ()).await;
+    assert_eq!(fx.store.drop_ephemeral(100).await.unwrap(), 2);
+    for id in gone {
+        assert_eq!(fx.store.get(id).await.unwrap(), None);
+    }
+    assert_eq!(fx.job(running).await.status, Status::Processing);
+    assert_eq!(fx.claim_one(fx.worker()).await.job.id, kept);
+    fx.pass(60);
+    assert!(fx.claim(fx.worker(), 1).await.is_empty());
+    assert!(!fx.store.enqueue(vec![fx.new_job(|spec| spec.unique_key = Some("k".into()))]).await.unwrap()[0].existing);
+}
+
+pub async fn upkeep_is_bounded_by_its_limit(fx: &Fixture) {
+    for _ in 0..5 {
+        finished(fx, |_| ()).await;
+        fx.enqueue_in(60, |_| ()).await;
+    }
+    fx.enqueue_all((0..2).map(|_| fx.new_job_in(60, |spec| spec.ephemeral = true)).collect()).await;
+    assert_eq!(fx.store.drop_ephemeral(1).await.unwrap(), 1);
+    assert_eq!(fx.store.drop_ephemeral(9).await.unwrap(), 1);
+    fx.pass(3_600);
+    assert_eq!(fx.store.promote(3).await.unwrap(), 3);
+    assert_eq!(fx.store.promote(3).await.unwrap(), 2);
+    assert_eq!(fx.store.retire(KEEP, 3).await.unwrap(), 3);
+    assert_eq!(fx.store.retire(KEEP, 3).await.unwrap(), 2);
+    assert_eq!(fx.store.purge(Duration::ZERO, 4).await.unwrap(), 4);
+    assert_eq!(fx.store.purge(Duration::ZERO, 4).await.unwrap(), 1);
+}
+
+pub async fn the_store_finds_itself_well(fx: &Fixture) {
+    let findings = fx.store.examine().await.unwrap();
+    assert!(!findings.is_empty() && findings.iter().all(|finding| finding.ok), "{findings:?}");
+    assert!(!fx.store.info().engine.is_empty());
+    assert!(fx.store.schema().await.unwrap().version > 0);
+}

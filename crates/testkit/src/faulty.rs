@@ -1,0 +1,119 @@
+//! A store that fails when it is told to, to show that nothing is lost when a real one does.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use punctual_core::{
+    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding, Job,
+    JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store, StoreError,
+    StoreInfo, StoreResult, Timestamp, Topic, Watch, WorkerId, WorkerRecord, measure::Tally,
+};
+
+/// At which point a call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Before anything was done.
+    Before,
+    /// After it was done, so that the caller does not learn that it was.
+    After,
+}
+
+/// Passes every call on, except those that it was told to fail.
+#[derive(Debug, Clone)]
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    faults: Arc<Mutex<VecDeque<(&'static str, When)>>>,
+}
+
+impl FaultyStore {
+    /// Passes calls on to `inner`.
+    pub fn new(inner: Arc<dyn Store>) -> Self {
+        Self { inner, faults: Arc::default() }
+    }
+
+    /// Lets the next call of the port's `method` fail that is not already going to.
+    pub fn fail_next(&self, method: &'static str, when: When) {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).push_back((method, when));
+    }
+
+    /// How many failures are still to come.
+    pub fn faults_left(&self) -> usize {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn fault(&self, method: &str) -> Option<When> {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = faults.iter().position(|(name, _)| *name == method)?;
+        faults.remove(place).map(|(_, when)| when)
+    }
+}
+
+fn injected(method: &str) -> StoreError {
+    StoreError::Other(format!("an injected fault in {method}"))
+}
+
+macro_rules! pass_on {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        #[async_trait]
+        impl Store for FaultyStore {
+            fn info(&self) -> StoreInfo {
+                self.inner.info()
+            }
+
+            fn watch(&self, topic: Topic) -> Box<dyn Watch> {
+                self.inner.watch(topic)
+            }
+
+            $(
+                async fn $method(&self, $($argument: $type),*) -> StoreResult<$result> {
+                    match self.fault(stringify!($method)) {
+                        Some(When::Before) => Err(injected(stringify!($method))),
+                        Some(When::After) => {
+                            self.inner.$method($($argument),*).await?;
+                            Err(injected(stringify!($method)))
+                        }
+                        None => self.inner.$method($($argument),*).await,
+                    }
+                }
+            )*
+        }
+    };
+}
+
+pass_on! {
+    now() -> Timestamp;
+    enqueue(jobs: Vec<NewJob>) -> Vec<Enqueued>;
+    claim(request: ClaimRequest) -> Claimed;
+    settle(settlements: Vec<Settlement>) -> Vec<Settled>;
+    extend(worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> Vec<bool>;
+    held(worker: WorkerId, attempts: Vec<AttemptId>) -> Vec<bool>;
+    note(notes: Vec<Note>) -> ();
+    expired(limit: usize) -> Vec<Claim>;
+    promote(limit: usize) -> usize;
+    change(changes: Vec<Change>) -> Vec<Changed>;
+    get(id: JobId) -> Option<Job>;
+    list(filter: Filter, page: Page) -> JobPage;
+    attempts(job: JobId) -> Vec<Attempt>;
+    events(job: JobId) -> Vec<Event>;
+    logs(job: JobId, limit: usize) -> Vec<LogLine>;
+    counts() -> Vec<Count>;
+    pending_by_user(limit: usize) -> Vec<Pending>;
+    tallies(since: Timestamp, until: Timestamp) -> Vec<Tally>;
+    beat(beat: Beat) -> ();
+    leave(worker: WorkerId) -> ();
+    workers() -> Vec<WorkerRecord>;
+    lock(name: String, owner: String, ttl: Duration) -> Option<Lock>;
+    extend_lock(name: String, owner: String, ttl: Duration) -> bool;
+    unlock(name: String, owner: String) -> bool;
+    locks() -> Vec<Lock>;
+    retire(keep: Keep, limit: usize) -> usize;
+    purge(after: Duration, limit: usize) -> usize;
+    trim(after: Duration, limit: usize) -> usize;
+    drop_ephemeral(limit: usize) -> usize;
+    schema() -> Schema;
+    examine() -> Vec<Finding>;
+}

@@ -1,0 +1,136 @@
+//! A store under test, with the clock that it goes by.
+
+use std::{sync::Arc, time::Duration};
+
+use punctual_core::{
+    Claim, ClaimRequest, Clock, Fault, Ids, Job, JobId, Json, ManualClock, NewJob, Outcome, Retry, Settled, Settlement, Spec,
+    Status, Store, Timestamp, WorkerId, settle,
+};
+
+/// An empty store, the clock it goes by, and a source of ids.
+#[derive(Debug)]
+pub struct Fixture {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Its clock.
+    pub clock: ManualClock,
+    ids: Ids,
+    /// Whatever must live as long as the store: a folder, a server.
+    _keep: Option<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+/// The lease of every claim in the suite.
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+
+impl Fixture {
+    /// When the clock of a fixture starts.
+    pub fn start() -> ManualClock {
+        ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap())
+    }
+
+    /// A fixture of `store`, which goes by `clock`.
+    pub fn new(store: impl Store, clock: ManualClock) -> Self {
+        Self { store: Arc::new(store), clock, ids: Ids::seeded(7), _keep: None }
+    }
+
+    /// Keeps `thing` as long as the fixture lives.
+    #[must_use]
+    pub fn keep(mut self, thing: impl std::any::Any + Send + Sync) -> Self {
+        self._keep = Some(Box::new(thing));
+        self
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    /// A worker's id that nobody else has.
+    pub fn worker(&self) -> WorkerId {
+        WorkerId::from_bits(self.ids.next(self.now()))
+    }
+
+    /// A job to be done at once.
+    pub fn new_job(&self, adjust: impl FnOnce(&mut Spec)) -> NewJob {
+        let mut spec = Spec::new("test", Json::trusted(r#"{"n":1}"#));
+        adjust(&mut spec);
+        NewJob { id: JobId::from_bits(self.ids.next(self.now())), timed: false, spec }
+    }
+
+    /// A job to be done so many seconds from now.
+    pub fn new_job_in(&self, seconds: u64, adjust: impl FnOnce(&mut Spec)) -> NewJob {
+        let at = self.now().after(Duration::from_secs(seconds));
+        NewJob { id: JobId::from_bits(self.ids.next(at)), timed: true, ..self.new_job(adjust) }
+    }
+
+    /// Enqueues a job and returns its id.
+    pub async fn enqueue(&self, adjust: impl FnOnce(&mut Spec)) -> JobId {
+        self.enqueue_all(vec![self.new_job(adjust)]).await[0]
+    }
+
+    /// Enqueues a job for later and returns its id.
+    pub async fn enqueue_in(&self, seconds: u64, adjust: impl FnOnce(&mut Spec)) -> JobId {
+        self.enqueue_all(vec![self.new_job_in(seconds, adjust)]).await[0]
+    }
+
+    /// Enqueues jobs and returns their ids.
+    pub async fn enqueue_all(&self, jobs: Vec<NewJob>) -> Vec<JobId> {
+        self.store.enqueue(jobs).await.unwrap().into_iter().map(|enqueued| enqueued.id).collect()
+    }
+
+    /// Claims at most `limit` jobs of any queue and name.
+    pub async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<Claim> {
+        let request = ClaimRequest { worker, queues: Vec::new(), names: Vec::new(), limit, lease: LEASE };
+        self.store.claim(request).await.unwrap().claims
+    }
+
+    /// Claims the one job that must be there.
+    pub async fn claim_one(&self, worker: WorkerId) -> Claim {
+        let mut claims = self.claim(worker, 2).await;
+        assert_eq!(claims.len(), 1, "exactly one job should be claimable");
+        claims.remove(0)
+    }
+
+    /// Settles one claim.
+    pub async fn settle(&self, claim: &Claim, outcome: Outcome) -> Settled {
+        self.apply(settle(claim, outcome, 0.5)).await
+    }
+
+    /// Applies one settlement.
+    pub async fn apply(&self, settlement: Settlement) -> Settled {
+        self.store.settle(vec![settlement]).await.unwrap()[0]
+    }
+
+    /// Settles all claims whose lease has run out, as a worker's upkeep does.
+    pub async fn reap(&self) -> usize {
+        let expired = self.store.expired(100).await.unwrap();
+        let lost = expired.iter().map(|claim| settle(claim, Outcome::Lost, 0.5)).collect();
+        let settled = self.store.settle(lost).await.unwrap();
+        settled.into_iter().filter(|settled| *settled == Settled::Done).count()
+    }
+
+    /// The job, which must exist.
+    pub async fn job(&self, id: JobId) -> Job {
+        self.store.get(id).await.unwrap().expect("the job should exist")
+    }
+
+    /// The statuses that the job's events tell.
+    pub async fn story(&self, id: JobId) -> Vec<Status> {
+        self.store.events(id).await.unwrap().into_iter().map(|event| event.status).collect()
+    }
+}
+
+/// A success without a result.
+pub(crate) fn success() -> Outcome {
+    Outcome::Succeeded { result: None }
+}
+
+/// A failure with that message.
+pub(crate) fn failure(message: &str) -> Outcome {
+    Outcome::Failed { fault: Fault::new(message), retry: Retry::ByPolicy }
+}

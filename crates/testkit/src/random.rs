@@ -1,0 +1,230 @@
+//! Random operations on an engine and on the model, which must answer alike and come to the same state.
+
+use std::time::Duration;
+
+use punctual_core::{
+    Change, Claim, ClaimRequest, Fault, Filter, Job, JobId, Json, Keep, LogLevel, LogLine, NewJob, Note, Outcome, Page,
+    Progress, Retry, RetryPolicy, Status, Store, Timestamp, Verb, WorkerId, settle,
+};
+
+use crate::{Fixture, ModelStore, fixture::LEASE};
+
+/// Replays `steps` random operations from `seed` on the fixture's store and on a model with the same clock.
+///
+/// Panics at the first difference, with the seed and the step.
+pub async fn replay(fixture: &Fixture, seed: u64, steps: usize) {
+    println!("random operations from seed {seed}");
+    let model = ModelStore::new(fixture.clock.clone());
+    let mut run = Run { fixture, model, random: fastrand::Rng::with_seed(seed), claims: Vec::new(), jobs: Vec::new() };
+    for step in 0..steps {
+        run.step(&format!("seed {seed}, step {step}")).await;
+    }
+    run.compare(&format!("seed {seed}, at the end")).await;
+    crate::conformance::audit(fixture).await;
+}
+
+struct Run<'a> {
+    fixture: &'a Fixture,
+    model: ModelStore,
+    random: fastrand::Rng,
+    /// Every claim ever made, stale ones included.
+    claims: Vec<Claim>,
+    /// Every job ever enqueued, purged ones included.
+    jobs: Vec<JobId>,
+}
+
+/// Does the same to both stores and compares the answers.
+macro_rules! both {
+    ($run:expr, $place:expr, $method:ident($($argument:expr),*)) => {{
+        let left = $run.fixture.store.$method($($argument.clone()),*).await.unwrap();
+        let right = $run.model.$method($($argument.clone()),*).await.unwrap();
+        assert_eq!(left, right, "{}: {} differs", $place, stringify!($method));
+        left
+    }};
+}
+
+impl Run<'_> {
+    async fn step(&mut self, place: &str) {
+        self.fixture.clock.advance(Duration::from_millis(self.random.u64(0..4_000)));
+        match self.random.u32(0..100) {
+            0..25 => self.enqueue(place).await,
+            25..50 => self.claim(place).await,
+            50..75 => self.settle(place).await,
+            75..80 => self.extend(place).await,
+            80..88 => self.change(place).await,
+            88..92 => self.reap(place).await,
+            92..94 => self.note(place).await,
+            94..97 => self.upkeep(place).await,
+            97..98 => self.fixture.pass(self.random.u64(0..100)),
+            _ => self.compare(place).await,
+        }
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.random.usize(0..from.len())].clone()
+    }
+
+    fn new_job(&mut self) -> NewJob {
+        let later = self.random.u64(0..40);
+        let mut job = if self.random.bool() { self.fixture.new_job(|_| ()) } else { self.fixture.new_job_in(later, |_| ()) };
+        let spec = &mut job.spec;
+        spec.name = ["mail", "pay"][self.random.usize(0..2)].into();
+        spec.queue = ["a", "b", "c"][self.random.usize(0..3)].into();
+        spec.priority = self.random.u8(0..=10);
+        spec.max_attempts = self.random.u32(1..4);
+        spec.user_id = self.random.bool().then(|| format!("user-{}", self.random.u8(0..3)));
+        spec.unique_key = (self.random.u8(0..4) == 0).then(|| format!("key-{}", self.random.u8(0..5)));
+        spec.ephemeral = self.random.u8(0..20) == 0;
+        spec.keep_for = (self.random.u8(0..5) == 0).then(|| Duration::from_secs(self.random.u64(0..50)));
+        let wait = Duration::from_millis(self.random.u64(0..20_000));
+        spec.extras.retry = Some(RetryPolicy::fixed(wait).jitter(0.0));
+        job
+    }
+
+    async fn enqueue(&mut self, place: &str) {
+        let jobs: Vec<NewJob> = (0..self.random.usize(1..5)).map(|_| self.new_job()).collect();
+        self.jobs.extend(jobs.iter().map(|job| job.id));
+        both!(self, place, enqueue(jobs));
+    }
+
+    async fn claim(&mut self, place: &str) {
+        let some = |random: &mut fastrand::Rng, all: &[&str]| -> Vec<String> {
+            if random.bool() { Vec::new() } else { vec![all[random.usize(0..all.len())].to_owned()] }
+        };
+        let request = ClaimRequest {
+            worker: WorkerId::from_bits(self.random.u128(1..4)),
+            queues: some(&mut self.random, &["a", "b", "c"]),
+            names: some(&mut self.random, &["mail", "pay"]),
+            limit: self.random.usize(1..6),
+            lease: LEASE,
+        };
+        let claimed = both!(self, place, claim(request));
+        self.claims.extend(claimed.claims);
+    }
+
+    async fn settle(&mut self, place: &str) {
+        if self.claims.is_empty() {
+            return;
+        }
+        let mut batch = Vec::new();
+        for _ in 0..self.random.usize(1..4) {
+            let recent = self.claims.len().saturating_sub(6);
+            let claim = self.claims[self.random.usize(recent..self.claims.len())].clone();
+            let mut settlement = settle(&claim, self.outcome(), 0.5);
+            if self.random.u8(0..10) == 0 {
+                settlement.worker = WorkerId::from_bits(99);
+            }
+            batch.push(settlement);
+        }
+        both!(self, place, settle(batch));
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let wait = Duration::from_secs(self.random.u64(0..10));
+        let fault = Fault::new(format!("fault {}", self.random.u8(..)));
+        match self.random.u8(0..10) {
+            0..5 => Outcome::Succeeded { result: self.random.bool().then(|| Json::trusted("[1]")) },
+            5 => Outcome::Failed { fault, retry: Retry::ByPolicy },
+            6 => Outcome::Failed { fault, retry: self.pick(&[Retry::After(wait), Retry::Never]) },
+            7 => Outcome::TimedOut,
+            8 => Outcome::Snoozed { after: wait },
+            _ => Outcome::Released,
+        }
+    }
+
+    async fn extend(&mut self, place: &str) {
+        let recent = self.claims.len().saturating_sub(8);
+        let attempts: Vec<_> = self.claims[recent..].iter().map(Claim::attempt_id).collect();
+        let worker = WorkerId::from_bits(self.random.u128(1..4));
+        both!(self, place, extend(worker, LEASE, attempts));
+        both!(self, place, held(worker, attempts));
+    }
+
+    async fn change(&mut self, place: &str) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let jobs = self.jobs.clone();
+        let job = self.pick(&jobs);
+        let verb = self.pick(&[Verb::Retry, Verb::Cancel, Verb::Delete, Verb::RunNow]);
+        let changes = vec![Change { job, verb, actor: "ada".into(), reason: None }];
+        both!(self, place, change(changes));
+    }
+
+    async fn reap(&mut self, place: &str) {
+        let mut expired = self.fixture.store.expired(100).await.unwrap();
+        let mut modelled = self.model.expired(100).await.unwrap();
+        expired.sort_by_key(|claim| claim.job.id);
+        modelled.sort_by_key(|claim| claim.job.id);
+        assert_eq!(expired, modelled, "{place}: expired differs");
+        let lost: Vec<_> = expired.iter().map(|claim| settle(claim, Outcome::Lost, 0.5)).collect();
+        both!(self, place, settle(lost));
+    }
+
+    async fn note(&mut self, place: &str) {
+        let Some(claim) = self.claims.last().cloned() else { return };
+        let line = LogLine { run: claim.job.run, at: self.fixture.now(), level: LogLevel::Info, message: "hello".into() };
+        let notes = vec![Note {
+            attempt: claim.attempt_id(),
+            worker: claim.worker,
+            progress: Some(Progress { percent: f32::from(self.random.u8(0..100)), message: None }),
+            lines: vec![(self.random.u32(1..4), line)],
+        }];
+        both!(self, place, note(notes));
+    }
+
+    async fn upkeep(&mut self, place: &str) {
+        let minute = Duration::from_secs(60);
+        let keep = Keep { succeeded: minute, dead: 2 * minute, cancelled: minute };
+        match self.random.u8(0..4) {
+            0 => drop(both!(self, place, retire(keep, 1_000usize))),
+            1 => drop(both!(self, place, purge(minute, 1_000usize))),
+            2 => drop(both!(self, place, trim(10 * minute, 100_000usize))),
+            _ => drop(both!(self, place, drop_ephemeral(1_000usize))),
+        }
+    }
+
+    async fn compare(&mut self, place: &str) {
+        both!(self, place, counts());
+        both!(self, place, pending_by_user(100usize));
+        let mut tallies = self.fixture.store.tallies(Timestamp::MIN, Timestamp::MAX).await.unwrap();
+        let mut modelled = self.model.tallies(Timestamp::MIN, Timestamp::MAX).await.unwrap();
+        tallies.sort();
+        modelled.sort();
+        assert_eq!(tallies, modelled, "{place}: tallies differ");
+        for status in [None].into_iter().chain(Status::ALL.map(Some)) {
+            let filter = status.map_or_else(Filter::default, Filter::status);
+            let left = all_jobs(&*self.fixture.store, &filter).await;
+            let right = all_jobs(&self.model, &filter).await;
+            assert_eq!(left, right, "{place}: the list of {status:?} differs");
+            for job in &left {
+                self.compare_history(place, job).await;
+            }
+        }
+    }
+
+    async fn compare_history(&self, place: &str, job: &Job) {
+        both!(self, place, get(job.id));
+        both!(self, place, attempts(job.id));
+        both!(self, place, logs(job.id, 100usize));
+        // Their ids are the engine's own; what they say is not.
+        let said = |events: Vec<punctual_core::Event>| -> Vec<_> {
+            events.into_iter().map(|event| (event.at, event.status, event.run, event.actor, event.detail)).collect()
+        };
+        let left = said(self.fixture.store.events(job.id).await.unwrap());
+        let right = said(self.model.events(job.id).await.unwrap());
+        assert_eq!(left, right, "{place}: the events of {} differ", job.id);
+    }
+}
+
+async fn all_jobs(store: &dyn Store, filter: &Filter) -> Vec<Job> {
+    let (mut jobs, mut page) = (Vec::new(), Page::first(7));
+    loop {
+        let found = store.list(filter.clone(), page.clone()).await.unwrap();
+        jobs.extend(found.jobs);
+        match found.next {
+            Some(next) => page.after = Some(next),
+            None => return jobs,
+        }
+    }
+}
