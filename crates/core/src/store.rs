@@ -26,8 +26,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Which engine this is and where its data lies, without secrets.
     fn info(&self) -> StoreInfo;
 
-    /// The store's clock.
-    async fn now(&self) -> StoreResult<Timestamp>;
+    /// The store's clock, as well as this process knows it.
+    fn now(&self) -> Timestamp;
 
     /// A listener for hints that something changed. Hints may be missing or needless; polling is the truth.
     fn watch(&self, topic: Topic) -> Box<dyn Watch>;
@@ -88,6 +88,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// How many unfinished jobs there are by user and name, most first, at most `limit` rows.
     async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>>;
+
+    /// How many jobs died from `since` up to `until` and are still dead, by name, most first.
+    async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>>;
 
     /// What was counted in the hours from that of `since` up to `until`.
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>>;

@@ -64,6 +64,10 @@ macro_rules! pass_on {
                 self.inner.info()
             }
 
+            fn now(&self) -> Timestamp {
+                self.inner.now()
+            }
+
             fn watch(&self, topic: Topic) -> Box<dyn Watch> {
                 self.inner.watch(topic)
             }
@@ -85,7 +89,6 @@ macro_rules! pass_on {
 }
 
 pass_on! {
-    now() -> Timestamp;
     enqueue(jobs: Vec<NewJob>) -> Vec<Enqueued>;
     claim(request: ClaimRequest) -> Claimed;
     settle(settlements: Vec<Settlement>) -> Vec<Settled>;
@@ -102,6 +105,7 @@ pass_on! {
     logs(job: JobId, limit: usize) -> Vec<LogLine>;
     counts() -> Vec<Count>;
     pending_by_user(limit: usize) -> Vec<Pending>;
+    dead_by_name(since: Timestamp, until: Timestamp) -> Vec<(String, u64)>;
     tallies(since: Timestamp, until: Timestamp) -> Vec<Tally>;
     beat(beat: Beat) -> ();
     leave(worker: WorkerId) -> ();

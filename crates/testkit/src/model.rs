@@ -355,8 +355,8 @@ impl Store for ModelStore {
         StoreInfo { engine: "model", version: "1".into(), location: "memory".into() }
     }
 
-    async fn now(&self) -> StoreResult<Timestamp> {
-        Ok(self.clock.now())
+    fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     fn watch(&self, _topic: Topic) -> Box<dyn Watch> {
@@ -468,6 +468,19 @@ impl Store for ModelStore {
         pending.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cmp(b)));
         pending.truncate(limit);
         Ok(pending)
+    }
+
+    async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>> {
+        let mut counts = BTreeMap::<String, u64>::new();
+        for Record { job, .. } in &self.state().jobs {
+            let died = job.finished_at.is_some_and(|at| at >= since && at < until);
+            if job.status == Status::Dead && died {
+                *counts.entry(job.spec.name.clone()).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        Ok(counts)
     }
 
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {

@@ -187,6 +187,7 @@ impl Run<'_> {
     async fn compare(&mut self, place: &str) {
         both!(self, place, counts());
         both!(self, place, pending_by_user(100usize));
+        both!(self, place, dead_by_name(Timestamp::MIN, Timestamp::MAX));
         let mut tallies = self.fixture.store.tallies(Timestamp::MIN, Timestamp::MAX).await.unwrap();
         let mut modelled = self.model.tallies(Timestamp::MIN, Timestamp::MAX).await.unwrap();
         tallies.sort();

@@ -166,8 +166,8 @@ impl Store for SqliteStore {
         StoreInfo { engine: "sqlite", version: rusqlite::version().to_owned(), location }
     }
 
-    async fn now(&self) -> StoreResult<Timestamp> {
-        Ok(self.options.clock.now())
+    fn now(&self) -> Timestamp {
+        self.options.clock.now()
     }
 
     fn watch(&self, topic: Topic) -> Box<dyn Watch> {
@@ -239,6 +239,10 @@ impl Store for SqliteStore {
 
     async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>> {
         self.read(move |connection| read::pending_by_user(connection, limit)).await
+    }
+
+    async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>> {
+        self.read(move |connection| read::dead_by_name(connection, since, until)).await
     }
 
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {

@@ -108,6 +108,17 @@ pub(crate) fn pending_by_user(connection: &Connection, limit: usize) -> rusqlite
     Ok(pending)
 }
 
+pub(crate) fn dead_by_name(
+    connection: &Connection,
+    since: Timestamp,
+    until: Timestamp,
+) -> rusqlite::Result<Vec<(String, u64)>> {
+    let mut statement = connection.prepare_cached(sql::DEAD_BY_NAME)?;
+    let rows =
+        statement.query_map([since.as_micros(), until.as_micros()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
 pub(crate) fn tallies(connection: &Connection, since: Timestamp, until: Timestamp) -> rusqlite::Result<Vec<Tally>> {
     let mut statement = connection.prepare_cached(sql::TALLIES)?;
     let hours = params![measure::hour(since).as_micros(), until.as_micros()];

@@ -48,6 +48,7 @@ statements! {
     SEQ_OF "seq_of"
     COUNTS "counts"
     PENDING_BY_USER "pending_by_user"
+    DEAD_BY_NAME "dead_by_name"
     TALLIES "tallies"
     LIST_NEWEST "list_newest"
     LIST_NEWEST_OF_NAME "list_newest_of_name"

@@ -1,0 +1,101 @@
+//! One action on all the jobs that a filter selects, with a preview of how many they are.
+
+use punctual_core::{Change, Changed, Error, Filter, Invalid, Page, Status, Verb, limits};
+use serde::Serialize;
+
+use super::{Admin, JobView};
+
+/// What a bulk action would touch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Preview {
+    /// How many jobs.
+    pub count: u64,
+    /// Whether there are more than were counted.
+    pub more: bool,
+    /// The first few.
+    pub sample: Vec<JobView>,
+}
+
+/// What a bulk action did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct BulkDone {
+    /// Jobs that were changed.
+    pub changed: u64,
+    /// Jobs that had moved on meanwhile, so that the action no longer applied.
+    pub passed_over: u64,
+}
+
+/// Jobs that a preview counts before it stops.
+const PREVIEW_MAX_COUNT: u64 = 100_000;
+/// Jobs that a preview shows.
+const PREVIEW_SAMPLE: usize = 5;
+
+impl Admin {
+    /// How many jobs `verb` would touch among those that `filter` selects, and the first few.
+    pub async fn preview(&self, verb: Verb, filter: Filter) -> Result<Preview, Error> {
+        let mut pages = Pages::new(self, verb, filter)?;
+        let mut preview = Preview { count: 0, more: false, sample: Vec::new() };
+        while let Some(jobs) = pages.next().await? {
+            preview.count += jobs.len() as u64;
+            let room = PREVIEW_SAMPLE - preview.sample.len();
+            preview.sample.extend(jobs.iter().take(room).map(JobView::of));
+            if preview.count >= PREVIEW_MAX_COUNT {
+                preview.more = true;
+                break;
+            }
+        }
+        Ok(preview)
+    }
+
+    /// Applies `verb` to all the jobs that `filter` selects, a page at a time. `on_page` is told how many are done.
+    pub async fn bulk(&self, verb: Verb, filter: Filter, mut on_page: impl FnMut(BulkDone)) -> Result<BulkDone, Error> {
+        let mut pages = Pages::new(self, verb, filter)?;
+        let mut done = BulkDone::default();
+        while let Some(jobs) = pages.next().await? {
+            let change = |job: &punctual_core::Job| Change { job: job.id, verb, actor: self.actor.clone(), reason: None };
+            let answers = self.punctual.store().change(jobs.iter().map(change).collect()).await?;
+            let changed = answers.iter().filter(|answer| **answer == Changed::Done).count() as u64;
+            done.changed += changed;
+            done.passed_over += answers.len() as u64 - changed;
+            on_page(done);
+        }
+        Ok(done)
+    }
+}
+
+/// The jobs that an action applies to, page by page. One status at a time, so that each page is read from the index
+/// of its status whatever the filter.
+struct Pages<'a> {
+    admin: &'a Admin,
+    filter: Filter,
+    statuses: Vec<Status>,
+    after: Option<String>,
+}
+
+impl<'a> Pages<'a> {
+    fn new(admin: &'a Admin, verb: Verb, filter: Filter) -> Result<Self, Invalid> {
+        let wanted = |status: &Status| filter.statuses.is_empty() || filter.statuses.contains(status);
+        let statuses: Vec<_> = verb.applies_to().iter().copied().filter(wanted).collect();
+        if statuses.is_empty() {
+            let names: Vec<_> = verb.applies_to().iter().map(|status| status.as_str()).collect();
+            return Err(Invalid::new("status", format!("{verb} applies only to jobs that are {}", names.join(", "))));
+        }
+        Ok(Self { admin, filter, statuses, after: None })
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<punctual_core::Job>>, Error> {
+        while let Some(status) = self.statuses.last() {
+            let filter = Filter { statuses: vec![*status], ..self.filter.clone() };
+            let page = Page { limit: limits::PAGE_MAX_JOBS, after: self.after.take() };
+            let found = self.admin.punctual.store().list(filter, page).await?;
+            match found.next {
+                Some(next) => self.after = Some(next),
+                None => drop(self.statuses.pop()),
+            }
+            if !found.jobs.is_empty() {
+                return Ok(Some(found.jobs));
+            }
+        }
+        Ok(None)
+    }
+}

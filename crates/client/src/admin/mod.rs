@@ -1,0 +1,178 @@
+//! What an operator may see and do. Every surface speaks through this service; none shows a raw payload.
+
+mod bulk;
+mod report;
+mod upkeep;
+mod view;
+
+use std::collections::BTreeMap;
+
+use punctual_core::{
+    Attempt, Change, Changed, Error, Event, Filter, JobId, Lock, LogLine, Page, Spec, Status, Verb, WorkerRecord, job, limits,
+};
+use serde::Serialize;
+
+pub use self::{
+    bulk::{BulkDone, Preview},
+    report::{DurationRow, FailureReport, SuccessRow},
+    upkeep::{CleanupDone, Retention},
+    view::JobView,
+};
+use crate::{Draft, Punctual};
+
+/// The service.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    punctual: Punctual,
+    actor: String,
+}
+
+/// How many jobs there are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Overview {
+    /// By status; every status is there.
+    pub jobs: BTreeMap<Status, u64>,
+    /// By queue and status; only what is there.
+    pub queues: BTreeMap<String, BTreeMap<Status, u64>>,
+    /// By name and status; only what is there.
+    pub names: BTreeMap<String, BTreeMap<Status, u64>>,
+    /// Workers that have been heard of lately.
+    pub workers: u64,
+}
+
+/// A page of jobs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobList {
+    /// The jobs.
+    pub jobs: Vec<JobView>,
+    /// Where the next page begins.
+    pub next: Option<String>,
+}
+
+/// A job with its whole story.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobDetail {
+    /// The job.
+    pub job: JobView,
+    /// Its executions.
+    pub attempts: Vec<Attempt>,
+    /// Its events.
+    pub events: Vec<Event>,
+    /// What its executions logged.
+    pub logs: Vec<LogLine>,
+}
+
+/// What became of a wish to run a job now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ran {
+    /// The job itself may start at once.
+    Itself,
+    /// The job had finished: a new one that names it may start at once.
+    Again(JobId),
+}
+
+impl Admin {
+    pub(crate) fn new(punctual: Punctual, actor: String) -> Self {
+        let actor = actor.replace('\0', "\u{fffd}").chars().take(limits::LABEL_MAX_CHARS).collect();
+        Self { punctual, actor }
+    }
+
+    /// How many jobs there are, and workers.
+    pub async fn overview(&self) -> Result<Overview, Error> {
+        let mut overview = Overview {
+            jobs: Status::ALL.into_iter().map(|status| (status, 0)).collect(),
+            queues: BTreeMap::new(),
+            names: BTreeMap::new(),
+            workers: 0,
+        };
+        for count in self.punctual.store().counts().await? {
+            *overview.jobs.entry(count.status).or_default() += count.count;
+            *overview.queues.entry(count.queue).or_default().entry(count.status).or_default() += count.count;
+            *overview.names.entry(count.name).or_default().entry(count.status).or_default() += count.count;
+        }
+        let now = self.punctual.store().now();
+        let workers = self.workers().await?;
+        overview.workers = workers.iter().filter(|worker| is_live(worker, now)).count() as u64;
+        Ok(overview)
+    }
+
+    /// A page of the jobs that `filter` selects.
+    pub async fn jobs(&self, filter: Filter, page: Page) -> Result<JobList, Error> {
+        page.check()?;
+        let found = self.punctual.store().list(filter, page).await?;
+        Ok(JobList { jobs: found.jobs.iter().map(JobView::of).collect(), next: found.next })
+    }
+
+    /// A job with its whole story.
+    pub async fn job(&self, id: JobId) -> Result<JobDetail, Error> {
+        let store = self.punctual.store();
+        let job = JobView::of(&self.punctual.job(id).await?);
+        let (attempts, events) = (store.attempts(id).await?, store.events(id).await?);
+        Ok(JobDetail { job, attempts, events, logs: store.logs(id, limits::LOG_MAX_LINES).await? })
+    }
+
+    /// Runs a dead job again, or a retrying one now.
+    pub async fn retry(&self, id: JobId) -> Result<(), Error> {
+        self.change(id, Verb::Retry, None).await
+    }
+
+    /// Makes sure that a job does not run (any more). A handler that is running it is told to stop.
+    pub async fn cancel(&self, id: JobId, reason: Option<String>) -> Result<(), Error> {
+        self.change(id, Verb::Cancel, reason).await
+    }
+
+    /// Hides a job; retention removes it later.
+    pub async fn delete(&self, id: JobId) -> Result<(), Error> {
+        self.change(id, Verb::Delete, None).await
+    }
+
+    /// Starts a job that waits for its time; or, if it has finished, a new one like it.
+    pub async fn run(&self, id: JobId) -> Result<Ran, Error> {
+        let job = self.punctual.job(id).await?;
+        if !matches!(job.status, Status::Succeeded | Status::Cancelled | Status::Deleted) {
+            return self.change(id, Verb::RunNow, None).await.map(|()| Ran::Itself);
+        }
+        // The old job may still hold its key, and what it is correlated with has happened: only its work is repeated.
+        let mut spec = Spec { unique_key: None, ..job.spec };
+        spec.extras.rerun_of = Some(id);
+        spec.extras.created_by = Some(self.actor.clone());
+        Ok(Ran::Again(self.punctual.enqueue(Draft::of(spec)).await?.id))
+    }
+
+    /// The workers on the register.
+    pub async fn workers(&self) -> Result<Vec<WorkerRecord>, Error> {
+        Ok(self.punctual.store().workers().await?)
+    }
+
+    /// The locks that are held.
+    pub async fn locks(&self) -> Result<Vec<Lock>, Error> {
+        Ok(self.punctual.store().locks().await?)
+    }
+
+    /// Frees a lock, whoever holds it; says whether anybody did.
+    pub async fn unlock(&self, name: &str) -> Result<bool, Error> {
+        job::check_word("lock", name, limits::LABEL_MAX_CHARS)?;
+        let held = self.locks().await?.into_iter().find(|lock| lock.name == name);
+        match held {
+            Some(lock) => Ok(self.punctual.store().unlock(lock.name, lock.owner).await?),
+            None => Ok(false),
+        }
+    }
+
+    async fn change(&self, job: JobId, verb: Verb, reason: Option<String>) -> Result<(), Error> {
+        let change = Change { job, verb, actor: self.actor.clone(), reason };
+        let answers = self.punctual.store().change(vec![change]).await?;
+        match answers.into_iter().next() {
+            Some(Changed::Refused(refused)) => Err(refused.into()),
+            Some(Changed::NotFound) | None => Err(Error::NotFound(job)),
+            Some(Changed::Done | Changed::Already) => Ok(()),
+        }
+    }
+}
+
+/// Whether a worker has been heard of within two of its periods of silence.
+pub fn is_live(worker: &WorkerRecord, now: punctual_core::Timestamp) -> bool {
+    const SILENT_MAX: std::time::Duration = std::time::Duration::from_secs(30);
+    now.since(worker.seen_at) <= SILENT_MAX
+}

@@ -1,0 +1,134 @@
+//! Answers to an operator's questions, from counters and indexes, fast at any size.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use punctual_core::{
+    AttemptStatus, Error, Filter, Page, Pending, Status, Timestamp, limits,
+    measure::{Measure, percentile},
+};
+use serde::Serialize;
+
+use super::{Admin, JobView};
+
+/// Jobs that died in a period and that nobody has retried.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FailureReport {
+    /// How many, by name, most first.
+    pub by_name: Vec<(String, u64)>,
+    /// The latest.
+    pub latest: Vec<JobView>,
+}
+
+/// How the jobs of one name fared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SuccessRow {
+    /// The name.
+    pub name: String,
+    /// Jobs that succeeded.
+    pub succeeded: u64,
+    /// Jobs that died.
+    pub died: u64,
+    /// Attempts that failed, timed out or were lost; most were retried.
+    pub failed_attempts: u64,
+    /// Succeeded of all that ended, in percent.
+    pub success_percent: f64,
+}
+
+/// How long the attempts of one name took, and how late they started.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DurationRow {
+    /// The name.
+    pub name: String,
+    /// Attempts that were measured.
+    pub attempts: u64,
+    /// How long they took: the half, 95 and 99 percent took no longer.
+    pub took_ms: [f64; 3],
+    /// How long after their time they started: half, 95 and 99 percent no later.
+    pub late_ms: [f64; 3],
+}
+
+/// The failures that a report shows.
+const LATEST_MAX_JOBS: usize = 20;
+/// The rows of the report on pending jobs.
+const PENDING_MAX_ROWS: usize = 1_000;
+const SHARES: [f64; 3] = [0.50, 0.95, 0.99];
+
+impl Admin {
+    /// Jobs that died from `since` up to `until` and that nobody has retried.
+    pub async fn failures(&self, since: Timestamp, until: Timestamp) -> Result<FailureReport, Error> {
+        let store = self.punctual.store();
+        let by_name = store.dead_by_name(since, until).await?;
+        let filter = Filter { since: Some(since), until: Some(until), ..Filter::status(Status::Dead) };
+        let latest = store.list(filter, Page::first(LATEST_MAX_JOBS)).await?.jobs;
+        Ok(FailureReport { by_name, latest: latest.iter().map(JobView::of).collect() })
+    }
+
+    /// Jobs that have been running for longer than `longer_than`, longest first.
+    pub async fn stuck(&self, longer_than: Duration) -> Result<Vec<JobView>, Error> {
+        let store = self.punctual.store();
+        let before = store.now().before(longer_than);
+        let (mut stuck, mut page) = (Vec::new(), Page::first(limits::PAGE_MAX_JOBS));
+        loop {
+            let found = store.list(Filter::status(Status::Processing), page).await?;
+            let old = found.jobs.iter().filter(|job| job.started_at.is_some_and(|started| started <= before));
+            stuck.extend(old.map(JobView::of));
+            match found.next {
+                Some(next) => page = Page { limit: limits::PAGE_MAX_JOBS, after: Some(next) },
+                None => break,
+            }
+        }
+        stuck.sort_by_key(|job| job.started_at);
+        Ok(stuck)
+    }
+
+    /// Unfinished jobs by user and name.
+    pub async fn pending(&self) -> Result<Vec<Pending>, Error> {
+        Ok(self.punctual.store().pending_by_user(PENDING_MAX_ROWS).await?)
+    }
+
+    /// How the jobs of each name fared, in whole hours from `since` up to `until`; worst first.
+    pub async fn success_rates(&self, since: Timestamp, until: Timestamp) -> Result<Vec<SuccessRow>, Error> {
+        let mut rows = BTreeMap::<String, (u64, u64, u64)>::new();
+        for tally in self.punctual.store().tallies(since, until).await? {
+            let row = rows.entry(tally.name).or_default();
+            match tally.measure {
+                Measure::Ended(AttemptStatus::Succeeded) => row.0 += tally.count,
+                Measure::Died => row.1 += tally.count,
+                Measure::Ended(AttemptStatus::Failed | AttemptStatus::TimedOut | AttemptStatus::Lost) => row.2 += tally.count,
+                _ => {}
+            }
+        }
+        let ended = rows.into_iter().filter(|(_, (succeeded, died, _))| succeeded + died > 0);
+        let mut rows: Vec<_> = ended
+            .map(|(name, (succeeded, died, failed_attempts))| {
+                let success_percent = 100.0 * succeeded as f64 / (succeeded + died) as f64;
+                SuccessRow { name, succeeded, died, failed_attempts, success_percent }
+            })
+            .collect();
+        rows.sort_by(|a, b| a.success_percent.total_cmp(&b.success_percent).then_with(|| a.name.cmp(&b.name)));
+        Ok(rows)
+    }
+
+    /// How long attempts took and how late they started, by name, in whole hours from `since` up to `until`.
+    pub async fn durations(&self, since: Timestamp, until: Timestamp) -> Result<Vec<DurationRow>, Error> {
+        let mut rows = BTreeMap::<String, [Vec<(u16, u64)>; 2]>::new();
+        for tally in self.punctual.store().tallies(since, until).await? {
+            let [took, late] = rows.entry(tally.name).or_default();
+            match tally.measure {
+                Measure::Lateness => late.push((tally.bucket, tally.count)),
+                Measure::Ended(AttemptStatus::Released) | Measure::Died => {}
+                Measure::Ended(_) => took.push((tally.bucket, tally.count)),
+            }
+        }
+        let millis = |buckets: &[(u16, u64)]| {
+            SHARES.map(|share| percentile(buckets, share).map_or(0.0, |duration| duration.as_secs_f64() * 1e3))
+        };
+        let row = |(name, [took, late]): (String, [Vec<(u16, u64)>; 2])| DurationRow {
+            name,
+            attempts: took.iter().map(|(_, count)| count).sum(),
+            took_ms: millis(&took),
+            late_ms: millis(&late),
+        };
+        Ok(rows.into_iter().map(row).filter(|row| row.attempts > 0).collect())
+    }
+}

@@ -1,0 +1,151 @@
+//! A job before it is enqueued.
+
+use std::time::Duration;
+
+use punctual_core::{Ids, Invalid, JobId, Json, NewJob, RetryPolicy, Spec, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Job;
+
+/// A job with its options, to be handed to [`Punctual::enqueue`](crate::Punctual::enqueue).
+///
+/// Every [`Job`] becomes one, with the options of its definition:
+///
+/// ```
+/// use punctual_client::Draft;
+/// use std::time::Duration;
+/// let draft = Draft::new("send-invoice", &serde_json::json!({"order": 7}))
+///     .queue("mail")
+///     .priority(9)
+///     .delay(Duration::from_secs(60))
+///     .unique_key("order-7")
+///     .tag("vip");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Draft {
+    spec: Spec,
+    start: Start,
+    /// A payload that could not be written as JSON; told when the job is enqueued.
+    broken_payload: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    Now,
+    In(Duration),
+    At(Timestamp),
+}
+
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident($type:ty) => |$spec:ident, $value:ident| $set:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(mut self, $value: $type) -> Self {
+                let $spec = &mut self.spec;
+                $set;
+                self
+            }
+        )*
+    };
+}
+
+impl Draft {
+    /// A job of that name, with `payload` as JSON.
+    pub fn new(name: impl Into<String>, payload: &impl Serialize) -> Self {
+        match Json::of(payload) {
+            Ok(payload) => Self::raw(name, payload),
+            Err(error) => Self { broken_payload: Some(error.to_string()), ..Self::raw(name, Json::null()) },
+        }
+    }
+
+    /// A job of that name, with a payload that is JSON already.
+    pub fn raw(name: impl Into<String>, payload: Json) -> Self {
+        Self { spec: Spec::new(name, payload), start: Start::Now, broken_payload: None }
+    }
+
+    /// A job as `spec` says.
+    pub const fn of(spec: Spec) -> Self {
+        Self { spec, start: Start::Now, broken_payload: None }
+    }
+
+    options! {
+        /// The queue to stand in.
+        queue(impl Into<String>) => |spec, queue| spec.queue = queue.into();
+        /// 0 to 10, higher first; 5 by default.
+        priority(u8) => |spec, priority| spec.priority = priority;
+        /// How often it may be tried; 3 by default.
+        max_attempts(u32) => |spec, attempts| spec.max_attempts = attempts;
+        /// How long one attempt may take; 300 s by default.
+        timeout(Duration) => |spec, timeout| spec.timeout = timeout;
+        /// When to try again after a failure.
+        retry(RetryPolicy) => |spec, retry| spec.extras.retry = Some(retry);
+        /// While a job of this name holds the key, enqueuing another returns that one. The key is free again once
+        /// its job is cancelled, deleted, or removed by retention.
+        unique_key(impl Into<String>) => |spec, key| spec.unique_key = Some(key.into());
+        /// On whose behalf it runs.
+        user(impl Into<String>) => |spec, user| spec.user_id = Some(user.into());
+        /// Ties together what belongs together.
+        correlation_id(impl Into<String>) => |spec, id| spec.correlation_id = Some(id.into());
+        /// A word to find it by; may be called several times.
+        tag(impl Into<String>) => |spec, tag| spec.extras.tags.push(tag.into());
+        /// Anything to keep with it.
+        metadata(Value) => |spec, metadata| spec.extras.metadata = Some(metadata);
+        /// A sentence for people.
+        description(impl Into<String>) => |spec, text| spec.extras.description = Some(text.into());
+        /// Which service or person asks for it.
+        created_by(impl Into<String>) => |spec, creator| spec.extras.created_by = Some(creator.into());
+        /// The W3C trace context to continue.
+        trace(impl Into<String>) => |spec, trace| spec.extras.trace = Some(trace.into());
+        /// How long to keep it once finished, instead of as long as the others.
+        keep_for(Duration) => |spec, keep| spec.keep_for = Some(keep);
+        /// Drop it at restart.
+        ephemeral(bool) => |spec, ephemeral| spec.ephemeral = ephemeral;
+        /// A key of the payload that no admin surface may show; may be called several times.
+        redact(impl Into<String>) => |spec, key| spec.extras.redact_keys.push(key.into());
+    }
+
+    /// Starts it no sooner than this time from now.
+    #[must_use]
+    pub const fn delay(mut self, delay: Duration) -> Self {
+        self.start = Start::In(delay);
+        self
+    }
+
+    /// Starts it no sooner than `at`.
+    #[must_use]
+    pub const fn run_at(mut self, at: Timestamp) -> Self {
+        self.start = Start::At(at);
+        self
+    }
+
+    /// Checks it and gives it an id that carries the time it is for.
+    pub(crate) fn into_new_job(self, ids: &Ids, now: Timestamp) -> Result<NewJob, Invalid> {
+        if let Some(problem) = self.broken_payload {
+            return Err(Invalid::new("payload", format!("cannot be written as JSON: {problem}")));
+        }
+        self.spec.check()?;
+        let (timed, at) = match self.start {
+            Start::Now => (false, now),
+            Start::In(delay) => (true, now.after(delay)),
+            Start::At(at) => (true, at),
+        };
+        Ok(NewJob { id: JobId::from_bits(ids.next(at)), timed, spec: self.spec })
+    }
+}
+
+impl<J: Job> From<J> for Draft {
+    fn from(job: J) -> Self {
+        let mut draft = Self::new(J::NAME, &job)
+            .queue(J::QUEUE)
+            .priority(J::PRIORITY)
+            .max_attempts(J::MAX_ATTEMPTS)
+            .timeout(J::TIMEOUT);
+        let retry = J::retry();
+        if retry != RetryPolicy::default() {
+            draft = draft.retry(retry);
+        }
+        J::REDACT.iter().fold(draft, |draft, key| draft.redact(*key))
+    }
+}

@@ -1,0 +1,25 @@
+//! What users of Punctual write against.
+//!
+//! | question | file |
+//! |---|---|
+//! | how do I connect, enqueue, and wait for a result? | [`punctual`](Punctual) |
+//! | which options does a job have? | [`Draft`] |
+//! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
+//! | how do I see and change what is there? | [`Admin`] |
+
+pub mod admin;
+mod connect;
+mod context;
+mod draft;
+mod failure;
+mod job;
+mod punctual;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+
+pub use admin::Admin;
+pub use context::{Context, Lines, NoteSink};
+pub use draft::Draft;
+pub use failure::Failure;
+pub use job::Job;
+pub use punctual::Punctual;

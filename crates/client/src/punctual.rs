@@ -1,0 +1,112 @@
+//! The way in: connect, enqueue, wait.
+
+use std::{sync::Arc, time::Duration};
+
+use punctual_core::{Enqueued, Error, Ids, Invalid, Job as JobRecord, JobId, NewJob, Store, Topic, limits};
+use tokio::time;
+
+use crate::{Admin, Draft};
+
+/// A connection to a store. Cheap to clone, safe to share.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
+/// use punctual_client::{Draft, Punctual};
+/// let punctual = Punctual::connect(&url).await?;
+/// let job = punctual.enqueue(Draft::new("greet", &"world")).await?;
+/// assert!(!job.existing);
+/// # Ok::<(), punctual_core::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Punctual {
+    store: Arc<dyn Store>,
+    ids: Arc<Ids>,
+}
+
+/// How often a job that is waited for is looked at when no hint comes.
+const WAIT_POLL_PERIOD: Duration = Duration::from_millis(500);
+
+impl Punctual {
+    /// Uses a store that is open already.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, ids: Arc::new(Ids::seeded(fastrand::Rng::new().u64(..))) }
+    }
+
+    /// The store behind it.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The source of its ids.
+    pub fn ids(&self) -> &Arc<Ids> {
+        &self.ids
+    }
+
+    /// Everything that an operator may see and do; `actor` is who does it.
+    pub fn admin(&self, actor: impl Into<String>) -> Admin {
+        Admin::new(self.clone(), actor.into())
+    }
+
+    /// Enqueues a job. When this returns, the job is durable.
+    pub async fn enqueue(&self, job: impl Into<Draft>) -> Result<Enqueued, Error> {
+        let enqueued = self.enqueue_all([job]).await?;
+        // One in, one out: every engine answers for each job.
+        enqueued.into_iter().next().ok_or_else(|| Invalid::new("jobs", "the store answered for none").into())
+    }
+
+    /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs: all of them or, if one is refused, none.
+    pub async fn enqueue_all<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<Enqueued>, Error> {
+        Ok(self.store.enqueue(self.check(jobs)?).await?)
+    }
+
+    /// Checks jobs and gives them ids, without storing them.
+    pub fn check<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<NewJob>, Invalid> {
+        let now = self.store.now();
+        let mut checked = Vec::new();
+        for job in jobs {
+            if checked.len() == limits::BATCH_MAX_JOBS {
+                let problem = format!("more than {} in one call; send them in parts", limits::BATCH_MAX_JOBS);
+                return Err(Invalid::new("jobs", problem));
+            }
+            let place = checked.len();
+            let new = job.into().into_new_job(&self.ids, now);
+            checked.push(new.map_err(|invalid| name_place(invalid, place))?);
+        }
+        Ok(checked)
+    }
+
+    /// The job as it stands.
+    pub async fn job(&self, id: JobId) -> Result<JobRecord, Error> {
+        self.store.get(id).await?.ok_or(Error::NotFound(id))
+    }
+
+    /// Waits until the job has come to an end, at most for `timeout`, and returns it as it then is.
+    pub async fn wait(&self, id: JobId, timeout: Duration) -> Result<JobRecord, Error> {
+        let deadline = time::Instant::now() + timeout;
+        // Listen first, then look: what happens in between is not missed.
+        let mut hints = self.store.watch(Topic::Jobs);
+        loop {
+            let job = self.job(id).await?;
+            if job.status.is_finished() {
+                return Ok(job);
+            }
+            let now = time::Instant::now();
+            if now >= deadline {
+                return Err(Error::TimedOut { job: id, status: job.status, waited_ms: timeout.as_millis() as u64 });
+            }
+            let nap = WAIT_POLL_PERIOD.min(deadline - now);
+            let _ = time::timeout(nap, hints.changed()).await;
+        }
+    }
+}
+
+/// Says which job of a batch is refused.
+fn name_place(invalid: Invalid, place: usize) -> Invalid {
+    if place == 0 {
+        return invalid;
+    }
+    Invalid { problem: format!("{} (job {} of the batch)", invalid.problem, place + 1), ..invalid }
+}

@@ -1,0 +1,86 @@
+//! Runs one job: one visible pipeline, one arm for each way it can end.
+
+use std::{any::Any, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
+
+use futures_util::FutureExt;
+use punctual_client::{Context, Failure};
+use punctual_core::{Claim, Fault, Outcome, Retry, job::E_PANIC, settle};
+use tokio::{sync::OwnedSemaphorePermit, time};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    registry::{HandlerResult, check_result},
+    shared::{Execution, Shared},
+};
+
+/// Runs a claimed job and hands its outcome to the settler. The slot is free once the handler has ended.
+pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execution, _slot: OwnedSemaphorePermit) {
+    let signal = CancellationToken::new();
+    let notes = Arc::new(shared.mailbox.clone());
+    let ctx = Context::new(shared.punctual.clone(), claim.clone(), signal.clone(), notes);
+    let mut handler = start(&shared, ctx);
+    let end = tokio::select! {
+        result = &mut handler => End::Ended(outcome_of(result)),
+        () = time::sleep(claim.job.spec.timeout) => End::Cut(Some(Outcome::TimedOut)),
+        () = execution.lost.cancelled() => End::Cut(None),
+        () = shared.releasing.cancelled() => End::Cut(Some(Outcome::Released)),
+    };
+    match end {
+        End::Ended(outcome) => shared.mailbox.settle(settle(&claim, outcome, fastrand::f64())).await,
+        End::Cut(outcome) => {
+            signal.cancel();
+            match outcome {
+                Some(outcome) => shared.mailbox.settle(settle(&claim, outcome, fastrand::f64())).await,
+                // Whoever took it from us has settled it, or will.
+                None => shared.end([claim.attempt_id()]),
+            }
+            // What the handler still does no longer counts; it gets a moment to put its things away.
+            let _ = time::timeout(shared.config.grace, handler).await;
+        }
+    }
+}
+
+/// How the wait for a handler ended.
+enum End {
+    /// The handler came to an end by itself.
+    Ended(Outcome),
+    /// It was told to stop; with an outcome if the job is still ours to settle.
+    Cut(Option<Outcome>),
+}
+
+type Run = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+
+/// The handler under way, with panics caught.
+fn start(shared: &Shared, ctx: Context) -> Run {
+    let name = ctx.claim().job.spec.name.clone();
+    let Some(handler) = shared.registry.find(&name) else {
+        return Box::pin(async move { Err(Failure::new(format!("this worker has no handler for {name}"))) });
+    };
+    run(handler, ctx)
+}
+
+/// Runs a handler; a panic becomes a failure.
+pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context) -> Run {
+    Box::pin(async move {
+        // The handler is called inside, since it may panic before its first await as well.
+        let caught = AssertUnwindSafe(async move { handler.run(ctx).await }).catch_unwind().await;
+        caught.unwrap_or_else(|panic| Err(panicked(&*panic)))
+    })
+}
+
+/// What a handler's result means for its job.
+pub(crate) fn outcome_of(result: HandlerResult) -> Outcome {
+    match result.and_then(check_result) {
+        Ok(result) => Outcome::Succeeded { result },
+        Err(failure) => failure.into_outcome(),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Failure {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "of an unknown kind".to_owned());
+    Failure::of(Fault::coded(E_PANIC, format!("the handler panicked: {message}")), Retry::ByPolicy)
+}

@@ -1,0 +1,27 @@
+//! The worker: a straight corridor from the store to a handler and back.
+//!
+//! | step | file |
+//! |---|---|
+//! | which handlers are there? | [`registry`](Handler) |
+//! | take jobs, no more than can start | `claimer` |
+//! | run one: timeout, panic, cancellation | `executor` |
+//! | record how it ended, until it is stored or stale | `settler` |
+//! | keep leases alive, notice lost ones | `lease` |
+//! | reap what others lost, retention | `maintenance` |
+//! | start it, stop it | [`Worker`], [`RunningWorker`] |
+//! | the same by hand, for tests | [`ManualWorker`] |
+
+mod claimer;
+mod executor;
+mod lease;
+mod maintenance;
+mod manual;
+mod registry;
+mod settler;
+mod shared;
+mod worker;
+
+pub use manual::{ManualWorker, Ran};
+pub use registry::{Handler, HandlerResult};
+pub use shared::Stats;
+pub use worker::{RunningWorker, Worker, WorkerBuilder};

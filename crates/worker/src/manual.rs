@@ -1,0 +1,95 @@
+//! A worker that runs jobs when it is told to, on the caller's own task: for tests of jobs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use punctual_client::{Context, NoteSink, Punctual};
+use punctual_core::{Claim, ClaimRequest, Error, Job, JobId, Note, Outcome, Status, WorkerId, settle};
+use tokio::time;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    executor::{outcome_of, run},
+    maintenance,
+    registry::Registry,
+    shared::Config,
+};
+
+/// See [`WorkerBuilder::manual`](crate::WorkerBuilder::manual). Together with a
+/// [`ManualClock`](punctual_core::ManualClock), a test decides what runs and when.
+#[derive(Debug)]
+pub struct ManualWorker {
+    id: WorkerId,
+    punctual: Punctual,
+    registry: Registry,
+    config: Config,
+}
+
+/// A job that was run, and where it came to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ran {
+    /// The job.
+    pub id: JobId,
+    /// Its status afterwards.
+    pub status: Status,
+}
+
+#[derive(Debug, Default)]
+struct Notes(Mutex<Vec<Note>>);
+
+impl NoteSink for Notes {
+    fn take(&self, note: Note) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+}
+
+impl ManualWorker {
+    pub(crate) fn new(punctual: Punctual, registry: Registry, config: Config) -> Self {
+        let id = WorkerId::from_bits(punctual.ids().next(punctual.store().now()));
+        Self { id, punctual, registry, config }
+    }
+
+    /// Runs the next job that is due, if there is one.
+    pub async fn run_one(&self) -> Result<Option<Ran>, Error> {
+        maintenance::reap(&**self.punctual.store()).await?;
+        let request = ClaimRequest {
+            worker: self.id,
+            queues: self.config.queues.clone(),
+            names: self.registry.names(),
+            limit: 1,
+            lease: self.config.lease,
+        };
+        let claimed = self.punctual.store().claim(request).await?;
+        match claimed.claims.into_iter().next() {
+            Some(claim) => self.execute(claim).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Runs jobs until none is due, those included that they enqueue.
+    pub async fn run_all(&self) -> Result<Vec<Ran>, Error> {
+        let mut all = Vec::new();
+        while let Some(ran) = self.run_one().await? {
+            all.push(ran);
+        }
+        Ok(all)
+    }
+
+    async fn execute(&self, claim: Claim) -> Result<Ran, Error> {
+        let (store, notes) = (self.punctual.store(), Arc::new(Notes::default()));
+        let signal = CancellationToken::new();
+        let ctx = Context::new(self.punctual.clone(), claim.clone(), signal.clone(), notes.clone());
+        let outcome = match self.registry.find(&claim.job.spec.name) {
+            Some(handler) => match time::timeout(claim.job.spec.timeout, run(handler, ctx)).await {
+                Ok(result) => outcome_of(result),
+                Err(_) => Outcome::TimedOut,
+            },
+            None => Outcome::Released,
+        };
+        signal.cancel();
+        let notes = std::mem::take(&mut *notes.0.lock().unwrap_or_else(PoisonError::into_inner));
+        store.note(notes).await?;
+        store.settle(vec![settle(&claim, outcome, 0.5)]).await?;
+        let Job { id, status, .. } = self.punctual.job(claim.job.id).await?;
+        Ok(Ran { id, status })
+    }
+}

@@ -1,0 +1,84 @@
+//! Handlers by the name of their jobs.
+
+use std::{collections::BTreeMap, fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc};
+
+use punctual_client::{Context, Failure, Job};
+use punctual_core::{Fault, Json, Retry, job::E_DATA, limits};
+
+/// What a handler comes to: the job's result, if it has one.
+pub type HandlerResult = Result<Option<Json>, Failure>;
+
+/// Runs the jobs of one name. Most are made from a [`Job`]; implement it yourself for jobs whose payload has no type.
+pub trait Handler: Send + Sync + 'static {
+    /// Runs the job that `ctx` tells of.
+    fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+}
+
+impl<F, R> Handler for F
+where
+    F: Fn(Context) -> R + Send + Sync + 'static,
+    R: Future<Output = HandlerResult> + Send + 'static,
+{
+    fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> {
+        Box::pin(self(ctx))
+    }
+}
+
+/// The handler of a typed job.
+struct Typed<J: Job> {
+    state: J::State,
+    job: PhantomData<fn() -> J>,
+}
+
+impl<J: Job> Handler for Typed<J> {
+    fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> {
+        let state = self.state.clone();
+        Box::pin(async move {
+            // A payload that does not fit today will not fit tomorrow.
+            let job: J = ctx.claim().job.spec.payload.read().map_err(|error| data("payload", &error.to_string()))?;
+            let output = job.run(ctx, state).await?;
+            let result = Json::of(&output).map_err(|error| data("result", &error.to_string()))?;
+            Ok((result.as_str() != "null").then_some(result))
+        })
+    }
+}
+
+/// Checks a result before it is stored.
+pub(crate) fn check_result(result: Option<Json>) -> HandlerResult {
+    if let Some(result) = &result {
+        result.check("result", limits::RESULT_MAX_BYTES).map_err(|invalid| data("result", &invalid.problem))?;
+    }
+    Ok(result)
+}
+
+fn data(what: &str, problem: &str) -> Failure {
+    Failure::of(Fault::coded(E_DATA, format!("the {what} does not fit the job: {problem}")), Retry::Never)
+}
+
+/// All handlers of a worker.
+#[derive(Clone, Default)]
+pub(crate) struct Registry(BTreeMap<String, Arc<dyn Handler>>);
+
+impl Registry {
+    pub(crate) fn add_job<J: Job>(&mut self, state: J::State) {
+        self.add(J::NAME, Arc::new(Typed::<J> { state, job: PhantomData }));
+    }
+
+    pub(crate) fn add(&mut self, name: impl Into<String>, handler: Arc<dyn Handler>) {
+        self.0.insert(name.into(), handler);
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<dyn Handler>> {
+        self.0.get(name).cloned()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}

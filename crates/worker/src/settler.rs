@@ -1,0 +1,140 @@
+//! Records what handlers say and how they end: in batches, in order, until it is stored or found stale.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use punctual_client::NoteSink;
+use punctual_core::{Ending, Note, Settled, Settlement, StoreError};
+use tokio::{
+    sync::mpsc::{self, error::TrySendError},
+    time,
+};
+
+use crate::shared::Shared;
+
+/// Letters that one batch holds.
+const BATCH_MAX_LETTERS: usize = 1_000;
+/// Letters that may wait; a handler that ends when there are more waits for the store.
+const MAILBOX_MAX_LETTERS: usize = 10_000;
+/// The first and the longest pause after an error of the store.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
+
+#[derive(Debug)]
+enum Letter {
+    Note(Note),
+    Settle(Settlement),
+}
+
+/// The way to the settler.
+#[derive(Debug, Clone)]
+pub(crate) struct Mailbox(mpsc::Sender<Letter>);
+
+impl Mailbox {
+    pub(crate) fn new() -> (Self, Inbox) {
+        let (sender, receiver) = mpsc::channel(MAILBOX_MAX_LETTERS);
+        (Self(sender), Inbox(receiver))
+    }
+
+    /// Hands over the end of an execution.
+    pub(crate) async fn settle(&self, settlement: Settlement) {
+        if self.0.send(Letter::Settle(settlement)).await.is_err() {
+            tracing::error!("the settler is gone; the lease will run out and the job will be run again");
+        }
+    }
+}
+
+impl NoteSink for Mailbox {
+    /// A note that finds the mailbox full is dropped: a handler never waits for its own logs.
+    fn take(&self, note: Note) {
+        match self.0.try_send(Letter::Note(note)) {
+            Ok(()) | Err(TrySendError::Closed(_)) => {}
+            Err(TrySendError::Full(_)) => tracing::warn!("dropped a line of a job's log: the store is too slow"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Inbox(mpsc::Receiver<Letter>);
+
+/// Settles until every sender is gone.
+pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
+    let mut letters = Vec::with_capacity(BATCH_MAX_LETTERS);
+    while inbox.0.recv_many(&mut letters, BATCH_MAX_LETTERS).await > 0 {
+        let (mut notes, mut settlements) = (Vec::new(), Vec::new());
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Note(note) => notes.push(note),
+                Letter::Settle(settlement) => settlements.push(settlement),
+            }
+        }
+        // Notes first: progress counts only while the job is held.
+        if !notes.is_empty() {
+            store_notes(&shared, notes).await;
+        }
+        if !settlements.is_empty() {
+            store_settlements(&shared, settlements).await;
+        }
+    }
+}
+
+/// Notes are tried again a few times only: they must not hold up the settlements behind them.
+async fn store_notes(shared: &Shared, notes: Vec<Note>) {
+    let mut pause = BACKOFF.0;
+    for _ in 0..3 {
+        match shared.store().note(notes.clone()).await {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::warn!(worker = %shared.id, %error, "cannot store what handlers logged");
+                time::sleep(pause).await;
+                pause *= 4;
+            }
+        }
+    }
+}
+
+/// Settlements are tried until they are stored. The leases are kept meanwhile, and the fence makes repeating harmless.
+async fn store_settlements(shared: &Shared, settlements: Vec<Settlement>) {
+    let mut pause = BACKOFF.0;
+    let answers = loop {
+        match shared.store().settle(settlements.clone()).await {
+            Ok(answers) => break answers,
+            Err(StoreError::Closed) => return tracing::error!("the store was closed before all jobs were settled"),
+            Err(error) => {
+                let (jobs, retry_ms) = (settlements.len(), pause.as_millis() as u64);
+                tracing::warn!(worker = %shared.id, jobs, %error, retry_ms, "cannot settle");
+                time::sleep(pause).await;
+                pause = (2 * pause).min(BACKOFF.1);
+            }
+        }
+    };
+    shared.end(settlements.iter().map(|settlement| settlement.attempt));
+    for (settlement, answer) in settlements.iter().zip(answers) {
+        count(shared, settlement, answer);
+    }
+}
+
+fn count(shared: &Shared, settlement: &Settlement, answer: Settled) {
+    let counters = &shared.counters;
+    let (job, attempt) = (settlement.attempt.job, settlement.attempt);
+    let counter = match (answer, settlement.ending) {
+        (Settled::Stale, _) => {
+            tracing::warn!(%job, %attempt, "settled too late: the job was no longer ours, nothing was changed");
+            &counters.stale
+        }
+        (Settled::Done, Ending::Succeed) => &counters.succeeded,
+        (Settled::Done, Ending::Release | Ending::Snooze { .. }) => &counters.released,
+        (Settled::Done, Ending::Retry { .. } | Ending::Requeue) => {
+            let error = settlement.fault.as_ref().map(ToString::to_string);
+            tracing::info!(%job, %attempt, error, "failed, will be tried again");
+            &counters.failed
+        }
+        (Settled::Done, Ending::Die) => {
+            let error = settlement.fault.as_ref().map(ToString::to_string);
+            tracing::error!(%job, %attempt, error, "failed for the last time: the job is dead");
+            &counters.died
+        }
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,209 @@
+//! What the parts of a worker share.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use punctual_client::{Punctual, admin::Retention};
+use punctual_core::{AttemptId, Store, WorkerId};
+use serde_json::json;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::{registry::Registry, settler::Mailbox};
+
+/// How a worker works.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) queues: Vec<String>,
+    pub(crate) concurrency: usize,
+    pub(crate) lease: Duration,
+    pub(crate) poll_period: Duration,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) retention: Option<Retention>,
+}
+
+/// What the parts of a worker share.
+pub(crate) struct Shared {
+    pub(crate) id: WorkerId,
+    pub(crate) punctual: Punctual,
+    pub(crate) registry: Registry,
+    pub(crate) config: Config,
+    /// The way to the settler.
+    pub(crate) mailbox: Mailbox,
+    /// Executions that are not settled yet: their leases are kept, and losing one must reach the handler.
+    running: Mutex<HashMap<AttemptId, Execution>>,
+    /// How busy it is, for those who wait for the end.
+    pub(crate) load: watch::Sender<Load>,
+    /// Look for work once more: somebody wants to know whether there is none.
+    pub(crate) look: Notify,
+    /// Claim no more.
+    pub(crate) draining: CancellationToken,
+    /// Give back what still runs.
+    pub(crate) releasing: CancellationToken,
+    pub(crate) counters: Counters,
+}
+
+/// How busy a worker is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Load {
+    /// Executions that are not settled yet.
+    pub(crate) unsettled: usize,
+    /// Counts the times that executions were settled. A job may have enqueued others, so only a claim that began
+    /// after the last of them proves that there is nothing left.
+    settled_times: u64,
+    /// What `settled_times` was when a claim began that found nothing.
+    starved_at: Option<u64>,
+}
+
+impl Load {
+    /// Whether there was nothing to run when it was last looked at, and nothing runs.
+    pub(crate) fn is_empty(self) -> bool {
+        self.unsettled == 0 && self.starved_at == Some(self.settled_times)
+    }
+
+    /// A claim begins; it ends with [`claimed`](Shared::claimed).
+    pub(crate) const fn mark(self) -> u64 {
+        self.settled_times
+    }
+}
+
+/// How the worker reaches one execution.
+#[derive(Debug, Clone)]
+pub(crate) struct Execution {
+    /// Tells the executor that the job is no longer this worker's.
+    pub(crate) lost: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) claimed: AtomicU64,
+    pub(crate) succeeded: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) died: AtomicU64,
+    pub(crate) released: AtomicU64,
+    pub(crate) stale: AtomicU64,
+    pub(crate) lost_leases: AtomicU64,
+    pub(crate) reaped: AtomicU64,
+}
+
+/// What a worker has done since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Jobs it took.
+    pub claimed: u64,
+    /// Executions that succeeded.
+    pub succeeded: u64,
+    /// Executions that failed and will be retried.
+    pub failed: u64,
+    /// Executions that failed for the last time.
+    pub died: u64,
+    /// Executions that were given back or snoozed.
+    pub released: u64,
+    /// Settles that came too late to count.
+    pub stale: u64,
+    /// Leases that were lost, or jobs cancelled, while their handler ran.
+    pub lost_leases: u64,
+    /// Jobs of vanished workers that it put back.
+    pub reaped: u64,
+    /// Executions under way.
+    pub running: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(id: WorkerId, punctual: Punctual, registry: Registry, config: Config, mailbox: Mailbox) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            punctual,
+            registry,
+            config,
+            mailbox,
+            running: Mutex::default(),
+            load: watch::Sender::new(Load::default()),
+            look: Notify::new(),
+            draining: CancellationToken::new(),
+            releasing: CancellationToken::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        self.punctual.store()
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<AttemptId, Execution>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An execution begins.
+    pub(crate) fn begin(&self, attempt: AttemptId) -> Execution {
+        let execution = Execution { lost: CancellationToken::new() };
+        let mut running = self.running();
+        running.insert(attempt, execution.clone());
+        self.load.send_modify(|load| load.unsettled = running.len());
+        execution
+    }
+
+    /// Executions have been settled, or are somebody else's now.
+    pub(crate) fn end(&self, attempts: impl IntoIterator<Item = AttemptId>) {
+        let mut running = self.running();
+        for attempt in attempts {
+            running.remove(&attempt);
+        }
+        self.load.send_modify(|load| {
+            load.unsettled = running.len();
+            load.settled_times += 1;
+        });
+    }
+
+    /// A claim has ended that began at `mark`.
+    pub(crate) fn claimed(&self, mark: u64, jobs: usize) {
+        self.counters.claimed.fetch_add(jobs as u64, Ordering::Relaxed);
+        let starved_at = (jobs == 0).then_some(mark);
+        self.load.send_if_modified(|load| std::mem::replace(&mut load.starved_at, starved_at) != starved_at);
+    }
+
+    /// The attempts that are not settled yet.
+    pub(crate) fn unsettled_attempts(&self) -> Vec<AttemptId> {
+        self.running().keys().copied().collect()
+    }
+
+    /// Lets the executor of an attempt know that it is no longer this worker's, unless it was settled meanwhile.
+    pub(crate) fn lose(&self, attempt: AttemptId) {
+        if let Some(execution) = self.running().get(&attempt)
+            && !execution.lost.is_cancelled()
+        {
+            execution.lost.cancel();
+            self.counters.lost_leases.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(job = %attempt.job, %attempt, "the job is no longer ours: cancelled, or the lease ran out");
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let Counters { claimed, succeeded, failed, died, released, stale, lost_leases, reaped } = &self.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Stats {
+            claimed: read(claimed),
+            succeeded: read(succeeded),
+            failed: read(failed),
+            died: read(died),
+            released: read(released),
+            stale: read(stale),
+            lost_leases: read(lost_leases),
+            reaped: read(reaped),
+            running: self.running().len() as u64,
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Worker({})", json!(self.id))
+    }
+}

@@ -1,0 +1,232 @@
+//! A worker, from its settings to its graceful end.
+
+use std::{sync::Arc, time::Duration};
+
+use punctual_client::{Job, Punctual, admin::Retention};
+use punctual_core::{Error, Invalid, WorkerId, job, limits};
+use tokio::{task::JoinHandle, time};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    Handler, ManualWorker, Stats,
+    claimer::Claimer,
+    lease, maintenance,
+    registry::Registry,
+    settler::{self, Mailbox},
+    shared::{Config, Shared},
+};
+
+/// A worker that has not been started: see [`Worker::builder`].
+#[derive(Debug)]
+pub struct Worker;
+
+impl Worker {
+    /// Settings of a worker on that store.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
+    /// use punctual_client::{Context, Draft, Punctual};
+    /// use punctual_worker::Worker;
+    /// use std::time::Duration;
+    ///
+    /// let punctual = Punctual::connect(&url).await?;
+    /// let worker = Worker::builder(punctual.clone())
+    ///     .handler("greet", |ctx: Context| async move {
+    ///         ctx.info("hello");
+    ///         Ok(None)
+    ///     })
+    ///     .concurrency(8)
+    ///     .start()
+    ///     .await?;
+    /// let job = punctual.enqueue(Draft::new("greet", &"world")).await?;
+    /// let done = punctual.wait(job.id, Duration::from_secs(10)).await?;
+    /// assert_eq!(done.status.as_str(), "succeeded");
+    /// worker.stop().await;
+    /// # Ok::<(), punctual_core::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn builder(punctual: Punctual) -> WorkerBuilder {
+        let config = Config {
+            queues: Vec::new(),
+            concurrency: 32,
+            lease: Duration::from_secs(30),
+            poll_period: Duration::from_secs(1),
+            drain_timeout: Duration::from_secs(30),
+            grace: Duration::from_secs(5),
+            retention: Some(Retention::default()),
+        };
+        WorkerBuilder { punctual, registry: Registry::default(), config }
+    }
+}
+
+/// Settings of a worker.
+#[derive(Debug)]
+#[must_use]
+pub struct WorkerBuilder {
+    punctual: Punctual,
+    registry: Registry,
+    config: Config,
+}
+
+impl WorkerBuilder {
+    /// Runs jobs of the type `J`, each with a clone of `state`.
+    pub fn register<J: Job>(mut self, state: J::State) -> Self {
+        self.registry.add_job::<J>(state);
+        self
+    }
+
+    /// Runs jobs of that name with `handler`.
+    pub fn handler(mut self, name: impl Into<String>, handler: impl Handler) -> Self {
+        self.registry.add(name, Arc::new(handler));
+        self
+    }
+
+    /// Works on these queues only; on all by default.
+    pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
+        self.config.queues = queues.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Runs at most so many jobs at once; 32 by default.
+    pub const fn concurrency(mut self, jobs: usize) -> Self {
+        self.config.concurrency = jobs;
+        self
+    }
+
+    /// How long a job is held without a sign of life; 30 s by default.
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.config.lease = lease;
+        self
+    }
+
+    /// How often to look for work when no hint comes; 1 s by default.
+    pub const fn poll_period(mut self, period: Duration) -> Self {
+        self.config.poll_period = period;
+        self
+    }
+
+    /// How long a stop waits for running jobs before it gives them back; 30 s by default.
+    pub const fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.config.drain_timeout = timeout;
+        self
+    }
+
+    /// How long a handler that was told to stop may still run; 5 s by default.
+    pub const fn grace(mut self, grace: Duration) -> Self {
+        self.config.grace = grace;
+        self
+    }
+
+    /// How long finished jobs are kept; nothing to leave retention to others.
+    pub const fn retention(mut self, retention: Option<Retention>) -> Self {
+        self.config.retention = retention;
+        self
+    }
+
+    fn check(&self) -> Result<(), Invalid> {
+        let Config { queues, concurrency, lease, .. } = &self.config;
+        if self.registry.names().is_empty() {
+            return Err(Invalid::new("handlers", "there is none; register at least one job"));
+        }
+        self.registry.names().iter().try_for_each(|name| job::check_word("name", name, limits::NAME_MAX_CHARS))?;
+        queues.iter().try_for_each(|queue| job::check_word("queue", queue, limits::QUEUE_MAX_CHARS))?;
+        if !(1..=100_000).contains(concurrency) {
+            return Err(Invalid::new("concurrency", format!("{concurrency} is not between 1 and 100000")));
+        }
+        if !(limits::LEASE_MIN..=limits::LEASE_MAX).contains(lease) {
+            let problem = format!(
+                "{} ms is not between {} ms and {} ms",
+                lease.as_millis(),
+                limits::LEASE_MIN.as_millis(),
+                limits::LEASE_MAX.as_millis()
+            );
+            return Err(Invalid::new("lease", problem));
+        }
+        Ok(())
+    }
+
+    /// Starts it.
+    pub async fn start(self) -> Result<RunningWorker, Error> {
+        self.check()?;
+        let id = WorkerId::from_bits(self.punctual.ids().next(self.punctual.store().now()));
+        let (mailbox, inbox) = Mailbox::new();
+        let shared = Shared::new(id, self.punctual, self.registry, self.config, mailbox);
+        maintenance::drop_ephemeral(&shared).await?;
+        lease::beat(&shared).await;
+        let done = CancellationToken::new();
+        let executions = TaskTracker::new();
+        let tasks = vec![
+            tokio::spawn(settler::run(Arc::clone(&shared), inbox)),
+            tokio::spawn(lease::keep(Arc::clone(&shared), done.clone())),
+            tokio::spawn(maintenance::run(Arc::clone(&shared), done.clone())),
+        ];
+        let claimer = tokio::spawn(Claimer::new(Arc::clone(&shared), executions.clone()).run());
+        tracing::info!(worker = %id, concurrency = shared.config.concurrency, "started");
+        Ok(RunningWorker { shared, executions, claimer, tasks, done })
+    }
+
+    /// The same worker, run by hand, for tests.
+    pub fn manual(self) -> Result<ManualWorker, Error> {
+        self.check()?;
+        Ok(ManualWorker::new(self.punctual, self.registry, self.config))
+    }
+}
+
+/// A worker at work. Dropped without [`stop`](Self::stop), it goes on until its runtime ends.
+#[derive(Debug)]
+pub struct RunningWorker {
+    shared: Arc<Shared>,
+    executions: TaskTracker,
+    claimer: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
+    done: CancellationToken,
+}
+
+impl RunningWorker {
+    /// Its id.
+    pub fn id(&self) -> WorkerId {
+        self.shared.id
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    /// Waits until it has nothing to run: no job is due for it, and all that it took is settled.
+    pub async fn until_empty(&self) {
+        let mut load = self.shared.load.subscribe();
+        loop {
+            let now = *load.borrow_and_update();
+            if now.is_empty() {
+                return;
+            }
+            if now.unsettled == 0 {
+                self.shared.look.notify_one();
+            }
+            let _ = load.changed().await;
+        }
+    }
+
+    /// Stops gracefully: claims no more, waits for running jobs up to the drain timeout, gives the rest back at once.
+    pub async fn stop(self) {
+        let Self { shared, executions, claimer, tasks, done } = self;
+        shared.draining.cancel();
+        let _ = claimer.await;
+        executions.close();
+        if time::timeout(shared.config.drain_timeout, executions.wait()).await.is_err() {
+            tracing::warn!(worker = %shared.id, jobs = executions.len(), "giving back jobs that did not end in time");
+        }
+        shared.releasing.cancel();
+        // Released jobs must be stored before we go; handlers that ignore the signal are not waited for.
+        let settled = shared.load.subscribe().wait_for(|load| load.unsettled == 0).await.is_ok();
+        if let Err(error) = shared.store().leave(shared.id).await {
+            tracing::warn!(worker = %shared.id, %error, "cannot sign off");
+        }
+        done.cancel();
+        tasks.iter().for_each(JoinHandle::abort);
+        tracing::info!(worker = %shared.id, settled, "stopped");
+    }
+}
