@@ -1,0 +1,35 @@
+//! A run counts only if the store agrees: every job succeeded once, with one attempt and the right events.
+
+use anyhow::{Result, ensure};
+use punctual::{AttemptStatus, Filter, JobId, Page, Punctual, Status};
+
+/// Jobs whose whole story is read; of the others the counters are compared.
+const SAMPLE: usize = 200;
+
+/// Checks that `jobs` jobs succeeded and nothing else is there.
+pub(crate) async fn all_succeeded(punctual: &Punctual, jobs: usize) -> Result<()> {
+    let overview = punctual.admin("bench").overview().await?;
+    for (status, count) in &overview.jobs {
+        let expected = if *status == Status::Succeeded { jobs as u64 } else { 0 };
+        ensure!(*count == expected, "{count} jobs are {status}, expected {expected}: this run is no result");
+    }
+    for finding in punctual.store().examine().await? {
+        ensure!(finding.ok, "{}: {}: this run is no result", finding.check, finding.message);
+    }
+    let latest = punctual.store().list(Filter::status(Status::Succeeded), Page::first(SAMPLE.min(jobs.max(1)))).await?;
+    for job in latest.jobs {
+        one(punctual, job.id).await?;
+    }
+    Ok(())
+}
+
+async fn one(punctual: &Punctual, id: JobId) -> Result<()> {
+    let attempts = punctual.store().attempts(id).await?;
+    let once = attempts.len() == 1 && attempts[0].status == AttemptStatus::Succeeded;
+    ensure!(once, "{id} has {} attempts: this run is no result", attempts.len());
+    let events: Vec<_> = punctual.store().events(id).await?.into_iter().map(|event| event.status).collect();
+    let queued_first = [Status::Queued, Status::Processing, Status::Succeeded];
+    let right = events.ends_with(&queued_first) && (events.len() == 3 || events[0] == Status::Scheduled && events.len() == 4);
+    ensure!(right, "{id} has the events {events:?}: this run is no result");
+    Ok(())
+}

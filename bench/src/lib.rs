@@ -1,0 +1,160 @@
+//! The benchmark: each scenario works in a place of its own, and is no result unless the store passes its check.
+//!
+//! Payloads have about 100 bytes, handlers do nothing, the audit trail is on, commits are durable.
+
+mod backlog;
+mod check;
+mod crash;
+mod latency;
+mod place;
+mod report;
+mod throughput;
+mod usage;
+
+use std::{fmt, str::FromStr};
+
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+
+pub use crash::victim;
+pub use place::Place;
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scenario {
+    /// Bulk enqueue, then drain.
+    Lifecycle,
+    /// Enqueue and work at once.
+    Steady,
+    /// One job at a time, from 1 and from 64 tasks.
+    Single,
+    /// Idle system: from enqueue to the handler's start.
+    Pickup,
+    /// Jobs at random milliseconds: how late they start.
+    Ontime,
+    /// Claim rate with many rows queued, or scheduled.
+    Backlog,
+    /// Reports and lists over many finished jobs.
+    Report,
+    /// From the death of a worker to its jobs' start elsewhere.
+    Crash,
+}
+
+impl Scenario {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Lifecycle,
+        Self::Steady,
+        Self::Single,
+        Self::Pickup,
+        Self::Ontime,
+        Self::Backlog,
+        Self::Report,
+        Self::Crash,
+    ];
+
+    /// Its name on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Lifecycle => "lifecycle",
+            Self::Steady => "steady",
+            Self::Single => "single",
+            Self::Pickup => "pickup",
+            Self::Ontime => "ontime",
+            Self::Backlog => "backlog",
+            Self::Report => "report",
+            Self::Crash => "crash",
+        }
+    }
+
+    const fn default_jobs(self) -> usize {
+        match self {
+            Self::Lifecycle => 100_000,
+            Self::Steady => 10_000_000,
+            Self::Single => 20_000,
+            Self::Pickup => 1_000,
+            Self::Ontime => 10_000,
+            Self::Backlog | Self::Report => 10_000_000,
+            Self::Crash => 10,
+        }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names: Vec<_> = Self::ALL.iter().map(|scenario| scenario.as_str()).collect();
+        let known = Self::ALL.into_iter().find(|scenario| scenario.as_str() == text);
+        known.ok_or_else(|| format!("there is no scenario {text}; there are {}", names.join(", ")))
+    }
+}
+
+/// How to measure.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How many jobs, if not as many as the scenario takes by itself.
+    pub jobs: Option<usize>,
+    /// How many jobs run at once.
+    pub concurrency: usize,
+    /// How long `steady` lasts, in seconds.
+    pub seconds: u64,
+    /// The program that can be started as a worker process, for `crash`.
+    pub program: std::path::PathBuf,
+}
+
+/// Told of progress: what is being done, how much of it, of how much.
+pub type OnProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
+
+/// Measures a scenario and returns its fields.
+pub async fn run(scenario: Scenario, place: &Place, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
+    let jobs = settings.jobs.unwrap_or(scenario.default_jobs());
+    let before = usage::Usage::now();
+    let mut fields = match scenario {
+        Scenario::Lifecycle => throughput::lifecycle(place, settings, jobs, on_progress).await?,
+        Scenario::Steady => throughput::steady(place, settings, on_progress).await?,
+        Scenario::Single => throughput::single(place, jobs).await?,
+        Scenario::Pickup => latency::pickup(place, jobs, on_progress).await?,
+        Scenario::Ontime => latency::ontime(place, jobs).await?,
+        Scenario::Backlog => backlog::backlog(place, jobs, on_progress).await?,
+        Scenario::Report => report::report(place, jobs, on_progress).await?,
+        Scenario::Crash => crash::crash(place, settings, jobs).await?,
+    };
+    let used = usage::Usage::now();
+    fields.extend(object(json!({
+        "scenario": scenario.as_str(),
+        "jobs": jobs,
+        "engine": place.engine,
+        "engine_version": place.engine_version,
+        "punctual_version": env!("CARGO_PKG_VERSION"),
+        "concurrency": settings.concurrency,
+        "settings": place.settings,
+        "cpu_s": used.cpu_s - before.cpu_s,
+        "peak_memory_mib": used.peak_memory_mib,
+    })));
+    Ok(fields)
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// A payload of about 100 bytes.
+fn payload(number: usize) -> Value {
+    json!({"n": number, "pad": "x".repeat(80)})
+}
+
+/// The value below which `share` of the sorted samples lie.
+fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let place = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1));
+    sorted.get(place - 1).copied().unwrap_or(f64::NAN)
+}

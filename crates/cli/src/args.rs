@@ -1,0 +1,296 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use punctual::{JobId, Status, Timestamp};
+use punctual_bench::Scenario;
+
+use crate::human::{Past, Span, parse_instant, parse_past};
+
+/// A durable job scheduler: one SQLite file to start with, every job on time, every step recorded.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable, 5 refused.\n\
+    Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug shows what happens inside.")]
+pub(crate) struct Cli {
+    /// Where the jobs are [default: sqlite:punctual.db]
+    #[arg(long, global = true, env = "PUNCTUAL_STORE", value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// The configuration file [default: punctual.toml, if it exists]
+    #[arg(long, global = true, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything: workers and upkeep, with a live status line
+    Up(Up),
+    /// Run a worker
+    Work(Work),
+    /// Enqueue jobs; prints one id a line
+    Enqueue(Enqueue),
+    /// See and change jobs
+    #[command(subcommand)]
+    Jobs(Jobs),
+    /// List the workers
+    Workers,
+    /// List the locks that are held, or free one
+    Locks {
+        /// Free this lock, whoever holds it
+        #[arg(long, value_name = "NAME")]
+        free: Option<String>,
+    },
+    /// Count the jobs by status and queue
+    Stats,
+    /// Answer a question about many jobs
+    #[command(subcommand)]
+    Report(Report),
+    /// Run retention now: delete finished jobs past their time, purge deleted ones
+    Cleanup,
+    /// Bring the store's schema up to date and show it
+    Migrate,
+    /// Look for damage, bad settings and jobs that nobody will run
+    Doctor,
+    /// Measure speed in a place of its own; no store that holds jobs is touched
+    Bench(Bench),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Enqueue a small varied load, so that there is something to see
+    #[arg(long)]
+    pub(crate) demo: bool,
+    #[command(flatten)]
+    pub(crate) worker: WorkerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Work {
+    /// Stop once nothing is due and nothing runs
+    #[arg(long)]
+    pub(crate) until_empty: bool,
+    #[command(flatten)]
+    pub(crate) worker: WorkerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    /// Work on these queues only
+    #[arg(long, value_delimiter = ',', env = "PUNCTUAL_QUEUES", value_name = "A,B")]
+    pub(crate) queues: Option<Vec<String>>,
+    /// Run at most so many jobs at once [default: 32]
+    #[arg(long, env = "PUNCTUAL_CONCURRENCY", value_name = "N")]
+    pub(crate) concurrency: Option<usize>,
+    /// How long a job is held without a sign of life [default: 30s]
+    #[arg(long, env = "PUNCTUAL_LEASE", value_name = "DURATION")]
+    pub(crate) lease: Option<Span>,
+    /// How long to wait for running jobs at the end [default: 30s]
+    #[arg(long, env = "PUNCTUAL_DRAIN_TIMEOUT", value_name = "DURATION")]
+    pub(crate) drain_timeout: Option<Span>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "A line of --file is an object: {\"name\": \"resize\", \"payload\": {…}, \"queue\": \"images\", \
+    \"priority\": 9, \"in\": \"5m\", \"key\": \"k\", \"user\": \"u\", \"tags\": [\"t\"], \"max_attempts\": 5, \"timeout\": \"30s\"}")]
+pub(crate) struct Enqueue {
+    /// The job's name
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) name: Option<String>,
+    /// The payload, as JSON
+    #[arg(value_name = "JSON")]
+    pub(crate) payload: Option<String>,
+    /// Enqueue one job for each line of a file; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// The queue to stand in
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// 0 to 10, higher first
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) priority: Option<i64>,
+    /// Start no sooner than this time from now, such as 5m
+    #[arg(long = "in", value_name = "DURATION", conflicts_with = "at")]
+    pub(crate) delay: Option<Span>,
+    /// Start no sooner than this, such as 2026-03-01T12:00:00Z
+    #[arg(long, value_parser = parse_instant, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
+    /// Return the job of this name that holds the key, if there is one
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// On whose behalf it runs
+    #[arg(long)]
+    pub(crate) user: Option<String>,
+    /// A word to find it by; may be given several times
+    #[arg(long)]
+    pub(crate) tag: Vec<String>,
+    /// Ties together what belongs together
+    #[arg(long, value_name = "ID")]
+    pub(crate) correlation: Option<String>,
+    /// A sentence for people
+    #[arg(long)]
+    pub(crate) description: Option<String>,
+    /// Anything to keep with it, as JSON
+    #[arg(long, value_name = "JSON")]
+    pub(crate) metadata: Option<String>,
+    /// How often it may be tried
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) max_attempts: Option<i64>,
+    /// How long one attempt may take
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<Span>,
+    /// When to try again: none, or fixed:10s, linear:10s, exponential:5s, list:1s,10s,1m
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) retry: Option<String>,
+    /// How long to keep it once finished
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) keep_for: Option<Span>,
+    /// Drop it at restart
+    #[arg(long)]
+    pub(crate) ephemeral: bool,
+    /// Wait until it has ended, and print its result
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) wait: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Jobs {
+    /// List jobs
+    List {
+        #[command(flatten)]
+        filter: FilterArgs,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// Continue after the `next` of a former page
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
+    },
+    /// Tell the whole story of a job
+    Show {
+        /// The job
+        id: JobId,
+    },
+    /// Run dead jobs again, or retrying ones now
+    Retry(Selection),
+    /// Make sure that jobs do not run (any more)
+    Cancel(Selection),
+    /// Hide jobs; retention removes them later
+    Delete(Selection),
+    /// Start jobs that wait for their time; of finished ones, a new one each
+    Run(Selection),
+}
+
+/// Jobs by id, or by filter.
+#[derive(Debug, Args)]
+pub(crate) struct Selection {
+    /// The jobs
+    pub(crate) ids: Vec<JobId>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Do it for all that the filter selects, without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Only say what would be touched
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Why; kept with the event
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FilterArgs {
+    /// Any of these statuses
+    #[arg(long, value_delimiter = ',', value_name = "STATUS")]
+    pub(crate) status: Vec<Status>,
+    /// This queue
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// This name
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// This user
+    #[arg(long)]
+    pub(crate) user: Option<String>,
+    /// This correlation id
+    #[arg(long, value_name = "ID")]
+    pub(crate) correlation: Option<String>,
+    /// This tag
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
+    /// Not before: 24h, 7d, or a time. Of finished jobs when they finished, of waiting ones when they are due
+    #[arg(long, value_parser = parse_past, value_name = "TIME")]
+    pub(crate) since: Option<Past>,
+    /// Before: 1h, or a time
+    #[arg(long, value_parser = parse_past, value_name = "TIME")]
+    pub(crate) until: Option<Past>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Report {
+    /// Jobs that died in a period and that nobody has retried
+    Failures(Period),
+    /// Jobs that have been running for long
+    Stuck {
+        /// How long
+        #[arg(long, default_value = "1h", value_name = "DURATION")]
+        longer_than: Span,
+    },
+    /// Unfinished jobs by user and name
+    Pending,
+    /// How the jobs of each name fared
+    Success(Period),
+    /// How long attempts took and how late they started
+    Durations(Period),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Period {
+    /// From when: 24h, 7d, or a time
+    #[arg(long, value_parser = parse_past, default_value = "24h", value_name = "TIME")]
+    pub(crate) since: Past,
+    /// Until when
+    #[arg(long, value_parser = parse_past, default_value = "0s", value_name = "TIME")]
+    pub(crate) until: Past,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// lifecycle, steady, single, pickup, ontime, backlog, report or crash
+    pub(crate) scenario: BenchScenario,
+    /// How many jobs
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+    /// How many run at once
+    #[arg(long, default_value_t = 1_000, value_name = "N")]
+    pub(crate) concurrency: usize,
+    /// How long `steady` lasts
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub(crate) seconds: u64,
+}
+
+/// A scenario, or the process that `crash` starts in order to kill it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BenchScenario {
+    Measure(Scenario),
+    CrashVictim,
+}
+
+impl std::str::FromStr for BenchScenario {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "crash-victim" { Ok(Self::CrashVictim) } else { text.parse().map(Self::Measure) }
+    }
+}

@@ -1,0 +1,58 @@
+//! `punctual bench`: speed, in a place of its own.
+
+use anyhow::{Context, Result};
+use punctual_bench::{Place, Settings};
+use serde_json::Value;
+
+use crate::{
+    args::{Bench, BenchScenario, Cli},
+    commands::{print_json, progress_bar},
+    config::Config,
+    table::{Cell, Table},
+};
+
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &Bench) -> Result<()> {
+    let url = config.store_url(cli);
+    let BenchScenario::Measure(scenario) = args.scenario else {
+        return punctual_bench::victim(&url).await;
+    };
+    let settings = Settings {
+        jobs: args.jobs,
+        concurrency: args.concurrency,
+        seconds: args.seconds,
+        program: std::env::current_exe().context("cannot find this program's own file")?,
+    };
+    let place = Place::new(&url).await?;
+    let bar = progress_bar(cli.json);
+    let on_progress = |what: &str, done: u64, of: u64| {
+        bar.set_message(what.to_owned());
+        bar.set_length(of);
+        bar.set_position(done);
+    };
+    let fields = punctual_bench::run(scenario, &place, &settings, &on_progress).await?;
+    bar.finish_and_clear();
+    if cli.json {
+        return print_json(&fields);
+    }
+    let mut table = Table::new(["FIELD", "VALUE"]);
+    for (field, value) in &fields {
+        match value {
+            Value::Object(parts) => {
+                for (part, value) in parts {
+                    table.row([Cell::new(format!("{field}.{part}")), Cell::right(plain(value))]);
+                }
+            }
+            value => table.row([Cell::new(field.clone()), Cell::right(plain(value))]),
+        }
+    }
+    table.print();
+    Ok(())
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => format!("{:.3}", number.as_f64().unwrap_or_default()),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,33 @@
+//! `punctual cleanup`: retention, now.
+
+use anyhow::Result;
+
+use crate::{
+    args::Cli,
+    commands::print_json,
+    config::{Config, actor},
+    human,
+};
+
+pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
+    let punctual = config.connect(cli).await?;
+    let bar = if cli.json { indicatif::ProgressBar::hidden() } else { indicatif::ProgressBar::new_spinner() };
+    let admin = punctual.admin(actor());
+    let on_step = |done: punctual::admin::CleanupDone| {
+        bar.set_message(format!("{} deleted, {} purged, {} trimmed", done.deleted, done.purged, done.trimmed));
+        bar.tick();
+    };
+    let done = admin.cleanup(config.retention(), on_step).await?;
+    bar.finish_and_clear();
+    if cli.json {
+        return print_json(&done);
+    }
+    let number = |count: usize| human::number(count as u64);
+    println!(
+        "{} finished jobs deleted, {} deleted jobs purged, {} old attempts and log lines removed",
+        number(done.deleted),
+        number(done.purged),
+        number(done.trimmed)
+    );
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! `punctual doctor`: what is wrong, and what to do about it.
+
+use std::{collections::BTreeSet, process::ExitCode};
+
+use anyhow::Result;
+use punctual::{
+    Punctual, Status,
+    admin::is_live,
+    core::{Count, Finding},
+};
+use serde_json::json;
+
+use crate::{
+    args::Cli,
+    commands::print_json,
+    config::Config,
+    exit,
+    human::{BOLD, status_style},
+};
+
+pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<ExitCode> {
+    let punctual = config.connect(cli).await?;
+    let mut findings = punctual.store().examine().await.map_err(punctual::Error::from)?;
+    findings.push(unserved(&punctual).await?);
+    findings.push(vanished(&punctual).await?);
+    let well = findings.iter().all(|finding| finding.ok);
+    if cli.json {
+        print_json(&json!({"ok": well, "findings": findings}))?;
+    } else {
+        anstream::println!("{BOLD}{}{BOLD:#}", punctual.store().info().location);
+        findings.iter().for_each(say);
+    }
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
+}
+
+fn say(finding: &Finding) {
+    let style = status_style(if finding.ok { Status::Succeeded } else { Status::Dead });
+    let mark = if finding.ok { "✓" } else { "✗" };
+    anstream::println!("{style}{mark}{style:#} {:<10} {}", finding.check, finding.message);
+}
+
+/// Jobs that stand in a queue while no live worker has a handler for them.
+async fn unserved(punctual: &Punctual) -> Result<Finding> {
+    let now = punctual.store().now();
+    let workers = punctual.store().workers().await.map_err(punctual::Error::from)?;
+    let live: Vec<_> = workers.iter().filter(|worker| is_live(worker, now)).collect();
+    let served = |count: &Count| {
+        live.iter().any(|worker| {
+            let beat = &worker.beat;
+            beat.names.contains(&count.name) && (beat.queues.is_empty() || beat.queues.contains(&count.queue))
+        })
+    };
+    let counts = punctual.store().counts().await.map_err(punctual::Error::from)?;
+    let waiting = counts.iter().filter(|count| count.status == Status::Queued && !served(count));
+    let lanes: BTreeSet<_> = waiting.map(|count| format!("{} in {}", count.name, count.queue)).collect();
+    let ok = lanes.is_empty();
+    let message = if ok {
+        format!("{} live workers, every queued job has one", live.len())
+    } else {
+        format!("nobody runs {}; start a worker with such a handler", lanes.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    Ok(Finding { check: "workers".into(), ok, message })
+}
+
+/// Jobs whose lease ran out and that nobody has put back.
+async fn vanished(punctual: &Punctual) -> Result<Finding> {
+    let expired = punctual.store().expired(1_000).await.map_err(punctual::Error::from)?.len();
+    let ok = expired == 0;
+    let message = if ok {
+        "no lease has run out".to_owned()
+    } else {
+        format!("{expired} leases have run out; any live worker puts their jobs back within a second")
+    };
+    Ok(Finding { check: "leases".into(), ok, message })
+}

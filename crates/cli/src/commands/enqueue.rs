@@ -1,0 +1,232 @@
+//! `punctual enqueue`: one job, or one for each line of a file.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use punctual::{
+    Draft, Json, Punctual, RetryPolicy, Status,
+    admin::JobView,
+    core::{Invalid, limits},
+};
+use serde::Deserialize;
+
+use crate::{
+    args::{Cli, Enqueue},
+    commands::{print_json, progress_bar},
+    config::{Config, actor, parse_json},
+    exit::Usage,
+    human::{Span, parse_instant},
+};
+
+/// How long `--wait` waits.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600);
+
+/// A job in the words of the command line, and of a line of `--file`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Line {
+    name: String,
+    payload: Option<Json>,
+    queue: Option<String>,
+    priority: Option<i64>,
+    #[serde(rename = "in")]
+    delay: Option<Span>,
+    at: Option<String>,
+    key: Option<String>,
+    user: Option<String>,
+    tags: Vec<String>,
+    correlation: Option<String>,
+    description: Option<String>,
+    metadata: Option<serde_json::Value>,
+    max_attempts: Option<i64>,
+    timeout: Option<Span>,
+    retry: Option<String>,
+    keep_for: Option<Span>,
+    ephemeral: bool,
+}
+
+impl Line {
+    fn draft(self) -> Result<Draft> {
+        let mut draft = Draft::raw(self.name, self.payload.unwrap_or_else(Json::null)).created_by(actor());
+        macro_rules! set {
+            ($($option:ident: $value:expr),*) => {
+                $(if let Some(value) = $value { draft = draft.$option(value); })*
+            };
+        }
+        let within = |field, value: Option<i64>, max: i64| match value {
+            Some(value) if !(0..=max).contains(&value) => {
+                Err(Invalid::new(field, format!("{value} is not between 0 and {max}")))
+            }
+            value => Ok(value),
+        };
+        let priority = within("priority", self.priority, i64::from(limits::PRIORITY_MAX))?;
+        let attempts = within("max_attempts", self.max_attempts, i64::from(limits::ATTEMPTS_MAX_COUNT))?;
+        let at = self.at.as_deref().map(parse_instant).transpose().map_err(|problem| Invalid::new("at", problem))?;
+        set!(
+            queue: self.queue,
+            priority: priority.map(|priority| priority as u8),
+            max_attempts: attempts.map(|attempts| attempts as u32),
+            delay: self.delay.map(|span| span.0),
+            run_at: at,
+            unique_key: self.key,
+            user: self.user,
+            correlation_id: self.correlation,
+            description: self.description,
+            metadata: self.metadata,
+            timeout: self.timeout.map(|span| span.0),
+            retry: self.retry.as_deref().map(parse_policy).transpose()?,
+            keep_for: self.keep_for.map(|span| span.0)
+        );
+        draft = self.tags.into_iter().fold(draft, Draft::tag);
+        Ok(draft.ephemeral(self.ephemeral))
+    }
+}
+
+/// Reads `none`, `fixed:10s`, `linear:10s`, `exponential:5s`, `list:1s,10s,1m`.
+fn parse_policy(text: &str) -> Result<RetryPolicy, Invalid> {
+    let wrong = || {
+        let problem = format!("`{text}` is no policy; write none, fixed:10s, linear:10s, exponential:5s or list:1s,10s,1m");
+        Invalid::new("retry", problem)
+    };
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    let delays: Vec<Duration> =
+        rest.split(',').filter(|part| !part.is_empty()).map(|part| part.parse::<Span>().map(|span| span.0)).collect::<Result<_, _>>().map_err(|_| wrong())?;
+    match (kind, delays.as_slice()) {
+        ("none", []) => Ok(RetryPolicy::none()),
+        ("fixed", [base]) => Ok(RetryPolicy::fixed(*base)),
+        ("linear", [base]) => Ok(RetryPolicy::linear(*base)),
+        ("exponential", [base]) => Ok(RetryPolicy::exponential(*base)),
+        ("list", [_, ..]) => Ok(RetryPolicy::list(delays)),
+        _ => Err(wrong()),
+    }
+}
+
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
+    match &args.file {
+        Some(path) => many(cli, config, path).await,
+        None => one(cli, config, args).await,
+    }
+}
+
+async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
+    let payload: Option<Json> = args.payload.as_deref().map(|text| parse_json("payload", text)).transpose()?;
+    let line = Line {
+        name: args.name.clone().unwrap_or_default(),
+        payload,
+        queue: args.queue.clone(),
+        priority: args.priority,
+        delay: args.delay,
+        at: args.at.map(|at| at.to_string()),
+        key: args.key.clone(),
+        user: args.user.clone(),
+        tags: args.tag.clone(),
+        correlation: args.correlation.clone(),
+        description: args.description.clone(),
+        metadata: args.metadata.as_deref().map(|text| parse_json("metadata", text)).transpose()?,
+        max_attempts: args.max_attempts,
+        timeout: args.timeout,
+        retry: args.retry.clone(),
+        keep_for: args.keep_for,
+        ephemeral: args.ephemeral,
+    };
+    let draft = line.draft()?;
+    let punctual = config.connect(cli).await?;
+    let enqueued = punctual.enqueue(draft).await?;
+    if cli.json && !args.wait {
+        return print_json(&enqueued);
+    }
+    if !cli.json {
+        println!("{}", enqueued.id);
+    }
+    if enqueued.existing {
+        eprintln!("it was there already");
+    }
+    warn_of_nobody(&punctual, enqueued.id).await;
+    if !args.wait {
+        return Ok(());
+    }
+    let done = punctual.wait(enqueued.id, WAIT_MAX).await?;
+    if cli.json {
+        print_json(&JobView::of(&done))?;
+    } else if let Some(result) = &done.result {
+        println!("{}", result.as_str());
+    }
+    if done.status != Status::Succeeded {
+        let why = done.error.map(|fault| format!(": {fault}")).unwrap_or_default();
+        anyhow::bail!("{} is {}{why}", done.id, done.status);
+    }
+    Ok(())
+}
+
+/// A job that no live worker has a handler for is accepted, since one may come; but somebody should know.
+async fn warn_of_nobody(punctual: &Punctual, id: punctual::JobId) {
+    let (Ok(workers), Ok(job)) = (punctual.store().workers().await, punctual.job(id).await) else { return };
+    let now = punctual.store().now();
+    let mut live = workers.iter().filter(|worker| punctual::admin::is_live(worker, now)).peekable();
+    let serves = |worker: &punctual::core::WorkerRecord| {
+        let beat = &worker.beat;
+        beat.names.contains(&job.spec.name) && (beat.queues.is_empty() || beat.queues.contains(&job.spec.queue))
+    };
+    if live.peek().is_some() && !live.any(serves) {
+        eprintln!("note: no live worker handles `{}` in the queue `{}`", job.spec.name, job.spec.queue);
+    }
+}
+
+/// All lines are read and checked before the first is stored, so that a bad one leaves nothing half done.
+async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
+    let lines = read_lines(path)?;
+    let drafts = lines.into_iter().map(|(number, text)| {
+        let line: Line = serde_json::from_str(&text)
+            .map_err(|error| Usage(format!("line {number}: {error}; nothing was enqueued")))?;
+        let draft = line.draft().with_context(|| format!("line {number}; nothing was enqueued"))?;
+        Ok((number, draft))
+    });
+    let drafts = drafts.collect::<Result<Vec<_>>>()?;
+    let punctual = config.connect(cli).await?;
+    let mut jobs = Vec::with_capacity(drafts.len());
+    for (number, draft) in drafts {
+        let checked = punctual.check([draft]).with_context(|| format!("line {number}; nothing was enqueued"))?;
+        jobs.extend(checked);
+    }
+    let bar = progress_bar(cli.json);
+    bar.set_length(jobs.len() as u64);
+    bar.set_message("enqueued");
+    let mut out = std::io::BufWriter::new(std::io::stdout());
+    let mut all = Vec::new();
+    for batch in jobs.chunks(limits::BATCH_MAX_JOBS) {
+        let enqueued = punctual.store().enqueue(batch.to_vec()).await.map_err(punctual::Error::from)?;
+        bar.inc(enqueued.len() as u64);
+        if cli.json {
+            all.extend(enqueued);
+            continue;
+        }
+        for one in enqueued {
+            writeln!(out, "{}", one.id)?;
+        }
+    }
+    bar.finish_and_clear();
+    out.flush()?;
+    if cli.json { print_json(&serde_json::json!({ "jobs": all })) } else { Ok(()) }
+}
+
+fn read_lines(path: &Path) -> Result<Vec<(usize, String)>> {
+    let input: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        let cannot = |error| Usage(format!("cannot read {}: {error}", path.display()));
+        Box::new(std::fs::File::open(path).map_err(cannot)?)
+    };
+    let mut lines = Vec::new();
+    for (place, line) in BufReader::new(input).lines().enumerate() {
+        let line = line.map_err(|error| Usage(format!("line {}: {error}; nothing was enqueued", place + 1)))?;
+        if !line.trim().is_empty() {
+            lines.push((place + 1, line));
+        }
+    }
+    Ok(lines)
+}
+

@@ -1,0 +1,183 @@
+//! `punctual jobs`: lists, and actions on one job or many.
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::{Context as _, Result};
+use punctual::{
+    Admin, Error, Filter, JobId, Page, Punctual, Verb,
+    admin::{JobView, Preview, Ran},
+    core::limits,
+};
+use serde_json::json;
+
+use crate::{
+    args::{Cli, FilterArgs, Jobs, Selection},
+    commands::{print_json, progress_bar, show},
+    config::{Config, actor},
+    exit::Usage,
+    human::{self, DIM},
+    table::{Cell, Table},
+};
+
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &Jobs) -> Result<()> {
+    let punctual = config.connect(cli).await?;
+    let admin = punctual.admin(actor());
+    match args {
+        Jobs::List { filter, limit, after } => {
+            let filter = filter_of(&punctual, filter);
+            list(cli, &punctual, &admin, filter, Page { limit: *limit, after: after.clone() }).await
+        }
+        Jobs::Show { id } => show::run(cli, &punctual, &admin, *id).await,
+        Jobs::Retry(selection) => act(cli, &punctual, &admin, Verb::Retry, selection).await,
+        Jobs::Cancel(selection) => act(cli, &punctual, &admin, Verb::Cancel, selection).await,
+        Jobs::Delete(selection) => act(cli, &punctual, &admin, Verb::Delete, selection).await,
+        Jobs::Run(selection) => act(cli, &punctual, &admin, Verb::RunNow, selection).await,
+    }
+}
+
+fn filter_of(punctual: &Punctual, args: &FilterArgs) -> Filter {
+    let now = punctual.store().now();
+    Filter {
+        statuses: args.status.clone(),
+        queue: args.queue.clone(),
+        name: args.name.clone(),
+        user_id: args.user.clone(),
+        correlation_id: args.correlation.clone(),
+        tag: args.tag.clone(),
+        since: args.since.map(|past| past.from(now)),
+        until: args.until.map(|past| past.from(now)),
+    }
+}
+
+/// A page of the store may be short although more follow; a page on the screen is filled.
+async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, filter: Filter, mut page: Page) -> Result<()> {
+    let wanted = page.limit;
+    page.limit = wanted.min(limits::PAGE_MAX_JOBS);
+    let mut jobs = Vec::new();
+    let next = loop {
+        let found = admin.jobs(filter.clone(), page.clone()).await?;
+        jobs.extend(found.jobs);
+        page.limit = (wanted - jobs.len()).min(limits::PAGE_MAX_JOBS);
+        match found.next {
+            Some(next) if jobs.len() < wanted => page.after = Some(next),
+            next => break next,
+        }
+    };
+    if cli.json {
+        return print_json(&json!({"jobs": jobs, "next": next}));
+    }
+    if jobs.is_empty() {
+        anstream::println!("{DIM}no such jobs; put one there with: punctual enqueue echo '{{\"hello\": \"world\"}}'{DIM:#}");
+        return Ok(());
+    }
+    print_jobs(&jobs, punctual.store().now());
+    if let Some(next) = next {
+        anstream::println!("{DIM}more with --after {next}{DIM:#}");
+    }
+    Ok(())
+}
+
+/// Jobs as a table.
+pub(crate) fn print_jobs(jobs: &[JobView], now: punctual::Timestamp) {
+    let mut table = Table::new(["ID", "NAME", "QUEUE", "STATUS", "PRIO", "TRY", "WHEN", "NOTE"]);
+    for job in jobs {
+        let when = job.finished_at.or(job.started_at).unwrap_or(job.run_at);
+        let when = if job.status.is_timed() { job.run_at } else { when };
+        let note = job.error.as_ref().map(|fault| fault.message.as_str()).or(job.description.as_deref()).unwrap_or("");
+        table.row([
+            Cell::new(job.id.to_string()),
+            Cell::new(job.name.clone()),
+            Cell::new(job.queue.clone()),
+            Cell::status(job.status),
+            Cell::number(u64::from(job.priority)),
+            Cell::right(format!("{}/{}", job.attempt, job.max_attempts)),
+            Cell::right(human::relative(when, now)),
+            Cell::new(note.chars().take(48).collect::<String>()).style(DIM),
+        ]);
+    }
+    table.print();
+}
+
+async fn act(cli: &Cli, punctual: &Punctual, admin: &Admin, verb: Verb, selection: &Selection) -> Result<()> {
+    let filter = filter_of(punctual, &selection.filter);
+    match (selection.ids.as_slice(), filter == Filter::default()) {
+        ([], true) => Err(Usage(format!("name the jobs to {verb}, or a filter such as --status or --name")).into()),
+        ([], false) => act_on_many(cli, punctual, admin, verb, filter, selection).await,
+        (ids, true) => act_on_each(cli, admin, verb, ids, selection).await,
+        (_, false) => Err(Usage("name jobs or a filter, not both".into()).into()),
+    }
+}
+
+/// The first error decides the exit code, but every job gets its turn.
+async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, ids: &[JobId], selection: &Selection) -> Result<()> {
+    let (mut done, mut first_error) = (Vec::new(), None);
+    for id in ids {
+        let result = match verb {
+            Verb::Retry => admin.retry(*id).await.map(|()| "will run again".to_owned()),
+            Verb::Cancel => admin.cancel(*id, selection.reason.clone()).await.map(|()| "cancelled".to_owned()),
+            Verb::Delete => admin.delete(*id).await.map(|()| "deleted".to_owned()),
+            Verb::RunNow => admin.run(*id).await.map(|ran| match ran {
+                Ran::Itself => "may start at once".to_owned(),
+                Ran::Again(new) => format!("runs once more as {new}"),
+            }),
+        };
+        match result {
+            Ok(said) if cli.json => done.push(json!({"id": id, "done": said})),
+            Ok(said) => println!("{id} {said}"),
+            Err(error) if first_error.is_none() => first_error = Some(error),
+            Err(error) => eprintln!("{error}"),
+        }
+    }
+    if cli.json {
+        print_json(&json!({ "jobs": done }))?;
+    }
+    first_error.map_or(Ok(()), |error: Error| Err(error.into()))
+}
+
+async fn act_on_many(
+    cli: &Cli,
+    punctual: &Punctual,
+    admin: &Admin,
+    verb: Verb,
+    filter: Filter,
+    selection: &Selection,
+) -> Result<()> {
+    let preview = admin.preview(verb, filter.clone()).await?;
+    if selection.dry_run {
+        return if cli.json { print_json(&preview) } else { say_preview(&preview, verb, punctual.store().now()) };
+    }
+    if preview.count > 0 && !selection.yes {
+        confirm(&preview, verb, punctual.store().now())?;
+    }
+    let bar = progress_bar(cli.json);
+    bar.set_length(preview.count);
+    bar.set_message(verb.to_string());
+    let done = admin.bulk(verb, filter, |done| bar.set_position(done.changed + done.passed_over)).await?;
+    bar.finish_and_clear();
+    if cli.json {
+        return print_json(&done);
+    }
+    println!("{} jobs changed, {} had moved on", human::number(done.changed), human::number(done.passed_over));
+    Ok(())
+}
+
+fn say_preview(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
+    print_jobs(&preview.sample, now);
+    let more = if preview.more { "at least " } else { "" };
+    println!("{verb} would touch {more}{} jobs", human::number(preview.count));
+    Ok(())
+}
+
+/// Asks on a terminal; a script must have said `--yes`.
+fn confirm(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
+    if !std::io::stdin().is_terminal() {
+        let count = human::number(preview.count);
+        return Err(Usage(format!("{verb} would touch {count} jobs; say --yes to do it, --dry-run to see them")).into());
+    }
+    say_preview(preview, verb, now)?;
+    print!("go on? [y/N] ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
+    if answer.trim().eq_ignore_ascii_case("y") { Ok(()) } else { Err(Usage("nothing was changed".into()).into()) }
+}

@@ -1,0 +1,66 @@
+//! One file a command.
+
+mod bench;
+mod cleanup;
+mod demo;
+mod doctor;
+mod enqueue;
+mod jobs;
+mod locks;
+mod migrate;
+mod report;
+mod show;
+mod stats;
+mod up;
+mod work;
+mod workers;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::CommandFactory;
+use serde::Serialize;
+
+use crate::{
+    args::{Cli, Command},
+    config::Config,
+};
+
+/// Runs what the command line asks for.
+pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
+    let config = Config::read(&cli)?;
+    match &cli.command {
+        Command::Up(args) => up::run(&cli, &config, args).await?,
+        Command::Work(args) => work::run(&cli, &config, args).await?,
+        Command::Enqueue(args) => enqueue::run(&cli, &config, args).await?,
+        Command::Jobs(args) => jobs::run(&cli, &config, args).await?,
+        Command::Workers => workers::run(&cli, &config).await?,
+        Command::Locks { free } => locks::run(&cli, &config, free.as_deref()).await?,
+        Command::Stats => stats::run(&cli, &config).await?,
+        Command::Report(args) => report::run(&cli, &config, args).await?,
+        Command::Cleanup => cleanup::run(&cli, &config).await?,
+        Command::Migrate => migrate::run(&cli, &config).await?,
+        Command::Doctor => return doctor::run(&cli, &config).await,
+        Command::Bench(args) => bench::run(&cli, &config, args).await?,
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut std::io::stdout());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a value as JSON.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    println!("{}", serde_json::to_string_pretty(value)?);
+    Ok(())
+}
+
+/// A bar for long work, with its rate and the time left; nothing when nobody watches.
+pub(crate) fn progress_bar(json: bool) -> indicatif::ProgressBar {
+    if json {
+        return indicatif::ProgressBar::hidden();
+    }
+    let style = "{msg} {bar:30} {human_pos}/{human_len} {per_sec} {eta} left";
+    let bar = indicatif::ProgressBar::new(0);
+    bar.with_style(indicatif::ProgressStyle::with_template(style).unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()))
+}

@@ -1,0 +1,120 @@
+//! `punctual report`: answers to questions about many jobs.
+
+use anyhow::Result;
+use punctual::{Admin, Punctual, Timestamp};
+use serde_json::json;
+
+use crate::{
+    args::{Cli, Period, Report},
+    commands::{jobs::print_jobs, print_json},
+    config::{Config, actor},
+    human::{self, DIM},
+    table::{Cell, Table},
+};
+
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &Report) -> Result<()> {
+    let punctual = config.connect(cli).await?;
+    let admin = punctual.admin(actor());
+    match args {
+        Report::Failures(period) => failures(cli, &punctual, &admin, bounds(&punctual, period)).await,
+        Report::Stuck { longer_than } => {
+            let stuck = admin.stuck(longer_than.0).await?;
+            if cli.json {
+                return print_json(&json!({ "jobs": stuck }));
+            }
+            if stuck.is_empty() {
+                return nothing("no job has been running for so long");
+            }
+            print_jobs(&stuck, punctual.store().now());
+            Ok(())
+        }
+        Report::Pending => pending(cli, &admin).await,
+        Report::Success(period) => success(cli, &admin, bounds(&punctual, period)).await,
+        Report::Durations(period) => durations(cli, &admin, bounds(&punctual, period)).await,
+    }
+}
+
+fn bounds(punctual: &Punctual, period: &Period) -> (Timestamp, Timestamp) {
+    let now = punctual.store().now();
+    (period.since.from(now), period.until.from(now))
+}
+
+fn nothing(what: &str) -> Result<()> {
+    anstream::println!("{DIM}{what}{DIM:#}");
+    Ok(())
+}
+
+async fn failures(cli: &Cli, punctual: &Punctual, admin: &Admin, (since, until): (Timestamp, Timestamp)) -> Result<()> {
+    let report = admin.failures(since, until).await?;
+    if cli.json {
+        let by_name: Vec<_> = report.by_name.iter().map(|(name, count)| json!({"name": name, "count": count})).collect();
+        return print_json(&json!({"by_name": by_name, "latest": report.latest}));
+    }
+    if report.by_name.is_empty() {
+        return nothing("no job died in that time, or all were retried");
+    }
+    let mut table = Table::new(["NAME", "DEAD"]);
+    for (name, count) in report.by_name {
+        table.row([Cell::new(name), Cell::number(count)]);
+    }
+    table.print();
+    println!();
+    print_jobs(&report.latest, punctual.store().now());
+    Ok(())
+}
+
+async fn pending(cli: &Cli, admin: &Admin) -> Result<()> {
+    let rows = admin.pending().await?;
+    if cli.json {
+        return print_json(&json!({ "pending": rows }));
+    }
+    if rows.is_empty() {
+        return nothing("no job is pending");
+    }
+    let mut table = Table::new(["USER", "NAME", "JOBS"]);
+    for row in rows {
+        table.row([Cell::new(row.user_id.unwrap_or_else(|| "–".into())), Cell::new(row.name), Cell::number(row.count)]);
+    }
+    table.print();
+    Ok(())
+}
+
+async fn success(cli: &Cli, admin: &Admin, (since, until): (Timestamp, Timestamp)) -> Result<()> {
+    let rows = admin.success_rates(since, until).await?;
+    if cli.json {
+        return print_json(&json!({ "names": rows }));
+    }
+    if rows.is_empty() {
+        return nothing("no job ended in that time");
+    }
+    let mut table = Table::new(["NAME", "SUCCEEDED", "DIED", "FAILED ATTEMPTS", "SUCCESS"]);
+    for row in rows {
+        table.row([
+            Cell::new(row.name),
+            Cell::number(row.succeeded),
+            Cell::number(row.died),
+            Cell::number(row.failed_attempts),
+            Cell::right(format!("{:.2} %", row.success_percent)),
+        ]);
+    }
+    table.print();
+    Ok(())
+}
+
+async fn durations(cli: &Cli, admin: &Admin, (since, until): (Timestamp, Timestamp)) -> Result<()> {
+    let rows = admin.durations(since, until).await?;
+    if cli.json {
+        return print_json(&json!({ "names": rows }));
+    }
+    if rows.is_empty() {
+        return nothing("no attempt ended in that time");
+    }
+    let millis = |ms: f64| Cell::right(human::duration(std::time::Duration::from_secs_f64(ms / 1e3)));
+    let mut table = Table::new(["NAME", "ATTEMPTS", "TOOK P50", "P95", "P99", "LATE P50", "P95", "P99"]);
+    for row in rows {
+        let ([a, b, c], [d, e, f]) = (row.took_ms.map(millis), row.late_ms.map(millis));
+        table.row([Cell::new(row.name), Cell::number(row.attempts), a, b, c, d, e, f]);
+    }
+    table.print();
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! `punctual jobs show`: the whole story of a job.
+
+use anyhow::Result;
+use punctual::{
+    Admin, JobId, Punctual, Status, Timestamp,
+    admin::{JobDetail, JobView},
+    core::LogLevel,
+};
+
+use crate::{
+    args::Cli,
+    commands::print_json,
+    human::{self, BOLD, DIM, status_style},
+    table::{Cell, Table},
+};
+
+pub(crate) async fn run(cli: &Cli, punctual: &Punctual, admin: &Admin, id: JobId) -> Result<()> {
+    let detail = admin.job(id).await?;
+    if cli.json {
+        return print_json(&detail);
+    }
+    let now = punctual.store().now();
+    let style = status_style(detail.job.status);
+    anstream::println!("{BOLD}{}{BOLD:#}  {}", detail.job.name, detail.job.id);
+    anstream::println!("{style}● {}{style:#}\n", sentence(&detail.job, now));
+    facts(&detail.job);
+    attempts(&detail);
+    events(&detail);
+    logs(&detail);
+    Ok(())
+}
+
+/// How the job stands, in one sentence.
+fn sentence(job: &JobView, now: Timestamp) -> String {
+    let tries = match job.attempt {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        count => format!("{count} times"),
+    };
+    let at = |at: Option<Timestamp>| at.map_or_else(String::new, |at| format!(" {}", human::relative(at, now)));
+    match job.status {
+        Status::Waiting => format!("Waits for {} other jobs", job.waiting_on),
+        Status::Scheduled => format!("Scheduled, starts {}", human::relative(job.run_at, now)),
+        Status::Queued => format!("Queued, due {}", human::relative(job.run_at, now)),
+        Status::Processing => {
+            let progress = job.progress.as_ref().map(|progress| format!(", {:.0} % done", progress.percent));
+            format!("Running, attempt {} of {}, started{}{}", job.attempt, job.max_attempts, at(job.started_at), progress.unwrap_or_default())
+        }
+        Status::Failed | Status::Retrying => format!("Failed {tries}, tries again {}", human::relative(job.run_at, now)),
+        Status::Succeeded => format!("Succeeded{}, tried {tries}", at(job.finished_at)),
+        Status::Dead => format!("Dead{}, failed {tries}; continue it with: punctual jobs retry {}", at(job.finished_at), job.id),
+        Status::Cancelled => format!("Cancelled{}", at(job.finished_at)),
+        Status::Deleted => format!("Deleted{}", at(Some(job.updated_at))),
+    }
+}
+
+fn facts(job: &JobView) {
+    let mut rows: Vec<(&str, String)> = vec![
+        ("queue", format!("{}, priority {}", job.queue, job.priority)),
+        ("scheduled", human::exact(job.scheduled_at)),
+        ("attempts", format!("{} of {}, {} lost to crashes", job.attempt, job.max_attempts, job.crash_count)),
+        ("timeout", human::duration(std::time::Duration::from_millis(job.timeout_ms))),
+    ];
+    let optional = [
+        ("user", job.user_id.clone()),
+        ("correlation", job.correlation_id.clone()),
+        ("key", job.unique_key.clone()),
+        ("tags", (!job.tags.is_empty()).then(|| job.tags.join(", "))),
+        ("created by", job.created_by.clone()),
+        ("description", job.description.clone()),
+        ("runs again", job.rerun_of.map(|id| id.to_string())),
+        ("worker", job.worker_id.map(|id| id.to_string())),
+        ("metadata", job.metadata.as_ref().map(ToString::to_string)),
+        ("payload", Some(job.payload_preview.to_string())),
+        ("result", job.result_preview.as_ref().map(ToString::to_string)),
+        ("error", job.error.as_ref().map(ToString::to_string)),
+    ];
+    rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    for (name, value) in rows {
+        let value = value.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}").replace('\n', "\n             ");
+        anstream::println!("{DIM}{name:>11}{DIM:#}  {value}");
+    }
+}
+
+fn attempts(detail: &JobDetail) {
+    if detail.attempts.is_empty() {
+        return;
+    }
+    anstream::println!("\n{BOLD}Attempts{BOLD:#}");
+    let mut table = Table::new(["RUN", "TRY", "STATUS", "STARTED", "TOOK", "ERROR"]);
+    for attempt in &detail.attempts {
+        let took = attempt.finished_at.map(|end| human::duration(end.since(attempt.started_at)));
+        table.row([
+            Cell::number(u64::from(attempt.id.run)),
+            Cell::number(u64::from(attempt.attempt)),
+            Cell::new(attempt.status.as_str()),
+            Cell::new(human::exact(attempt.started_at)),
+            Cell::right(took.unwrap_or_default()),
+            Cell::new(attempt.error.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ]);
+    }
+    table.print();
+}
+
+fn events(detail: &JobDetail) {
+    anstream::println!("\n{BOLD}Events{BOLD:#}");
+    let mut table = Table::new(["WHEN", "STATUS", "RUN", "BY", "WHY"]);
+    for event in &detail.events {
+        table.row([
+            Cell::new(human::exact(event.at)),
+            Cell::status(event.status),
+            Cell::right(event.run.map(|run| run.to_string()).unwrap_or_default()),
+            Cell::new(event.actor.clone().unwrap_or_default()),
+            Cell::new(event.detail.clone().unwrap_or_default()),
+        ]);
+    }
+    table.print();
+}
+
+fn logs(detail: &JobDetail) {
+    if detail.logs.is_empty() {
+        return;
+    }
+    anstream::println!("\n{BOLD}Logs{BOLD:#}");
+    let mut table = Table::new(["WHEN", "RUN", "LEVEL", "MESSAGE"]);
+    for line in &detail.logs {
+        let level = match line.level {
+            LogLevel::Warn | LogLevel::Error => Cell::new(line.level.as_str()).style(status_style(Status::Retrying)),
+            _ => Cell::new(line.level.as_str()).style(DIM),
+        };
+        table.row([Cell::new(human::exact(line.at)), Cell::number(u64::from(line.run)), level, Cell::new(line.message.clone())]);
+    }
+    table.print();
+}

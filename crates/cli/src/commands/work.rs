@@ -1,0 +1,53 @@
+//! `punctual work`: a worker and nothing else.
+
+use anyhow::Result;
+use punctual::RunningWorker;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    args::{Cli, Work},
+    config::Config,
+    human,
+};
+
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
+    let punctual = config.connect(cli).await?;
+    let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
+    eprintln!("{} works on {}", worker.id(), punctual.store().info().location);
+    if args.until_empty {
+        tokio::select! {
+            () = worker.until_empty() => {}
+            () = asked_to_stop()? => {}
+        }
+    } else {
+        asked_to_stop()?.await;
+    }
+    stop(worker).await
+}
+
+/// Ends when the process is asked to stop.
+pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+/// Drains the worker; who asks a second time does not want to wait.
+pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
+    let (stats, id) = (worker.stats(), worker.id());
+    if stats.running > 0 {
+        eprintln!("draining: {} jobs are running; interrupt again to end now", human::number(stats.running));
+    }
+    tokio::select! {
+        () = worker.stop() => {}
+        () = asked_to_stop()? => anyhow::bail!("ended before all jobs were settled; their leases will run out"),
+    }
+    let done = [("succeeded", stats.succeeded), ("failed", stats.failed), ("died", stats.died)];
+    let done: Vec<_> = done.iter().map(|(what, count)| format!("{} {what}", human::number(*count))).collect();
+    eprintln!("{id} stopped: {}", done.join(", "));
+    Ok(())
+}

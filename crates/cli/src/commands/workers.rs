@@ -1,0 +1,44 @@
+//! `punctual workers`: who works.
+
+use anyhow::Result;
+use punctual::admin::is_live;
+use serde_json::json;
+
+use crate::{
+    args::Cli,
+    commands::print_json,
+    config::{Config, actor},
+    human::{self, DIM},
+    table::{Cell, Table},
+};
+
+pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
+    let punctual = config.connect(cli).await?;
+    let workers = punctual.admin(actor()).workers().await?;
+    if cli.json {
+        return print_json(&json!({ "workers": workers }));
+    }
+    if workers.is_empty() {
+        anstream::println!("{DIM}no workers; start one with: punctual work{DIM:#}");
+        return Ok(());
+    }
+    let now = punctual.store().now();
+    let mut table = Table::new(["ID", "HOST", "PID", "QUEUES", "RUNNING", "OF", "STARTED", "SEEN"]);
+    for worker in workers {
+        let queues = if worker.beat.queues.is_empty() { "all".to_owned() } else { worker.beat.queues.join(",") };
+        let seen = human::relative(worker.seen_at, now);
+        let seen = if is_live(&worker, now) { seen } else { format!("{seen}, vanished") };
+        table.row([
+            Cell::new(worker.beat.id.to_string()),
+            Cell::new(worker.beat.host.clone()),
+            Cell::right(worker.beat.pid.to_string()),
+            Cell::new(queues),
+            Cell::number(u64::from(worker.beat.running)),
+            Cell::number(u64::from(worker.beat.concurrency)),
+            Cell::right(human::relative(worker.started_at, now)),
+            Cell::right(seen),
+        ]);
+    }
+    table.print();
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! `punctual.toml`, and what flags and the environment say over it.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use anyhow::{Context, Result};
+use punctual::{
+    Punctual, Worker, WorkerBuilder,
+    admin::Retention,
+    core::{Invalid, Keep},
+};
+use serde::Deserialize;
+
+use crate::{
+    args::{Cli, WorkerArgs},
+    exit::Usage,
+    handlers,
+    human::Span,
+};
+
+/// The configuration file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    store: Option<String>,
+    worker: WorkerConfig,
+    retention: RetentionConfig,
+    /// Programs as handlers, by the name of their jobs.
+    pub(crate) handlers: BTreeMap<String, handlers::CommandConfig>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WorkerConfig {
+    queues: Option<Vec<String>>,
+    concurrency: Option<usize>,
+    lease: Option<Span>,
+    drain_timeout: Option<Span>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RetentionConfig {
+    succeeded: Option<Span>,
+    dead: Option<Span>,
+    cancelled: Option<Span>,
+    deleted: Option<Span>,
+    history: Option<Span>,
+}
+
+impl Config {
+    /// Reads the file that the command line names, or `punctual.toml` if it is there.
+    pub(crate) fn read(cli: &Cli) -> Result<Self> {
+        let path = cli.config.as_deref().unwrap_or(Path::new("punctual.toml"));
+        if cli.config.is_none() && !path.exists() {
+            return Ok(Self::default());
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Usage(format!("cannot read the configuration {}: {error}", path.display())))?;
+        let config: Self =
+            toml::from_str(&text).map_err(|error| Usage(format!("in the configuration {}: {error}", path.display())))?;
+        config.handlers.iter().try_for_each(|(name, handler)| handler.check(name))?;
+        Ok(config)
+    }
+
+    /// The address of the store.
+    pub(crate) fn store_url(&self, cli: &Cli) -> String {
+        cli.store.clone().or_else(|| self.store.clone()).unwrap_or_else(|| "sqlite:punctual.db".to_owned())
+    }
+
+    /// Connects to the store.
+    pub(crate) async fn connect(&self, cli: &Cli) -> Result<Punctual> {
+        Ok(Punctual::connect(&self.store_url(cli)).await?)
+    }
+
+    /// How long things are kept.
+    pub(crate) fn retention(&self) -> Retention {
+        let default = Retention::default();
+        let or = |own: Option<Span>, default: Duration| own.map_or(default, |span| span.0);
+        Retention {
+            keep: Keep {
+                succeeded: or(self.retention.succeeded, default.keep.succeeded),
+                dead: or(self.retention.dead, default.keep.dead),
+                cancelled: or(self.retention.cancelled, default.keep.cancelled),
+            },
+            deleted: or(self.retention.deleted, default.deleted),
+            history: or(self.retention.history, default.history),
+        }
+    }
+
+    /// A worker with the built-in handlers and the configured ones.
+    pub(crate) fn worker(&self, punctual: Punctual, args: &WorkerArgs) -> Result<WorkerBuilder> {
+        let own = &self.worker;
+        let mut worker = handlers::built_in(Worker::builder(punctual)).retention(Some(self.retention()));
+        for (name, command) in &self.handlers {
+            worker = worker.handler(name.clone(), command.clone().handler());
+        }
+        if let Some(queues) = args.queues.clone().or_else(|| own.queues.clone()) {
+            worker = worker.queues(queues);
+        }
+        if let Some(concurrency) = args.concurrency.or(own.concurrency) {
+            worker = worker.concurrency(concurrency);
+        }
+        if let Some(Span(lease)) = args.lease.or(own.lease) {
+            worker = worker.lease(lease);
+        }
+        if let Some(Span(timeout)) = args.drain_timeout.or(own.drain_timeout) {
+            worker = worker.drain_timeout(timeout);
+        }
+        Ok(worker)
+    }
+}
+
+/// Who acts, for the audit trail: the user of the machine.
+pub(crate) fn actor() -> String {
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    user.map_or_else(|| "cli".to_owned(), |user| format!("cli:{}", user.name))
+}
+
+/// Names the field of the command line that a JSON text came from.
+pub(crate) fn parse_json<T: serde::de::DeserializeOwned>(field: &'static str, text: &str) -> Result<T> {
+    serde_json::from_str(text)
+        .map_err(|error| Invalid::new(field, format!("is not JSON: {error}; text needs double quotes, as in '\"text\"'")))
+        .context("nothing was enqueued")
+}

@@ -1,0 +1,60 @@
+//! Exit codes, and errors as a person or a script wants to read them.
+
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use punctual::{
+    Error,
+    core::{Invalid, StoreError},
+};
+
+/// Something went wrong that is no fault of the command line or the store.
+pub(crate) const FAILED: u8 = 1;
+/// The command line, or what it names, is wrong.
+pub(crate) const USAGE: u8 = 2;
+/// There is no such job.
+pub(crate) const NOT_FOUND: u8 = 3;
+/// The store cannot be reached or used.
+pub(crate) const STORE: u8 = 4;
+/// The state machine forbids it.
+pub(crate) const REFUSED: u8 = 5;
+
+/// An error of usage that no type of the library tells.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Prints an error and returns its exit code.
+pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
+    let code = code_of(error);
+    if json {
+        eprintln!("{}", serde_json::json!({"error": format!("{error:#}"), "exit_code": code}));
+    } else {
+        let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
+        anstream::eprintln!("{red}error:{red:#} {error:#}");
+    }
+    ExitCode::from(code)
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    if error.downcast_ref::<Usage>().is_some() || error.downcast_ref::<Invalid>().is_some() {
+        return USAGE;
+    }
+    if error.downcast_ref::<StoreError>().is_some() {
+        return STORE;
+    }
+    match error.downcast_ref::<Error>() {
+        Some(Error::Invalid(_) | Error::Store(StoreError::BadCursor(_))) => USAGE,
+        Some(Error::NotFound(_)) => NOT_FOUND,
+        Some(Error::Refused(_)) => REFUSED,
+        Some(Error::Store(_)) => STORE,
+        Some(Error::TimedOut { .. }) | None => FAILED,
+    }
+}

@@ -1,0 +1,47 @@
+//! Handlers to try things with: `noop`, `echo`, `sleep`, `fail`.
+
+use std::time::Duration;
+
+use punctual::{Context, Failure, HandlerResult, WorkerBuilder};
+use serde_json::Value;
+use tokio::time::{self, Instant};
+
+/// Adds the built-in handlers.
+pub(crate) fn built_in(worker: WorkerBuilder) -> WorkerBuilder {
+    worker
+        .handler("noop", |_: Context| async { Ok(None) })
+        .handler("echo", |ctx: Context| async move { Ok(Some(ctx.claim().job.spec.payload.clone())) })
+        .handler("sleep", sleep)
+        .handler("fail", fail)
+}
+
+fn payload(ctx: &Context) -> Value {
+    ctx.claim().job.spec.payload.read().unwrap_or_default()
+}
+
+/// Sleeps for `{"ms": 500}`, and says how far it is.
+async fn sleep(ctx: Context) -> HandlerResult {
+    let total = Duration::from_millis(payload(&ctx)["ms"].as_u64().unwrap_or(1_000));
+    let (start, signal) = (Instant::now(), ctx.signal());
+    ctx.info(format!("sleeping for {} ms", total.as_millis()));
+    while start.elapsed() < total {
+        let step = Duration::from_secs(1).min(total - start.elapsed());
+        if signal.run_until_cancelled(time::sleep(step)).await.is_none() {
+            return Err(Failure::new("told to stop"));
+        }
+        ctx.progress(100.0 * start.elapsed().as_secs_f32() / total.as_secs_f32(), "asleep");
+    }
+    Ok(None)
+}
+
+/// Fails with `{"message": "…"}`; with `{"times": 2}` only in the first two attempts.
+async fn fail(ctx: Context) -> HandlerResult {
+    let payload = payload(&ctx);
+    let message = payload["message"].as_str().unwrap_or("told to fail").to_owned();
+    if payload["times"].as_u64().is_some_and(|times| u64::from(ctx.attempt()) > times) {
+        ctx.info("enough failures, succeeding now");
+        return Ok(None);
+    }
+    ctx.warn("about to fail");
+    Err(Failure::new(message))
+}

@@ -1,0 +1,162 @@
+//! Times, numbers and states as people read them.
+
+use std::{str::FromStr, time::Duration};
+
+use anstyle::{AnsiColor, Color, RgbColor, Style};
+use jiff::{SignedDuration, civil::DateTime, tz::TimeZone};
+use punctual::{Status, Timestamp};
+
+/// The one colour of a state: the same in the terminal as on every page.
+pub(crate) fn status_style(status: Status) -> Style {
+    let color: Color = match status {
+        Status::Waiting => RgbColor(100, 116, 139).into(),
+        Status::Scheduled => RgbColor(139, 92, 246).into(),
+        Status::Queued => AnsiColor::Blue.into(),
+        Status::Processing => AnsiColor::Yellow.into(),
+        Status::Succeeded => AnsiColor::Green.into(),
+        Status::Failed | Status::Retrying => RgbColor(234, 115, 23).into(),
+        Status::Dead => AnsiColor::Red.into(),
+        Status::Cancelled | Status::Deleted => AnsiColor::BrightBlack.into(),
+    };
+    Style::new().fg_color(Some(color))
+}
+
+/// What is of less weight.
+pub(crate) const DIM: Style = Style::new().dimmed();
+/// What is of more.
+pub(crate) const BOLD: Style = Style::new().bold();
+
+/// A duration with the unit that fits its size: `42 ms`, `3.2 s`, `4 min`, `2 h`, `5 d`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        _ if duration.is_zero() => "0 s".to_owned(),
+        _ if seconds < 0.001 => format!("{} µs", duration.as_micros()),
+        _ if seconds < 1.0 => format!("{} ms", duration.as_millis()),
+        _ if seconds < 10.0 => format!("{seconds:.1} s"),
+        _ if seconds < 120.0 => format!("{seconds:.0} s"),
+        _ if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
+        _ if seconds < 172_800.0 => format!("{:.0} h", seconds / 3_600.0),
+        _ => format!("{:.0} d", seconds / 86_400.0),
+    }
+}
+
+/// An instant as seen from `now`: `4 min ago`, `in 42 s`.
+pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
+    if at > now { format!("in {}", duration(at.since(now))) } else { format!("{} ago", duration(now.since(at))) }
+}
+
+/// The exact instant in the user's zone.
+pub(crate) fn exact(at: Timestamp) -> String {
+    match jiff::Timestamp::from_microsecond(at.as_micros()) {
+        Ok(instant) => instant.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S%.3f %Z").to_string(),
+        Err(_) => at.to_string(),
+    }
+}
+
+/// A whole number with its thousands apart.
+pub(crate) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A duration from the command line or the configuration: `90s`, `5m`, `1h 30m`, `7d`, `1500ms`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no duration; write 1500ms, 90s, 5m, 1h 30m or 7d");
+        let parsed: SignedDuration = match text.strip_suffix('d').map(str::trim).map(str::parse::<u32>) {
+            Some(Ok(days)) => SignedDuration::from_hours(i64::from(days) * 24),
+            _ => text.parse().map_err(|_| wrong())?,
+        };
+        Duration::try_from(parsed).map(Self).map_err(|_| wrong())
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// An instant from the command line: with a zone, or in the user's own.
+pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
+    let local = || -> Option<Timestamp> {
+        let civil: DateTime = text.parse().ok()?;
+        civil.to_zoned(TimeZone::system()).ok()?.timestamp().to_string().parse().ok()
+    };
+    text.parse().ok().or_else(local).ok_or_else(|| {
+        format!("`{text}` is no time between 1970 and 9999; write 2026-03-01T12:00:00Z, or 2026-03-01 12:00 for your own zone")
+    })
+}
+
+/// An instant in the past from the command line: an instant, or how long ago.
+pub(crate) fn parse_past(text: &str) -> Result<Past, String> {
+    match text.parse::<Span>() {
+        Ok(Span(ago)) => Ok(Past::Ago(ago)),
+        Err(_) => parse_instant(text).map(Past::At).map_err(|error| format!("{error}; or how long ago, such as 24h")),
+    }
+}
+
+/// An instant, or how long ago.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Past {
+    At(Timestamp),
+    Ago(Duration),
+}
+
+impl Past {
+    /// The instant, seen from `now`.
+    pub(crate) fn from(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(ago) => now.before(ago),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_durations_are_written_for_people() {
+        assert_eq!(number(1_234_567), "1,234,567");
+        assert_eq!(number(7), "7");
+        assert_eq!(duration(Duration::from_millis(42)), "42 ms");
+        assert_eq!(duration(Duration::from_secs(240)), "4 min");
+    }
+
+    #[test]
+    fn durations_are_read_in_every_unit() {
+        for (text, seconds) in [("90s", 90), ("5m", 300), ("1h 30m", 5_400), ("7d", 604_800), ("2000ms", 2)] {
+            assert_eq!(text.parse(), Ok(Span(Duration::from_secs(seconds))), "{text}");
+        }
+        for text in ["", "x", "-5s", "5"] {
+            assert!(text.parse::<Span>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn instants_are_read_with_and_without_a_zone() {
+        assert!(parse_instant("2026-03-01T12:00:00Z").is_ok());
+        assert!(parse_instant("2026-03-01 12:00").is_ok());
+        for text in ["", "tomorrow", "12026-03-01T12:00:00Z", "1812-03-01T12:00:00Z", "2026-02-31 12:00"] {
+            assert!(parse_instant(text).is_err(), "{text}");
+        }
+    }
+}

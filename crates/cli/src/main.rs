@@ -1,0 +1,38 @@
+//! The `punctual` program. One file a command, in `commands/`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod args;
+mod commands;
+mod config;
+mod exit;
+mod handlers;
+mod human;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::Cli;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_log();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::report(&anyhow::anyhow!("cannot start the runtime: {error}"), cli.json),
+    };
+    let json = cli.json;
+    match runtime.block_on(commands::run(cli)) {
+        Ok(code) => code,
+        Err(error) => exit::report(&error, json),
+    }
+}
+
+/// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them.
+fn start_log() {
+    let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

@@ -1,0 +1,87 @@
+//! Aligned columns, plain when piped.
+
+use anstyle::Style;
+use unicode_width::UnicodeWidthStr;
+
+use crate::human::DIM;
+
+/// A text with its style.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+    right: bool,
+}
+
+impl Cell {
+    /// Plain text.
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        // A control character in a name must not move the cursor.
+        let text = text.into().replace(char::is_control, "\u{fffd}");
+        Self { text, style: Style::new(), right: false }
+    }
+
+    /// A number, at the right edge of its column.
+    pub(crate) fn number(number: u64) -> Self {
+        Self { right: true, ..Self::new(crate::human::number(number)) }
+    }
+
+    /// Text at the right edge of its column.
+    pub(crate) fn right(text: impl Into<String>) -> Self {
+        Self { right: true, ..Self::new(text) }
+    }
+
+    /// A status: a dot and the word, in its colour.
+    pub(crate) fn status(status: punctual::Status) -> Self {
+        Self::new(format!("● {status}")).style(crate::human::status_style(status))
+    }
+
+    /// The same in another style.
+    pub(crate) fn style(mut self, style: Style) -> Self {
+        self.style = style;
+        self
+    }
+}
+
+/// Rows under a header.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rows: Vec<Vec<Cell>>,
+    columns: usize,
+}
+
+impl Table {
+    /// A table with these column names.
+    pub(crate) fn new<const N: usize>(header: [&str; N]) -> Self {
+        let header = header.map(|name| Cell::new(name).style(DIM)).to_vec();
+        Self { rows: vec![header], columns: N }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+        self.rows.push(cells.to_vec());
+    }
+
+    /// Prints it.
+    pub(crate) fn print(mut self) {
+        let width = |cell: &Cell| cell.text.width();
+        let widths: Vec<usize> =
+            (0..self.columns).map(|column| self.rows.iter().map(|row| width(&row[column])).max().unwrap_or(0)).collect();
+        // A header stands where its numbers stand.
+        if let [header, first, ..] = self.rows.as_mut_slice() {
+            header.iter_mut().zip(first).for_each(|(name, cell)| name.right = cell.right);
+        }
+        for row in &self.rows {
+            let mut line = String::new();
+            for (place, cell) in row.iter().enumerate() {
+                let pad = " ".repeat(widths[place] - width(cell));
+                let (before, after) = if cell.right { (pad, String::new()) } else { (String::new(), pad) };
+                let style = cell.style;
+                let last = place + 1 == row.len();
+                let after = if last { String::new() } else { format!("{after}  ") };
+                line.push_str(&format!("{before}{style}{}{style:#}{after}", cell.text));
+            }
+            anstream::println!("{line}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Punctual, a durable job scheduler.
+//!
+//! Jobs live in a database: one SQLite file to start with. A worker in your own process runs them. Every job survives
+//! crashes, runs on time, and leaves a full record of what happened to it.
+//!
+//! ```
+//! use punctual::{Context, Failure, Job, Punctual, Worker};
+//! use serde::{Deserialize, Serialize};
+//! use std::time::Duration;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct SendEmail { to: String }
+//!
+//! impl Job for SendEmail {
+//!     const NAME: &'static str = "send-email";
+//!     type State = ();
+//!     type Output = String;
+//!
+//!     async fn run(self, ctx: Context, _: ()) -> Result<String, Failure> {
+//!         ctx.info(format!("attempt {}", ctx.attempt()));
+//!         Ok(format!("sent to {}", self.to))
+//!     }
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), punctual::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
+//! let punctual = Punctual::connect(&url).await?;
+//! let worker = Worker::builder(punctual.clone()).register::<SendEmail>(()).start().await?;
+//!
+//! let job = punctual.enqueue(SendEmail { to: "ada@example.com".into() }).await?;
+//! let done = punctual.wait(job.id, Duration::from_secs(10)).await?;
+//! assert_eq!(done.result.unwrap().as_str(), r#""sent to ada@example.com""#);
+//!
+//! worker.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(feature = "sqlite")]
+pub use punctual_client::sqlite;
+pub use punctual_client::{Admin, Context, Draft, Failure, Job, Punctual, admin};
+pub use punctual_core as core;
+pub use punctual_core::{
+    AttemptStatus, Enqueued, Error, Filter, JobId, Json, ManualClock, Page, RetryPolicy, Settled, Status, Timestamp, Verb,
+};
+pub use punctual_worker::{Handler, HandlerResult, ManualWorker, Ran, RunningWorker, Stats, Worker, WorkerBuilder};
