@@ -42,7 +42,13 @@ pub(crate) async fn backlog(place: &Place, jobs: usize, on_progress: OnProgress<
     })))
 }
 
-async fn fill(punctual: &Punctual, from: usize, to: usize, delay: Option<Duration>, on_progress: OnProgress<'_>) -> Result<()> {
+async fn fill(
+    punctual: &Punctual,
+    from: usize,
+    to: usize,
+    delay: Option<Duration>,
+    on_progress: OnProgress<'_>,
+) -> Result<()> {
     const BATCH: usize = 5_000;
     for start in (from..to).step_by(BATCH) {
         let draft = |number| {

@@ -29,7 +29,8 @@ async fn one(punctual: &Punctual, id: JobId) -> Result<()> {
     ensure!(once, "{id} has {} attempts: this run is no result", attempts.len());
     let events: Vec<_> = punctual.store().events(id).await?.into_iter().map(|event| event.status).collect();
     let queued_first = [Status::Queued, Status::Processing, Status::Succeeded];
-    let right = events.ends_with(&queued_first) && (events.len() == 3 || events[0] == Status::Scheduled && events.len() == 4);
+    let right =
+        events.ends_with(&queued_first) && (events.len() == 3 || events[0] == Status::Scheduled && events.len() == 4);
     ensure!(right, "{id} has the events {events:?}: this run is no result");
     Ok(())
 }

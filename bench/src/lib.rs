@@ -113,7 +113,12 @@ pub struct Settings {
 pub type OnProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
 
 /// Measures a scenario and returns its fields.
-pub async fn run(scenario: Scenario, place: &Place, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
+pub async fn run(
+    scenario: Scenario,
+    place: &Place,
+    settings: &Settings,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
     let jobs = settings.jobs.unwrap_or(scenario.default_jobs());
     let before = usage::Usage::now();
     let mut fields = match scenario {

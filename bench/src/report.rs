@@ -35,7 +35,9 @@ pub(crate) async fn report(place: &Place, jobs: usize, on_progress: OnProgress<'
     }
     clock.set(now);
     for start in (0..(jobs / 100).max(1)).step_by(BATCH) {
-        let draft = |number: usize| Draft::new(format!("name-{}", number % NAMES), &payload(number)).user(format!("user-{}", number % 500));
+        let draft = |number: usize| {
+            Draft::new(format!("name-{}", number % NAMES), &payload(number)).user(format!("user-{}", number % 500))
+        };
         punctual.enqueue_all((start..start + BATCH.min(jobs)).map(draft)).await?;
     }
     measure(&punctual, last).await
@@ -44,7 +46,9 @@ pub(crate) async fn report(place: &Place, jobs: usize, on_progress: OnProgress<'
 /// Jobs that were enqueued, run and settled.
 async fn history(punctual: &Punctual, from: usize, to: usize) -> Result<JobId> {
     let draft = |number: usize| {
-        Draft::new(format!("name-{}", number % NAMES), &payload(number)).user(format!("user-{}", number % 500)).max_attempts(1)
+        Draft::new(format!("name-{}", number % NAMES), &payload(number))
+            .user(format!("user-{}", number % 500))
+            .max_attempts(1)
     };
     let ids = punctual.enqueue_all((from..to).map(draft)).await?;
     let worker = WorkerId::from_bits(punctual.ids().next(punctual.store().now()));
@@ -79,7 +83,9 @@ async fn measure(punctual: &Punctual, some_job: Option<JobId>) -> Result<Map<Str
                 $query.await?;
                 let took = start.elapsed().as_secs_f64() * 1e3;
                 best = best.min(took);
-                if round == 0 { first = took; }
+                if round == 0 {
+                    first = took;
+                }
             }
             ms.insert($name.into(), json!((best * 100.0).round() / 100.0));
             ms.insert(concat!($name, "_first").into(), json!((first * 100.0).round() / 100.0));
@@ -98,7 +104,10 @@ async fn measure(punctual: &Punctual, some_job: Option<JobId>) -> Result<Map<Str
     time!("list_queued", admin.jobs(Filter::status(Status::Queued), page()));
     time!("list_name", admin.jobs(Filter { name: Some("name-7".into()), ..Filter::default() }, page()));
     time!("list_user", admin.jobs(Filter { user_id: Some("user-7".into()), ..Filter::default() }, page()));
-    time!("list_dead_of_name", admin.jobs(Filter { name: Some("name-7".into()), ..Filter::status(Status::Dead) }, page()));
+    time!(
+        "list_dead_of_name",
+        admin.jobs(Filter { name: Some("name-7".into()), ..Filter::status(Status::Dead) }, page())
+    );
     if let Some(id) = some_job {
         time!("job", admin.job(id));
     }

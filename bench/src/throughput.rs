@@ -59,7 +59,11 @@ pub(crate) async fn lifecycle(
 }
 
 /// Enqueue and work at once, at the highest rate that holds: two enqueuers that stop whenever the backlog is long.
-pub(crate) async fn steady(place: &Place, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
+pub(crate) async fn steady(
+    place: &Place,
+    settings: &Settings,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
     const BACKLOG_MAX: u64 = 5_000;
     const STEADY_BATCH: usize = 500;
     let punctual = place.fresh("steady").await?;

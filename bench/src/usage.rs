@@ -12,7 +12,8 @@ impl Usage {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
         // The name in brackets may hold spaces; user and system time are the 14th and 15th field, in hundredths.
         let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let ticks: f64 = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+        let ticks: f64 =
+            after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = peak.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());

@@ -101,8 +101,10 @@ pub(crate) struct WorkerArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "A line of --file is an object: {\"name\": \"resize\", \"payload\": {…}, \"queue\": \"images\", \
-    \"priority\": 9, \"in\": \"5m\", \"key\": \"k\", \"user\": \"u\", \"tags\": [\"t\"], \"max_attempts\": 5, \"timeout\": \"30s\"}")]
+#[command(
+    after_help = "A line of --file is an object: {\"name\": \"resize\", \"payload\": {…}, \"queue\": \"images\", \
+    \"priority\": 9, \"in\": \"5m\", \"key\": \"k\", \"user\": \"u\", \"tags\": [\"t\"], \"max_attempts\": 5, \"timeout\": \"30s\"}"
+)]
 pub(crate) struct Enqueue {
     /// The job's name
     #[arg(required_unless_present = "file", conflicts_with = "file")]

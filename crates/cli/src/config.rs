@@ -56,8 +56,8 @@ impl Config {
         }
         let text = std::fs::read_to_string(path)
             .map_err(|error| Usage(format!("cannot read the configuration {}: {error}", path.display())))?;
-        let config: Self =
-            toml::from_str(&text).map_err(|error| Usage(format!("in the configuration {}: {error}", path.display())))?;
+        let config: Self = toml::from_str(&text)
+            .map_err(|error| Usage(format!("in the configuration {}: {error}", path.display())))?;
         config.handlers.iter().try_for_each(|(name, handler)| handler.check(name))?;
         Ok(config)
     }
@@ -119,6 +119,8 @@ pub(crate) fn actor() -> String {
 /// Names the field of the command line that a JSON text came from.
 pub(crate) fn parse_json<T: serde::de::DeserializeOwned>(field: &'static str, text: &str) -> Result<T> {
     serde_json::from_str(text)
-        .map_err(|error| Invalid::new(field, format!("is not JSON: {error}; text needs double quotes, as in '\"text\"'")))
+        .map_err(|error| {
+            Invalid::new(field, format!("is not JSON: {error}; text needs double quotes, as in '\"text\"'"))
+        })
         .context("nothing was enqueued")
 }

@@ -65,8 +65,9 @@ impl Table {
     /// Prints it.
     pub(crate) fn print(mut self) {
         let width = |cell: &Cell| cell.text.width();
-        let widths: Vec<usize> =
-            (0..self.columns).map(|column| self.rows.iter().map(|row| width(&row[column])).max().unwrap_or(0)).collect();
+        let widths: Vec<usize> = (0..self.columns)
+            .map(|column| self.rows.iter().map(|row| width(&row[column])).max().unwrap_or(0))
+            .collect();
         // A header stands where its numbers stand.
         if let [header, first, ..] = self.rows.as_mut_slice() {
             header.iter_mut().zip(first).for_each(|(name, cell)| name.right = cell.right);

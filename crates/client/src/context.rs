@@ -98,7 +98,8 @@ impl Context {
 
     /// Says how far the work has come, 0 to 100, with a few words.
     pub fn progress(&self, percent: f32, message: impl Into<String>) {
-        let message: String = message.into().replace('\0', "\u{fffd}").chars().take(limits::PROGRESS_MAX_CHARS).collect();
+        let message: String =
+            message.into().replace('\0', "\u{fffd}").chars().take(limits::PROGRESS_MAX_CHARS).collect();
         let percent = if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 0.0 };
         let progress = Progress { percent, message: (!message.is_empty()).then_some(message) };
         self.note(Some(progress), Vec::new());

@@ -31,9 +31,7 @@ impl Verb {
     pub const fn applies_to(self) -> &'static [Status] {
         match self {
             Self::Retry => &[Status::Dead, Status::Retrying],
-            Self::Cancel => {
-                &[Status::Waiting, Status::Scheduled, Status::Queued, Status::Processing, Status::Retrying]
-            }
+            Self::Cancel => &[Status::Waiting, Status::Scheduled, Status::Queued, Status::Processing, Status::Retrying],
             Self::Delete => &[Status::Queued, Status::Dead, Status::Succeeded, Status::Cancelled],
             Self::RunNow => &[Status::Waiting, Status::Scheduled, Status::Retrying],
         }
@@ -165,6 +163,10 @@ mod tests {
     fn a_refusal_names_both_states_and_the_way_out() {
         let mut job = testing::job(|job| job.status = Status::Succeeded);
         let refused = apply(Verb::Retry, &mut job, Timestamp::MIN).unwrap_err();
-        assert!(refused.to_string().ends_with("is succeeded and cannot become queued; run it once more as a new job with `jobs run`"));
+        assert!(
+            refused
+                .to_string()
+                .ends_with("is succeeded and cannot become queued; run it once more as a new job with `jobs run`")
+        );
     }
 }

@@ -85,7 +85,9 @@ pub enum StoreError {
         known: u32,
     },
     /// A migration was applied with another text than this build has.
-    #[error("migration {version} of the store was applied with another content (checksum {found}, expected {expected})")]
+    #[error(
+        "migration {version} of the store was applied with another content (checksum {found}, expected {expected})"
+    )]
     ChangedMigration {
         /// Its number.
         version: u32,

@@ -66,9 +66,8 @@ impl Filter {
 
     /// Whether `job` is selected.
     pub fn selects(&self, job: &Job) -> bool {
-        let wanted = |wish: &Option<String>, found: Option<&str>| {
-            wish.as_deref().is_none_or(|wish| found == Some(wish))
-        };
+        let wanted =
+            |wish: &Option<String>, found: Option<&str>| wish.as_deref().is_none_or(|wish| found == Some(wish));
         let status = match self.statuses.as_slice() {
             [] => job.status != Status::Deleted,
             some => some.contains(&job.status),

@@ -260,7 +260,9 @@ mod tests {
 
     #[test]
     fn texts_that_are_no_ids_are_refused() {
-        for text in ["", "job_", "job_12", "wrk_00000000000000000000000000000000", "job_+0000000000000000000000000000000"] {
+        for text in
+            ["", "job_", "job_12", "wrk_00000000000000000000000000000000", "job_+0000000000000000000000000000000"]
+        {
             assert!(text.parse::<JobId>().is_err(), "{text:?}");
         }
         assert!("att_00000000000000000000000000000000".parse::<AttemptId>().is_err());

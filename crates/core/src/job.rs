@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, AttemptStatus, EventId, Json, JobId, RetryPolicy, Status, Timestamp, WorkerId, WorkflowId,
+    AttemptId, AttemptStatus, EventId, JobId, Json, RetryPolicy, Status, Timestamp, WorkerId, WorkflowId,
     error::Invalid, limits,
 };
 
@@ -439,7 +439,9 @@ mod tests {
 
     #[test]
     fn emoji_and_other_scripts_are_welcome() {
-        let spec = Spec { name: "отправить-✉️".into(), queue: "队列".into(), user_id: Some("👩‍💻".into()), ..spec() };
+        let spec = Spec {
+            name: "отправить-✉️".into(), queue: "队列".into(), user_id: Some("👩‍💻".into()), ..spec()
+        };
         assert_eq!(spec.check(), Ok(()));
     }
 

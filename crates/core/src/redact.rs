@@ -93,9 +93,7 @@ fn hide(value: Value, own: &[String]) -> Value {
 
 fn is_secret(key: &str, own: &[String]) -> bool {
     let key = normal(key);
-    SECRET_KEYS.contains(&key.as_str())
-        || SECRET_WORDS.iter().any(|word| key.contains(word))
-        || own.contains(&key)
+    SECRET_KEYS.contains(&key.as_str()) || SECRET_WORDS.iter().any(|word| key.contains(word)) || own.contains(&key)
 }
 
 /// Lower case, letters and digits only: `API-Key`, `api_key` and `apiKey` are one.
@@ -131,7 +129,10 @@ mod tests {
 
     #[test]
     fn harmless_keys_that_contain_a_short_secret_word_are_shown() {
-        assert_eq!(shown(r#"{"author":"Ada","shipping":1,"pin":"1234"}"#), r#"{"author":"Ada","pin":"[redacted]","shipping":1}"#);
+        assert_eq!(
+            shown(r#"{"author":"Ada","shipping":1,"pin":"1234"}"#),
+            r#"{"author":"Ada","pin":"[redacted]","shipping":1}"#
+        );
     }
 
     #[test]

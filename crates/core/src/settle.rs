@@ -164,9 +164,7 @@ pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
     let job = &claim.job;
     let (attempt_status, ending, fault, result) = match outcome {
         Outcome::Succeeded { result } => (AttemptStatus::Succeeded, Ending::Succeed, None, result),
-        Outcome::Failed { fault, retry } => {
-            (AttemptStatus::Failed, after_failure(job, retry, roll), Some(fault), None)
-        }
+        Outcome::Failed { fault, retry } => (AttemptStatus::Failed, after_failure(job, retry, roll), Some(fault), None),
         Outcome::TimedOut => {
             let message = format!("the attempt took longer than its timeout of {} ms", job.spec.timeout.as_millis());
             let fault = Fault::coded(E_TIMEOUT, message);

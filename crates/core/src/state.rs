@@ -138,15 +138,8 @@ pub enum AttemptStatus {
 
 impl AttemptStatus {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Running,
-        Self::Succeeded,
-        Self::Failed,
-        Self::TimedOut,
-        Self::Cancelled,
-        Self::Lost,
-        Self::Released,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Running, Self::Succeeded, Self::Failed, Self::TimedOut, Self::Cancelled, Self::Lost, Self::Released];
 
     /// Its name at every surface and in every table.
     pub const fn as_str(self) -> &'static str {

@@ -8,9 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding, Job,
-    JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store, StoreError,
-    StoreInfo, StoreResult, Timestamp, Topic, Watch, WorkerId, WorkerRecord, measure::Tally,
+    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
+    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store,
+    StoreError, StoreInfo, StoreResult, Timestamp, Topic, Watch, WorkerId, WorkerRecord, measure::Tally,
 };
 
 /// At which point a call fails.

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use punctual_core::{
-    Claim, ClaimRequest, Clock, Fault, Ids, Job, JobId, Json, ManualClock, NewJob, Outcome, Retry, Settled, Settlement, Spec,
-    Status, Store, Timestamp, WorkerId, settle,
+    Claim, ClaimRequest, Clock, Fault, Ids, Job, JobId, Json, ManualClock, NewJob, Outcome, Retry, Settled, Settlement,
+    Spec, Status, Store, Timestamp, WorkerId, settle,
 };
 
 /// An empty store, the clock it goes by, and a source of ids.

@@ -9,10 +9,10 @@ use std::{
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, AttemptStatus, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event,
-    EventId, Filter, Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Order, Page, Pending, Schema, Settled,
-    Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Topic, Verb, Watch, WorkerId,
-    WorkerRecord, change, limits,
+    Attempt, AttemptId, AttemptStatus, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued,
+    Event, EventId, Filter, Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Order, Page, Pending,
+    Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Topic,
+    Verb, Watch, WorkerId, WorkerRecord, change, limits,
     measure::{self, Measure, Tally},
 };
 use tokio::sync::watch;
@@ -94,8 +94,7 @@ impl State {
     }
 
     fn tally(&mut self, now: Timestamp, job: &Job, measure: Measure, took: Duration) {
-        let key =
-            (measure::hour(now), job.spec.name.clone(), job.spec.queue.clone(), measure, measure::bucket(took));
+        let key = (measure::hour(now), job.spec.name.clone(), job.spec.queue.clone(), measure, measure::bucket(took));
         *self.tallies.entry(key).or_default() += 1;
     }
 
@@ -297,7 +296,8 @@ impl State {
     }
 
     fn list(&self, filter: &Filter, page: &Page) -> Option<JobPage> {
-        let mut places: Vec<usize> = (0..self.jobs.len()).filter(|place| filter.selects(&self.jobs[*place].job)).collect();
+        let mut places: Vec<usize> =
+            (0..self.jobs.len()).filter(|place| filter.selects(&self.jobs[*place].job)).collect();
         places.sort_by_key(|place| {
             let job = &self.jobs[*place].job;
             (filter.time_of(job), if filter.order() == Order::Newest { job.id.to_bits() } else { *place as u128 })
@@ -496,7 +496,11 @@ impl Store for ModelStore {
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {
         self.write(|state, now| {
-            let known = state.workers.entry(beat.id).or_insert(WorkerRecord { beat: beat.clone(), started_at: now, seen_at: now });
+            let known = state.workers.entry(beat.id).or_insert(WorkerRecord {
+                beat: beat.clone(),
+                started_at: now,
+                seen_at: now,
+            });
             known.beat.running = beat.running;
             known.seen_at = now;
         })
@@ -574,9 +578,7 @@ impl Store for ModelStore {
     }
 
     async fn drop_ephemeral(&self, limit: usize) -> StoreResult<usize> {
-        self.write(|state, _| {
-            state.remove(limit, |job| job.spec.ephemeral && job.status != Status::Processing)
-        })
+        self.write(|state, _| state.remove(limit, |job| job.spec.ephemeral && job.status != Status::Processing))
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

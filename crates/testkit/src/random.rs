@@ -66,7 +66,8 @@ impl Run<'_> {
 
     fn new_job(&mut self) -> NewJob {
         let later = self.random.u64(0..40);
-        let mut job = if self.random.bool() { self.fixture.new_job(|_| ()) } else { self.fixture.new_job_in(later, |_| ()) };
+        let mut job =
+            if self.random.bool() { self.fixture.new_job(|_| ()) } else { self.fixture.new_job_in(later, |_| ()) };
         let spec = &mut job.spec;
         spec.name = ["mail", "pay"][self.random.usize(0..2)].into();
         spec.queue = ["a", "b", "c"][self.random.usize(0..3)].into();
@@ -163,7 +164,8 @@ impl Run<'_> {
 
     async fn note(&mut self, place: &str) {
         let Some(claim) = self.claims.last().cloned() else { return };
-        let line = LogLine { run: claim.job.run, at: self.fixture.now(), level: LogLevel::Info, message: "hello".into() };
+        let line =
+            LogLine { run: claim.job.run, at: self.fixture.now(), level: LogLevel::Info, message: "hello".into() };
         let notes = vec![Note {
             attempt: claim.attempt_id(),
             worker: claim.worker,

@@ -57,7 +57,9 @@ async fn check(shared: &Shared) {
 
 fn lose_missing(shared: &Shared, attempts: Vec<AttemptId>, answer: StoreResult<Vec<bool>>, what: &str) {
     match answer {
-        Ok(held) => attempts.into_iter().zip(held).filter(|(_, held)| !held).for_each(|(attempt, _)| shared.lose(attempt)),
+        Ok(held) => {
+            attempts.into_iter().zip(held).filter(|(_, held)| !held).for_each(|(attempt, _)| shared.lose(attempt))
+        }
         // The leases outlive two missed extensions.
         Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot {what} leases"),
     }

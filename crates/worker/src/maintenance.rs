@@ -63,7 +63,9 @@ async fn retain(shared: &Shared, retention: Retention) {
         Err(error) => return tracing::warn!(worker = %shared.id, %error, "cannot take the lock for retention"),
     }
     match shared.punctual.admin("retention").cleanup(retention, |_| ()).await {
-        Ok(done) => tracing::info!(deleted = done.deleted, purged = done.purged, trimmed = done.trimmed, "retention ran"),
+        Ok(done) => {
+            tracing::info!(deleted = done.deleted, purged = done.purged, trimmed = done.trimmed, "retention ran")
+        }
         Err(error) => tracing::warn!(worker = %shared.id, %error, "retention broke off"),
     }
 }

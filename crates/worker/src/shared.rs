@@ -117,7 +117,13 @@ pub struct Stats {
 }
 
 impl Shared {
-    pub(crate) fn new(id: WorkerId, punctual: Punctual, registry: Registry, config: Config, mailbox: Mailbox) -> Arc<Self> {
+    pub(crate) fn new(
+        id: WorkerId,
+        punctual: Punctual,
+        registry: Registry,
+        config: Config,
+        mailbox: Mailbox,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id,
             punctual,

@@ -13,7 +13,9 @@ pub(crate) async fn enqueue(punctual: &Punctual) -> Result<usize> {
     for number in 0..30u64 {
         let user = users[number as usize % users.len()];
         jobs.push(Draft::new("noop", &json!({"n": number})).queue("bulk").priority((number % 11) as u8).user(user));
-        jobs.push(Draft::new("echo", &json!({"order": number, "api_key": "k-123"})).queue("mail").tag("demo").user(user));
+        jobs.push(
+            Draft::new("echo", &json!({"order": number, "api_key": "k-123"})).queue("mail").tag("demo").user(user),
+        );
     }
     for number in 0..10u64 {
         let sleep = Draft::new("sleep", &json!({"ms": 500 + 700 * number}));
@@ -27,7 +29,9 @@ pub(crate) async fn enqueue(punctual: &Punctual) -> Result<usize> {
     }
     for number in 0..3u64 {
         let dies = json!({"message": format!("no such account: {number}")});
-        jobs.push(Draft::new("fail", &dies).queue("payments").retry(soon(1)).max_attempts(2 + number as u32).priority(9));
+        jobs.push(
+            Draft::new("fail", &dies).queue("payments").retry(soon(1)).max_attempts(2 + number as u32).priority(9),
+        );
     }
     Ok(punctual.enqueue_all(jobs).await?.len())
 }

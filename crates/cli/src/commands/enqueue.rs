@@ -89,12 +89,17 @@ impl Line {
 /// Reads `none`, `fixed:10s`, `linear:10s`, `exponential:5s`, `list:1s,10s,1m`.
 fn parse_policy(text: &str) -> Result<RetryPolicy, Invalid> {
     let wrong = || {
-        let problem = format!("`{text}` is no policy; write none, fixed:10s, linear:10s, exponential:5s or list:1s,10s,1m");
+        let problem =
+            format!("`{text}` is no policy; write none, fixed:10s, linear:10s, exponential:5s or list:1s,10s,1m");
         Invalid::new("retry", problem)
     };
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-    let delays: Vec<Duration> =
-        rest.split(',').filter(|part| !part.is_empty()).map(|part| part.parse::<Span>().map(|span| span.0)).collect::<Result<_, _>>().map_err(|_| wrong())?;
+    let delays: Vec<Duration> = rest
+        .split(',')
+        .filter(|part| !part.is_empty())
+        .map(|part| part.parse::<Span>().map(|span| span.0))
+        .collect::<Result<_, _>>()
+        .map_err(|_| wrong())?;
     match (kind, delays.as_slice()) {
         ("none", []) => Ok(RetryPolicy::none()),
         ("fixed", [base]) => Ok(RetryPolicy::fixed(*base)),
@@ -229,4 +234,3 @@ fn read_lines(path: &Path) -> Result<Vec<(usize, String)>> {
     }
     Ok(lines)
 }
-

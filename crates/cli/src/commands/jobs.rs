@@ -67,7 +67,9 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, filter: Filter, mut
         return print_json(&json!({"jobs": jobs, "next": next}));
     }
     if jobs.is_empty() {
-        anstream::println!("{DIM}no such jobs; put one there with: punctual enqueue echo '{{\"hello\": \"world\"}}'{DIM:#}");
+        anstream::println!(
+            "{DIM}no such jobs; put one there with: punctual enqueue echo '{{\"hello\": \"world\"}}'{DIM:#}"
+        );
         return Ok(());
     }
     print_jobs(&jobs, punctual.store().now());

@@ -62,5 +62,7 @@ pub(crate) fn progress_bar(json: bool) -> indicatif::ProgressBar {
     }
     let style = "{msg} {bar:30} {human_pos}/{human_len} {per_sec} {eta} left";
     let bar = indicatif::ProgressBar::new(0);
-    bar.with_style(indicatif::ProgressStyle::with_template(style).unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()))
+    bar.with_style(
+        indicatif::ProgressStyle::with_template(style).unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()),
+    )
 }

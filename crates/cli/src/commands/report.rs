@@ -47,7 +47,8 @@ fn nothing(what: &str) -> Result<()> {
 async fn failures(cli: &Cli, punctual: &Punctual, admin: &Admin, (since, until): (Timestamp, Timestamp)) -> Result<()> {
     let report = admin.failures(since, until).await?;
     if cli.json {
-        let by_name: Vec<_> = report.by_name.iter().map(|(name, count)| json!({"name": name, "count": count})).collect();
+        let by_name: Vec<_> =
+            report.by_name.iter().map(|(name, count)| json!({"name": name, "count": count})).collect();
         return print_json(&json!({"by_name": by_name, "latest": report.latest}));
     }
     if report.by_name.is_empty() {

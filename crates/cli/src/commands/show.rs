@@ -44,11 +44,21 @@ fn sentence(job: &JobView, now: Timestamp) -> String {
         Status::Queued => format!("Queued, due {}", human::relative(job.run_at, now)),
         Status::Processing => {
             let progress = job.progress.as_ref().map(|progress| format!(", {:.0} % done", progress.percent));
-            format!("Running, attempt {} of {}, started{}{}", job.attempt, job.max_attempts, at(job.started_at), progress.unwrap_or_default())
+            format!(
+                "Running, attempt {} of {}, started{}{}",
+                job.attempt,
+                job.max_attempts,
+                at(job.started_at),
+                progress.unwrap_or_default()
+            )
         }
-        Status::Failed | Status::Retrying => format!("Failed {tries}, tries again {}", human::relative(job.run_at, now)),
+        Status::Failed | Status::Retrying => {
+            format!("Failed {tries}, tries again {}", human::relative(job.run_at, now))
+        }
         Status::Succeeded => format!("Succeeded{}, tried {tries}", at(job.finished_at)),
-        Status::Dead => format!("Dead{}, failed {tries}; continue it with: punctual jobs retry {}", at(job.finished_at), job.id),
+        Status::Dead => {
+            format!("Dead{}, failed {tries}; continue it with: punctual jobs retry {}", at(job.finished_at), job.id)
+        }
         Status::Cancelled => format!("Cancelled{}", at(job.finished_at)),
         Status::Deleted => format!("Deleted{}", at(Some(job.updated_at))),
     }
@@ -128,7 +138,12 @@ fn logs(detail: &JobDetail) {
             LogLevel::Warn | LogLevel::Error => Cell::new(line.level.as_str()).style(status_style(Status::Retrying)),
             _ => Cell::new(line.level.as_str()).style(DIM),
         };
-        table.row([Cell::new(human::exact(line.at)), Cell::number(u64::from(line.run)), level, Cell::new(line.message.clone())]);
+        table.row([
+            Cell::new(human::exact(line.at)),
+            Cell::number(u64::from(line.run)),
+            level,
+            Cell::new(line.message.clone()),
+        ]);
     }
     table.print();
 }

@@ -21,7 +21,10 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     anstream::eprintln!("{BOLD}Punctual{BOLD:#} works on {location} {DIM}(Ctrl-C stops it){DIM:#}");
     let mut names = vec!["noop", "echo", "sleep", "fail"];
     names.extend(config.handlers.keys().map(String::as_str));
-    anstream::eprintln!("{DIM}handlers: {}; try: punctual enqueue echo '{{\"hello\": \"world\"}}'{DIM:#}", names.join(", "));
+    anstream::eprintln!(
+        "{DIM}handlers: {}; try: punctual enqueue echo '{{\"hello\": \"world\"}}'{DIM:#}",
+        names.join(", ")
+    );
     if args.demo {
         let jobs = demo::enqueue(&punctual).await?;
         anstream::eprintln!("{DIM}enqueued {jobs} jobs to look at; in a second shell: punctual jobs list{DIM:#}");
@@ -54,7 +57,8 @@ async fn watch(admin: &Admin, worker: &RunningWorker, line: &ProgressBar) -> Res
         rate = 0.7 * rate + 0.3 * now;
         last = stats;
         let overview = admin.overview().await?;
-        let shown = [Status::Scheduled, Status::Queued, Status::Processing, Status::Retrying, Status::Succeeded, Status::Dead];
+        let shown =
+            [Status::Scheduled, Status::Queued, Status::Processing, Status::Retrying, Status::Succeeded, Status::Dead];
         let mut parts = Vec::new();
         for status in shown {
             let (style, count) = (status_style(status), overview.jobs.get(&status).copied().unwrap_or(0));

@@ -52,7 +52,8 @@ impl Admin {
         let mut pages = Pages::new(self, verb, filter)?;
         let mut done = BulkDone::default();
         while let Some(jobs) = pages.next().await? {
-            let change = |job: &punctual_core::Job| Change { job: job.id, verb, actor: self.actor.clone(), reason: None };
+            let change =
+                |job: &punctual_core::Job| Change { job: job.id, verb, actor: self.actor.clone(), reason: None };
             let answers = self.punctual.store().change(jobs.iter().map(change).collect()).await?;
             let changed = answers.iter().filter(|answer| **answer == Changed::Done).count() as u64;
             done.changed += changed;

@@ -8,7 +8,8 @@ mod view;
 use std::collections::BTreeMap;
 
 use punctual_core::{
-    Attempt, Change, Changed, Error, Event, Filter, JobId, Lock, LogLine, Page, Spec, Status, Verb, WorkerRecord, job, limits,
+    Attempt, Change, Changed, Error, Event, Filter, JobId, Lock, LogLine, Page, Spec, Status, Verb, WorkerRecord, job,
+    limits,
 };
 use serde::Serialize;
 

@@ -94,7 +94,9 @@ impl Admin {
             match tally.measure {
                 Measure::Ended(AttemptStatus::Succeeded) => row.0 += tally.count,
                 Measure::Died => row.1 += tally.count,
-                Measure::Ended(AttemptStatus::Failed | AttemptStatus::TimedOut | AttemptStatus::Lost) => row.2 += tally.count,
+                Measure::Ended(AttemptStatus::Failed | AttemptStatus::TimedOut | AttemptStatus::Lost) => {
+                    row.2 += tally.count
+                }
                 _ => {}
             }
         }

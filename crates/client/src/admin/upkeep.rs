@@ -43,7 +43,11 @@ const BATCH_MAX_JOBS: usize = 500;
 
 impl Admin {
     /// Does all that retention has to do, in small steps. `on_step` is told how far it is.
-    pub async fn cleanup(&self, retention: Retention, mut on_step: impl FnMut(CleanupDone)) -> Result<CleanupDone, Error> {
+    pub async fn cleanup(
+        &self,
+        retention: Retention,
+        mut on_step: impl FnMut(CleanupDone),
+    ) -> Result<CleanupDone, Error> {
         let store = self.punctual.store();
         let mut done = CleanupDone::default();
         loop {

@@ -13,9 +13,9 @@ pub(crate) const BUSY_MAX_WAIT: Duration = Duration::from_secs(60);
 /// Opens the file, creating it if need be, with the settings that every connection shares.
 pub(crate) fn open(options: &Options) -> Result<Connection, StoreError> {
     check_path(&options.path)?;
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(&options.path, flags).map_err(|error| unreachable(options, error))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection =
+        Connection::open_with_flags(&options.path, flags).map_err(|error| unreachable(options, error))?;
     configure(&mut connection, options).map_err(store_error)?;
     let read_only = connection.is_readonly("main").map_err(store_error)?;
     if read_only {

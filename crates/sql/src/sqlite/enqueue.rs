@@ -60,7 +60,13 @@ fn insert(tx: &mut Tx<'_>, job: &NewJob, extras: Option<&str>) -> rusqlite::Resu
     }
     let seq = tx.connection.last_insert_rowid();
     if status == Status::Queued {
-        tx.prepare(sql::INSERT_READY)?.execute(params![spec.queue, spec.name, spec.priority, run_at.as_micros(), seq])?;
+        tx.prepare(sql::INSERT_READY)?.execute(params![
+            spec.queue,
+            spec.name,
+            spec.priority,
+            run_at.as_micros(),
+            seq
+        ])?;
     } else {
         tx.prepare(sql::INSERT_DUE)?.execute(params![run_at.as_micros(), seq])?;
     }

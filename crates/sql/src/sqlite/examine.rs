@@ -9,7 +9,13 @@ use super::Options;
 
 /// Looks for damage and bad settings.
 pub(crate) fn examine(connection: &Connection, options: &Options) -> rusqlite::Result<Vec<Finding>> {
-    Ok(vec![integrity(connection)?, journal(connection)?, counters(connection)?, places(connection)?, log_size(options)])
+    Ok(vec![
+        integrity(connection)?,
+        journal(connection)?,
+        counters(connection)?,
+        places(connection)?,
+        log_size(options),
+    ])
 }
 
 fn finding(check: &str, ok: bool, message: impl Into<String>) -> Finding {
@@ -26,7 +32,11 @@ fn integrity(connection: &Connection) -> rusqlite::Result<Finding> {
 fn journal(connection: &Connection) -> rusqlite::Result<Finding> {
     let mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
     let ok = mode == "wal";
-    let message = if ok { "write-ahead log".to_owned() } else { format!("{mode} instead of wal: slow; is it on a network drive?") };
+    let message = if ok {
+        "write-ahead log".to_owned()
+    } else {
+        format!("{mode} instead of wal: slow; is it on a network drive?")
+    };
     Ok(finding("journal", ok, message))
 }
 
@@ -38,8 +48,7 @@ fn counters(connection: &Connection) -> rusqlite::Result<Finding> {
         rows.collect()
     };
     let kept = read("select queue, name, status, n from punctual_counts where n <> 0")?;
-    let true_ones =
-        read("select queue, name, status, count(*) from punctual_jobs_now group by queue, name, status")?;
+    let true_ones = read("select queue, name, status, count(*) from punctual_jobs_now group by queue, name, status")?;
     let ok = kept == true_ones;
     let message = if ok {
         format!("{} jobs, as counted", true_ones.values().sum::<i64>())
@@ -66,8 +75,11 @@ fn places(connection: &Connection) -> rusqlite::Result<Finding> {
         |row| row.get(0),
     )?;
     let ok = misplaced == 0;
-    let message =
-        if ok { "every job stands in its place".to_owned() } else { format!("{misplaced} jobs stand in a wrong place") };
+    let message = if ok {
+        "every job stands in its place".to_owned()
+    } else {
+        format!("{misplaced} jobs stand in a wrong place")
+    };
     Ok(finding("places", ok, message))
 }
 

@@ -100,7 +100,8 @@ fn scan_newest(
     scan(rows, limit, |row| {
         let id = JobId::from_bytes(row.get(1)?);
         let status: Status = rows::word(row, 2)?;
-        let wanted = if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) };
+        let wanted =
+            if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) };
         let in_time = filter.since.is_none_or(|since| id.timestamp() >= since)
             && filter.until.is_none_or(|until| id.timestamp() < until);
         let (queue, name) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
@@ -158,7 +159,12 @@ fn finished_sources(
     Ok(found)
 }
 
-fn due_sources(connection: &Connection, filter: &Filter, after: Key, limit: usize) -> rusqlite::Result<Vec<Found<Key>>> {
+fn due_sources(
+    connection: &Connection,
+    filter: &Filter,
+    after: Key,
+    limit: usize,
+) -> rusqlite::Result<Vec<Found<Key>>> {
     let from = filter.since.map_or(after, |since| after.max((since.as_micros() - 1, i64::MAX)));
     let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
     let wants = |status: Status| filter.statuses.contains(&status);

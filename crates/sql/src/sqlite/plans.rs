@@ -6,7 +6,16 @@ use super::{schema::MIGRATIONS, statements};
 
 /// Statements that read a whole small table, or sort what little they read, and say so in their files.
 const EXEMPT: [&str; 10] = [
-    "dead_by_name", "expired", "counts", "list_running", "workers", "locks", "trim_workers", "tallies", "pending_by_user", "beat",
+    "dead_by_name",
+    "expired",
+    "counts",
+    "list_running",
+    "workers",
+    "locks",
+    "trim_workers",
+    "tallies",
+    "pending_by_user",
+    "beat",
 ];
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
@@ -53,7 +62,10 @@ fn the_hot_statements_use_the_indexes_that_their_files_name() {
             statements::DELETE_READY,
             "SEARCH punctual_ready USING PRIMARY KEY (queue=? AND name=? AND priority=? AND run_at=? AND job=?)",
         ),
-        (statements::RETIRABLE, "SEARCH punctual_jobs USING INDEX punctual_jobs_finished (status=? AND finished_at>? AND finished_at<?)"),
+        (
+            statements::RETIRABLE,
+            "SEARCH punctual_jobs USING INDEX punctual_jobs_finished (status=? AND finished_at>? AND finished_at<?)",
+        ),
         (statements::PURGEABLE, "SEARCH punctual_jobs USING COVERING INDEX punctual_jobs_deleted (updated_at<?)"),
     ];
     for (sql, line) in expected {

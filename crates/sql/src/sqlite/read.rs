@@ -1,7 +1,8 @@
 //! Single jobs with their history, and the counters.
 
 use punctual_core::{
-    Attempt, AttemptId, AttemptStatus, Count, Event, EventId, Job, JobId, LogLevel, LogLine, Pending, Timestamp, WorkerId,
+    Attempt, AttemptId, AttemptStatus, Count, Event, EventId, Job, JobId, LogLevel, LogLine, Pending, Timestamp,
+    WorkerId,
     measure::{self, Tally},
 };
 use rusqlite::{Connection, OptionalExtension, params};
@@ -88,9 +89,8 @@ pub(crate) fn counts(connection: &Connection) -> rusqlite::Result<Vec<Count>> {
 /// Unfinished jobs by user and name; those of nobody are what is left of the counters.
 pub(crate) fn pending_by_user(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Pending>> {
     let mut statement = connection.prepare_cached(sql::PENDING_BY_USER)?;
-    let rows = statement.query_map([], |row| {
-        Ok(Pending { user_id: row.get(0)?, name: row.get(1)?, count: row.get(2)? })
-    })?;
+    let rows =
+        statement.query_map([], |row| Ok(Pending { user_id: row.get(0)?, name: row.get(1)?, count: row.get(2)? }))?;
     let mut pending = rows.collect::<rusqlite::Result<Vec<_>>>()?;
     let mut nobodys = std::collections::BTreeMap::<String, u64>::new();
     for count in counts(connection)?.into_iter().filter(|count| count.status.is_active()) {
@@ -114,8 +114,7 @@ pub(crate) fn dead_by_name(
     until: Timestamp,
 ) -> rusqlite::Result<Vec<(String, u64)>> {
     let mut statement = connection.prepare_cached(sql::DEAD_BY_NAME)?;
-    let rows =
-        statement.query_map([since.as_micros(), until.as_micros()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows = statement.query_map([since.as_micros(), until.as_micros()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     rows.collect()
 }
 

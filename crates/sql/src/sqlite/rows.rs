@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use punctual_core::{Extras, Fault, Job, JobId, Json, Progress, Spec, Status, StoreError, Timestamp, WorkerId, WorkflowId};
+use punctual_core::{
+    Extras, Fault, Job, JobId, Json, Progress, Spec, Status, StoreError, Timestamp, WorkerId, WorkflowId,
+};
 use rusqlite::{Row, types::Type};
 
 /// A row of `punctual_jobs_now`, as a job and its place in the table.

@@ -153,10 +153,12 @@ pub async fn pending_jobs_are_counted_by_user_and_name(fx: &Fixture) {
         fx.settle(&claim, success()).await;
     }
     assert_eq!(done.len(), 2);
-    let jobs = [(Some("ada"), "mail"), (Some("ada"), "mail"), (Some("ada"), "pay"), (Some("bob"), "mail"), (None, "mail")];
+    let jobs =
+        [(Some("ada"), "mail"), (Some("ada"), "mail"), (Some("ada"), "pay"), (Some("bob"), "mail"), (None, "mail")];
     fx.enqueue_all(jobs.iter().map(|(user, name)| job(*user, name)).collect()).await;
     let pending = fx.store.pending_by_user(10).await.unwrap();
-    let row = |user: Option<&str>, name: &str, count| Pending { user_id: user.map(str::to_owned), name: name.into(), count };
+    let row =
+        |user: Option<&str>, name: &str, count| Pending { user_id: user.map(str::to_owned), name: name.into(), count };
     assert_eq!(
         pending,
         [row(Some("ada"), "mail", 2), row(None, "mail", 1), row(Some("ada"), "pay", 1), row(Some("bob"), "mail", 1)]
@@ -189,5 +191,11 @@ pub async fn tallies_tell_outcomes_durations_and_lateness(fx: &Fixture) {
     tallies.sort();
     expected.sort();
     assert_eq!(tallies, expected);
-    assert!(fx.store.tallies(until.after(Duration::from_secs(3_600)), punctual_core::Timestamp::MAX).await.unwrap().is_empty());
+    assert!(
+        fx.store
+            .tallies(until.after(Duration::from_secs(3_600)), punctual_core::Timestamp::MAX)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }

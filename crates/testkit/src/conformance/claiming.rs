@@ -38,7 +38,8 @@ pub async fn a_claim_takes_only_the_queues_and_names_it_asks_for(fx: &Fixture) {
         limit: 10,
         lease: LEASE,
     };
-    let got = |claimed: punctual_core::Claimed| claimed.claims.into_iter().map(|claim| claim.job.id).collect::<Vec<_>>();
+    let got =
+        |claimed: punctual_core::Claimed| claimed.claims.into_iter().map(|claim| claim.job.id).collect::<Vec<_>>();
     assert_eq!(got(fx.store.claim(ask(&["a"], &["y", "z"])).await.unwrap()), [ids[1]]);
     assert_eq!(got(fx.store.claim(ask(&["b", "c"], &[])).await.unwrap()), [ids[2], ids[3], ids[4]]);
     assert_eq!(got(fx.store.claim(ask(&[], &["x"])).await.unwrap()), [ids[0]]);

@@ -33,7 +33,10 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
     let job = fx.job(id).await;
     assert_eq!(job.spec, new.spec);
     assert_eq!((job.id, job.status, job.attempt, job.run), (new.id, Status::Queued, 0, 0));
-    assert_eq!((job.scheduled_at(), job.run_at, job.created_at, job.updated_at), (fx.now(), fx.now(), fx.now(), fx.now()));
+    assert_eq!(
+        (job.scheduled_at(), job.run_at, job.created_at, job.updated_at),
+        (fx.now(), fx.now(), fx.now(), fx.now())
+    );
     assert_eq!((job.started_at, job.finished_at, job.worker_id, job.lease_until), (None, None, None, None));
     assert_eq!(fx.story(id).await, [Status::Queued]);
 }

@@ -62,7 +62,8 @@ pub async fn lists_come_in_the_order_of_their_kind(fx: &Fixture) {
 pub async fn lists_are_paged_without_gaps_or_repeats(fx: &Fixture) {
     for round in 0..3 {
         let queue = ["a", "b", "c"][round].to_owned();
-        fx.enqueue_all((0..7).map(|n| fx.new_job(|spec| (spec.queue, spec.priority) = (queue.clone(), n))).collect()).await;
+        fx.enqueue_all((0..7).map(|n| fx.new_job(|spec| (spec.queue, spec.priority) = (queue.clone(), n))).collect())
+            .await;
         fx.enqueue_all((0..7).map(|n| fx.new_job_in(n + 60, |_| ())).collect()).await;
         fx.pass(1);
     }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    AttemptId, AttemptStatus, Ending, Fault, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry, RetryPolicy, Settled,
-    Status, Timestamp, job, settle,
+    AttemptId, AttemptStatus, Ending, Fault, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry, RetryPolicy,
+    Settled, Status, Timestamp, job, settle,
 };
 
 use crate::{

@@ -1,8 +1,6 @@
 use std::time::Duration;
 
-use punctual_core::{
-    Beat, Change, Filter, JobId, Keep, LogLevel, LogLine, Note, Page, Status, Verb, WorkerId, limits,
-};
+use punctual_core::{Beat, Change, Filter, JobId, Keep, LogLevel, LogLine, Note, Page, Status, Verb, WorkerId, limits};
 
 use crate::{
     Fixture,

@@ -1,0 +1,42 @@
+//! Stop a worker: what is running may finish, what does not finish in time goes back to its queue at once.
+//!
+//! `cargo run -p examples --example graceful_shutdown`
+
+use std::time::Duration;
+
+use punctual::{Context, Draft, Failure, HandlerResult, Punctual, Status, Worker};
+
+/// Works in steps and looks at its signal between them.
+async fn render(ctx: Context) -> HandlerResult {
+    let steps: u64 = ctx.claim().job.spec.payload.read()?;
+    for step in 0..steps {
+        ctx.progress(100.0 * step as f32 / steps as f32, "rendering");
+        if ctx.signal().run_until_cancelled(tokio::time::sleep(Duration::from_millis(50))).await.is_none() {
+            return Err(Failure::new("told to stop"));
+        }
+    }
+    Ok(None)
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let (_folder, url) = examples::temporary_store()?;
+    let punctual = Punctual::connect(&url).await?;
+    let worker = Worker::builder(punctual.clone())
+        .handler("render", render)
+        .drain_timeout(Duration::from_secs(1))
+        .start()
+        .await?;
+
+    let short = punctual.enqueue(Draft::new("render", &5)).await?.id;
+    let long = punctual.enqueue(Draft::new("render", &1_000)).await?.id;
+    while worker.stats().running < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    worker.stop().await;
+
+    let (short, long) = (punctual.job(short).await?, punctual.job(long).await?);
+    println!("the short one: {}; the long one: {}, attempts spent: {}", short.status, long.status, long.attempt);
+    assert_eq!((short.status, long.status, long.attempt), (Status::Succeeded, Status::Queued, 0));
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! A store in a temporary folder, which is all that the examples share.
+
+/// A folder that is removed at the end, and the address of a store in it.
+pub fn temporary_store() -> std::io::Result<(tempfile::TempDir, String)> {
+    let folder = tempfile::tempdir()?;
+    let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
+    Ok((folder, url))
+}
