@@ -6,7 +6,7 @@ mod bench;
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitCode},
     time::Instant,
 };
 
@@ -33,11 +33,18 @@ enum Task {
 /// The examples, each of which must run to its end.
 const EXAMPLES: [&str; 5] = ["quickstart", "retries", "transactional_enqueue", "graceful_shutdown", "testing"];
 
-fn main() -> Result<()> {
-    match Cli::parse().task {
+fn main() -> ExitCode {
+    let result = match Cli::parse().task {
         Task::Test => test(),
         Task::Bench(args) => bench::run(&args),
         Task::Ci => ci(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -122,7 +122,7 @@ pub(crate) struct Enqueue {
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) priority: Option<i64>,
     /// Start no sooner than this time from now, such as 5m
-    #[arg(long = "in", value_name = "DURATION", conflicts_with = "at")]
+    #[arg(long = "in", value_name = "DURATION", conflicts_with = "at", allow_hyphen_values = true)]
     pub(crate) delay: Option<Span>,
     /// Start no sooner than this, such as 2026-03-01T12:00:00Z
     #[arg(long, value_parser = parse_instant, value_name = "TIME")]

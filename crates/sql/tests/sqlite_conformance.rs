@@ -1,5 +1,7 @@
 //! SQLite passes the suite, and agrees with the model on random operations.
 
+#![allow(clippy::unwrap_used)]
+
 use punctual_sql::sqlite::{Options, SqliteStore};
 use punctual_testkit::{Fixture, conformance, random};
 

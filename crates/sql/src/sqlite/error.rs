@@ -13,6 +13,9 @@ pub(crate) fn store_error(error: Sqlite) -> StoreError {
         Some(ErrorCode::DiskFull) => StoreError::Full(text),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly(text),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(text),
+        Some(ErrorCode::SystemIoFailure) => {
+            StoreError::Other(format!("{text}; check that the disk has room and is sound"))
+        }
         _ => StoreError::Other(text),
     }
 }

@@ -1,0 +1,100 @@
+//! Workers in processes of their own that are killed, frozen, and many.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Place, count, fast_jobs, until};
+use nix::sys::signal::Signal;
+use punctual::{Draft, Status};
+use punctual_testkit::conformance::audit_store;
+
+#[test]
+fn worker_process() {
+    common::worker_process();
+}
+
+/// Twenty times: a process that works at full speed on ten thousand queued jobs is killed, and another takes over.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed() {
+    const QUEUED: usize = 10_000;
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let mut enqueued = BTreeSet::new();
+    for round in 0..20u64 {
+        let missing = QUEUED - count(&punctual, Status::Queued).await as usize;
+        enqueued.extend(punctual.enqueue_all(fast_jobs(missing)).await.unwrap().into_iter().map(|job| job.id));
+        let before = count(&punctual, Status::Succeeded).await;
+        let worker = place.start_worker(1_000);
+        // A different moment each time, always in the middle of the work.
+        let enough = before + 50 + 97 * round;
+        until("the worker to work", async || count(&punctual, Status::Succeeded).await >= enough).await;
+        worker.kill();
+    }
+    let _last = place.start_worker(1_000);
+    let all = enqueued.len() as u64;
+    until("all jobs to succeed", async || count(&punctual, Status::Succeeded).await == all).await;
+    for id in &enqueued {
+        assert_eq!(punctual.job(*id).await.unwrap().status, Status::Succeeded);
+        let ends =
+            punctual.store().events(*id).await.unwrap().into_iter().filter(|event| event.status.is_finished()).count();
+        assert_eq!(ends, 1, "{id}");
+    }
+    assert_eq!(audit_store(&**punctual.store()).await, enqueued.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_and_four_processes_never_run_the_same_attempt_twice() {
+    for processes in [2, 4] {
+        let place = Place::new();
+        let punctual = place.connect().await;
+        let workers: Vec<_> = (0..processes).map(|_| place.start_worker(30_000)).collect();
+        let (mut jobs, batch) = (0, 500);
+        // Enqueued while they work, so that they compete for every batch.
+        for _ in 0..10 {
+            jobs += punctual.enqueue_all(fast_jobs(batch)).await.unwrap().len();
+        }
+        until("all jobs to succeed", async || count(&punctual, Status::Succeeded).await == jobs as u64).await;
+        let lines = place.ledger_lines();
+        let distinct: BTreeSet<_> = lines.iter().collect();
+        assert_eq!((lines.len(), distinct.len()), (jobs, jobs), "an attempt was run twice by {processes} processes");
+        assert!(lines.iter().all(|line| line.ends_with(" 1")), "no job needed a second run");
+        drop(workers);
+        assert_eq!(audit_store(&**punctual.store()).await, jobs);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_finished() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let id = punctual.enqueue(Draft::new("held", &())).await.unwrap().id;
+    let frozen = place.start_worker(500);
+    until("the first worker to take the job", async || count(&punctual, Status::Processing).await == 1).await;
+    let first = punctual.job(id).await.unwrap().worker_id;
+    frozen.signal(Signal::SIGSTOP);
+    // Another worker finds the lease expired, takes the job and finishes it.
+    let worker = punctual::Worker::builder(punctual.clone())
+        .handler("held", |_: punctual::Context| async { Ok(Some(punctual::Json::of(&"second").unwrap())) })
+        .start()
+        .await
+        .unwrap();
+    until("the second worker to finish it", async || count(&punctual, Status::Succeeded).await == 1).await;
+    let (finished, story) = (punctual.job(id).await.unwrap(), punctual.store().events(id).await.unwrap());
+    // The first one wakes up, finds that its lease is lost, and says goodbye to the register when it is done with that.
+    frozen.signal(Signal::SIGCONT);
+    let ours = worker.id();
+    until("the frozen worker to be back", async || {
+        let workers = punctual.store().workers().await.unwrap();
+        let seen = workers.iter().find(|record| Some(record.beat.id) == first && record.beat.id != ours);
+        seen.is_some_and(|record| record.seen_at > finished.finished_at.unwrap() && record.beat.running == 0)
+    })
+    .await;
+    assert_eq!(punctual.job(id).await.unwrap(), finished);
+    assert_eq!(punctual.store().events(id).await.unwrap(), story);
+    assert_eq!((finished.crash_count, finished.attempt), (1, 2));
+    worker.stop().await;
+    audit_store(&**punctual.store()).await;
+}

@@ -1,0 +1,150 @@
+//! A file that other programs use too.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::Place;
+use punctual::{
+    Context, Draft, Status, Worker,
+    sqlite::rusqlite::{Connection, TransactionBehavior},
+};
+use punctual_testkit::conformance::audit_store;
+
+/// Another program that holds the file's write lock until it is told to let go.
+struct Holder {
+    release: mpsc::Sender<()>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Holder {
+    fn start(place: &Place) -> Self {
+        let (path, (release, released), (taken, is_taken)) = (place.file(), mpsc::channel(), mpsc::channel());
+        let thread = thread::spawn(move || {
+            let mut connection = Connection::open(path).unwrap();
+            connection.busy_timeout(Duration::from_secs(60)).unwrap();
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+            transaction.execute("create table if not exists theirs (x)", []).unwrap();
+            taken.send(()).unwrap();
+            released.recv().unwrap();
+            transaction.commit().unwrap();
+        });
+        is_taken.recv().unwrap();
+        Self { release, thread }
+    }
+
+    fn release(self) {
+        self.release.send(()).unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_write_of_another_program_delays_and_fails_nothing() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
+    let holder = Holder::start(&place);
+    let (client, start) = (punctual.clone(), Instant::now());
+    let enqueue = tokio::spawn(async move { client.enqueue(Draft::new("x", &())).await });
+    // Reads go on: the write-ahead log keeps the last committed state for them.
+    while start.elapsed() < Duration::from_secs(3) {
+        punctual.admin("test").overview().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!enqueue.is_finished(), "it waits for the lock");
+    holder.release();
+    let id = enqueue.await.unwrap().unwrap().id;
+    let done = punctual.wait(id, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(done.status, Status::Succeeded);
+    worker.stop().await;
+    audit_store(&**punctual.store()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_commits() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let mut connection = Connection::open(place.file()).unwrap();
+    connection.busy_timeout(Duration::from_secs(10)).unwrap();
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let kept = punctual.enqueue_in(&transaction, [Draft::new("x", &1), Draft::new("x", &2).unique_key("k")]).unwrap();
+    for job in &kept {
+        assert!(punctual.job(job.id).await.is_err(), "not before the commit");
+    }
+    transaction.commit().unwrap();
+    for job in &kept {
+        assert_eq!(punctual.job(job.id).await.unwrap().status, Status::Queued);
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let lost = punctual.enqueue_in(&transaction, [Draft::new("x", &3).unique_key("other")]).unwrap()[0];
+    let existing = punctual.enqueue_in(&transaction, [Draft::new("x", &4).unique_key("k")]).unwrap()[0];
+    assert_eq!((existing.id, existing.existing), (kept[1].id, true));
+    transaction.rollback().unwrap();
+    assert!(punctual.job(lost.id).await.is_err());
+    assert!(!punctual.enqueue(Draft::new("x", &3).unique_key("other")).await.unwrap().existing, "its key is free");
+    assert_eq!(audit_store(&**punctual.store()).await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    Connection::open(place.file()).unwrap().execute("create table effects (job text)", []).unwrap();
+    let path = place.file();
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", move |ctx: Context| {
+            let path = path.clone();
+            async move {
+                let mut connection = Connection::open(path)?;
+                connection.busy_timeout(Duration::from_secs(10))?;
+                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                transaction.execute("insert into effects values (?1)", [ctx.id().to_string()])?;
+                ctx.complete_in(&transaction, &"done")?;
+                if ctx.attempt() == 1 {
+                    // A crash before the commit: neither the effect nor the end is there.
+                    return Err(punctual::Failure::retry_after(Duration::ZERO, "crashed before the commit"));
+                }
+                transaction.commit()?;
+                Ok(None)
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
+    let done = punctual.wait(id, Duration::from_secs(60)).await.unwrap();
+    assert_eq!((done.status, done.attempt), (Status::Succeeded, 2));
+    assert_eq!(done.result.unwrap().as_str(), "\"done\"");
+    worker.stop().await;
+    let effects: i64 = Connection::open(place.file())
+        .unwrap()
+        .query_row("select count(*) from effects", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(effects, 1);
+    audit_store(&**punctual.store()).await;
+}
+
+/// A job enqueued by another process is noticed by its commit, long before the next poll.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_another_connection_wakes_an_idle_worker() {
+    let place = Place::new();
+    let (punctual, other) = (place.connect().await, place.connect().await);
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", |_: Context| async { Ok(None) })
+        .poll_period(Duration::from_secs(3_600))
+        .start()
+        .await
+        .unwrap();
+    worker.until_empty().await;
+    let id = other.enqueue(Draft::new("x", &())).await.unwrap().id;
+    let done = other.wait(id, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(done.status, Status::Succeeded);
+    worker.stop().await;
+}

@@ -1,0 +1,308 @@
+//! What a worker does with handlers of every kind, on a store that works and on one that fails.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use common::{Place, until};
+use punctual::{
+    AttemptStatus, Context, Draft, Failure, HandlerResult, Job, Punctual, RetryPolicy, RunningWorker, Status, Worker,
+    core,
+};
+use punctual_testkit::{FaultyStore, When, conformance::audit_store};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Barrier;
+
+const LONG: Duration = Duration::from_secs(60);
+
+async fn start(punctual: &Punctual, handler: impl punctual::Handler) -> RunningWorker {
+    Worker::builder(punctual.clone()).handler("x", handler).start().await.unwrap()
+}
+
+/// Runs one job to its end and returns it.
+async fn run(handler: impl punctual::Handler, adjust: impl FnOnce(Draft) -> Draft) -> (Place, Punctual, core::Job) {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let worker = start(&punctual, handler).await;
+    let id = punctual.enqueue(adjust(Draft::new("x", &()))).await.unwrap().id;
+    let done = punctual.wait(id, LONG).await.unwrap();
+    worker.stop().await;
+    audit_store(&**punctual.store()).await;
+    (place, punctual, done)
+}
+
+#[tokio::test]
+async fn a_panic_is_a_failure_and_the_worker_lives_on() {
+    async fn panics(ctx: Context) -> HandlerResult {
+        assert!(ctx.attempt() > 1, "the first attempt panics");
+        Ok(None)
+    }
+    let (_place, punctual, done) = run(panics, |draft| draft.retry(RetryPolicy::fixed(Duration::ZERO))).await;
+    assert_eq!((done.status, done.attempt), (Status::Succeeded, 2));
+    let attempts = punctual.store().attempts(done.id).await.unwrap();
+    let fault = attempts[0].error.clone().unwrap();
+    assert_eq!(fault.code.as_deref(), Some("PUNCTUAL_E_PANIC"));
+    assert!(fault.message.contains("the first attempt panics"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_handler_that_takes_too_long_times_out_and_its_late_end_is_ignored() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let seen = told.clone();
+    let handler = move |ctx: Context| {
+        let seen = seen.clone();
+        async move {
+            ctx.signal().cancelled().await;
+            seen.fetch_add(1, Ordering::SeqCst);
+            Ok(Some(punctual::Json::of(&"too late").unwrap()))
+        }
+    };
+    let (_place, punctual, done) = run(handler, |draft| draft.timeout(Duration::from_millis(50)).max_attempts(1)).await;
+    assert_eq!((done.status, done.result), (Status::Dead, None));
+    assert_eq!(done.error.unwrap().code.as_deref(), Some("PUNCTUAL_E_TIMEOUT"));
+    assert_eq!(told.load(Ordering::SeqCst), 1, "the handler was told to stop, and came to its end");
+    assert_eq!(punctual.store().attempts(done.id).await.unwrap()[0].status, AttemptStatus::TimedOut);
+}
+
+#[tokio::test]
+async fn cancelling_a_running_job_stops_its_handler() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let (begun, told) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (begins, tells) = (begun.clone(), told.clone());
+    let worker = start(&punctual, move |ctx: Context| {
+        let (begun, told) = (begins.clone(), tells.clone());
+        async move {
+            begun.wait().await;
+            ctx.signal().cancelled().await;
+            told.wait().await;
+            Ok(None)
+        }
+    })
+    .await;
+    let id = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
+    begun.wait().await;
+    punctual.admin("ada").cancel(id, Some("no longer needed".into())).await.unwrap();
+    told.wait().await;
+    assert_eq!(punctual.job(id).await.unwrap().status, Status::Cancelled);
+    worker.stop().await;
+    assert_eq!(punctual.store().attempts(id).await.unwrap()[0].status, AttemptStatus::Cancelled);
+    audit_store(&**punctual.store()).await;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Add {
+    a: u32,
+    b: u32,
+}
+
+impl Job for Add {
+    const NAME: &'static str = "add";
+    const QUEUE: &'static str = "sums";
+    const REDACT: &'static [&'static str] = &["a"];
+    type State = u32;
+    type Output = u32;
+
+    async fn run(self, ctx: Context, bonus: u32) -> Result<u32, Failure> {
+        ctx.progress(50.0, "adding");
+        ctx.info("first");
+        ctx.warn("second");
+        Ok(self.a + self.b + bonus)
+    }
+}
+
+#[tokio::test]
+async fn a_typed_job_has_state_result_progress_logs_and_redaction() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let worker = Worker::builder(punctual.clone()).register::<Add>(100).start().await.unwrap();
+    let id = punctual.enqueue(Add { a: 1, b: 2 }).await.unwrap().id;
+    let done = punctual.wait(id, LONG).await.unwrap();
+    assert_eq!((done.result.unwrap().as_str(), done.spec.queue.as_str()), ("103", "sums"));
+    assert_eq!(done.progress.unwrap().percent, 50.0);
+    let detail = punctual.admin("ada").job(id).await.unwrap();
+    let logged: Vec<_> = detail.logs.iter().map(|line| line.message.as_str()).collect();
+    assert_eq!(logged, ["first", "second"]);
+    assert_eq!(detail.job.payload_preview.to_string(), r#"{"a":"[redacted]","b":2}"#);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_payload_that_does_not_fit_its_type_dies_at_once() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let worker = Worker::builder(punctual.clone()).register::<Add>(0).start().await.unwrap();
+    let id = punctual.enqueue(Draft::new("add", &"text")).await.unwrap().id;
+    let done = punctual.wait(id, LONG).await.unwrap();
+    assert_eq!((done.status, done.attempt), (Status::Dead, 1));
+    assert_eq!(done.error.unwrap().code.as_deref(), Some("PUNCTUAL_E_DATA"));
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_drains_what_ends_in_time_and_gives_back_the_rest() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let (begun, go) = (Arc::new(Barrier::new(3)), Arc::new(tokio::sync::Notify::new()));
+    let (begins, goes) = (begun.clone(), go.clone());
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", move |ctx: Context| {
+            let (begun, go) = (begins.clone(), goes.clone());
+            async move {
+                begun.wait().await;
+                match ctx.claim().job.spec.payload.as_str() {
+                    "1" => go.notified().await,
+                    _ => ctx.signal().cancelled().await,
+                }
+                Ok(None)
+            }
+        })
+        .drain_timeout(Duration::from_millis(300))
+        .start()
+        .await
+        .unwrap();
+    let ends = punctual.enqueue(Draft::new("x", &1)).await.unwrap().id;
+    let stays = punctual.enqueue(Draft::new("x", &2)).await.unwrap().id;
+    begun.wait().await;
+    go.notify_one();
+    worker.stop().await;
+    assert_eq!(punctual.job(ends).await.unwrap().status, Status::Succeeded);
+    let given_back = punctual.job(stays).await.unwrap();
+    assert_eq!((given_back.status, given_back.attempt), (Status::Queued, 0));
+    assert!(punctual.store().workers().await.unwrap().is_empty(), "it has signed off");
+    audit_store(&**punctual.store()).await;
+}
+
+#[tokio::test]
+async fn a_worker_never_holds_more_jobs_than_it_can_run() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (now, peak, store) = (running.clone(), most.clone(), punctual.clone());
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", move |_: Context| {
+            let (now, peak, store) = (now.clone(), peak.clone(), store.clone());
+            async move {
+                peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                // What is not settled yet is held too, but has ended: at most as many again.
+                assert!(common::count(&store, Status::Processing).await <= 8);
+                now.fetch_sub(1, Ordering::SeqCst);
+                Ok(None)
+            }
+        })
+        .concurrency(4)
+        .start()
+        .await
+        .unwrap();
+    punctual.enqueue_all((0..100).map(|n| Draft::new("x", &n).max_attempts(1))).await.unwrap();
+    worker.until_empty().await;
+    worker.stop().await;
+    assert!(most.load(Ordering::SeqCst) <= 4);
+    assert_eq!(common::count(&punctual, Status::Succeeded).await, 100);
+}
+
+#[tokio::test]
+async fn a_long_job_keeps_its_lease() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", |ctx: Context| async move {
+            let first = ctx.claim().job.lease_until;
+            // Until the lease has been moved three times: longer than it was given for.
+            let mut moves = 0;
+            let mut last = first;
+            while moves < 4 {
+                let now = ctx.punctual().job(ctx.id()).await?.lease_until;
+                moves += usize::from(now != last);
+                last = now;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Ok(None)
+        })
+        .lease(Duration::from_millis(300))
+        .start()
+        .await
+        .unwrap();
+    let id = punctual.enqueue(Draft::new("x", &()).max_attempts(1)).await.unwrap().id;
+    let done = punctual.wait(id, LONG).await.unwrap();
+    assert_eq!((done.status, done.crash_count), (Status::Succeeded, 0));
+    worker.stop().await;
+}
+
+/// The store fails in every way at every step of the corridor; nothing is lost, nothing is stranded, nothing ends twice.
+#[tokio::test]
+async fn a_failing_store_delays_jobs_and_loses_none() {
+    let place = Place::new();
+    let inner = place.connect().await;
+    let faulty = FaultyStore::new(inner.store().clone());
+    let punctual = Punctual::new(Arc::new(faulty.clone()));
+    for when in [When::Before, When::After] {
+        for method in ["settle", "settle", "claim", "note", "expired", "beat"] {
+            faulty.fail_next(method, when);
+        }
+    }
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", |ctx: Context| async move {
+            ctx.info("hello");
+            if ctx.attempt() == 1 { Err(Failure::retry_after(Duration::ZERO, "may be retried")) } else { Ok(None) }
+        })
+        .lease(Duration::from_millis(600))
+        .start()
+        .await
+        .unwrap();
+    // Jobs of a claim whose answer was lost come back when their lease runs out, one attempt poorer.
+    inner.enqueue_all((0..20).map(|n| Draft::new("x", &n).max_attempts(10))).await.unwrap();
+    until("all jobs to succeed", async || common::count(&inner, Status::Succeeded).await == 20).await;
+    until("every fault to happen", async || faulty.faults_left() == 0).await;
+    worker.stop().await;
+    assert_eq!(audit_store(&**inner.store()).await, 20);
+}
+
+#[tokio::test]
+async fn an_enqueue_that_is_repeated_after_a_lost_answer_makes_one_job() {
+    let place = Place::new();
+    let inner = place.connect().await;
+    let faulty = FaultyStore::new(inner.store().clone());
+    let punctual = Punctual::new(Arc::new(faulty.clone()));
+    let jobs = punctual.check([Draft::new("x", &1)]).unwrap();
+    faulty.fail_next("enqueue", When::After);
+    assert!(punctual.store().enqueue(jobs.clone()).await.is_err());
+    let again = punctual.store().enqueue(jobs).await.unwrap();
+    assert!(again[0].existing);
+    assert_eq!(audit_store(&**inner.store()).await, 1);
+}
+
+#[tokio::test]
+async fn ephemeral_jobs_of_a_former_run_are_dropped_by_the_first_worker() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let gone = punctual.enqueue(Draft::new("x", &()).ephemeral(true)).await.unwrap().id;
+    let first = start(&punctual, |_: Context| async { Ok(None) }).await;
+    assert!(punctual.job(gone).await.is_err());
+    let kept = punctual.enqueue(Draft::new("y", &()).ephemeral(true)).await.unwrap().id;
+    let second = start(&punctual, |_: Context| async { Ok(None) }).await;
+    assert!(punctual.job(kept).await.is_ok(), "a second worker beside the first is no restart");
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn senseless_settings_are_refused() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let none = Worker::builder(punctual.clone()).start().await.unwrap_err();
+    assert_eq!(none.to_string(), "handlers: there is none; register at least one job");
+    let handler = |_: Context| async { Ok(None) };
+    let zero = Worker::builder(punctual.clone()).handler("x", handler).concurrency(0).start().await.unwrap_err();
+    assert_eq!(zero.to_string(), "concurrency: 0 is not between 1 and 100000");
+    let short = Worker::builder(punctual).handler("x", handler).lease(Duration::ZERO).start().await.unwrap_err();
+    assert_eq!(short.to_string(), "lease: 0 ms is not between 100 ms and 86400000 ms");
+}
