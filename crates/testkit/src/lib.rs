@@ -1,6 +1,6 @@
 //! What proves Punctual's engines, and helps users test their own jobs.
 //!
-//! - [`conformance`]: one function for each behaviour that every engine must have; [`conformance!`] runs them all.
+//! - [`mod@conformance`]: one function for each behaviour that every engine must have; [`conformance!`] runs them all.
 //! - [`ModelStore`]: the port in memory, written to be read.
 //! - [`random`]: random operations on an engine and on the model, which must agree.
 //! - [`FaultyStore`]: an engine that fails when it is told to.

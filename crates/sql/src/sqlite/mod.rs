@@ -3,12 +3,12 @@
 //! | question | file |
 //! |---|---|
 //! | which tables are there? | `migrations/` |
-//! | which statements? | `sql/`, by [`statements`] |
-//! | how do operations share a commit? | [`writer`] |
-//! | enqueue, claim, settle | [`enqueue`], [`claim`], [`settle`] |
-//! | operators' actions and retention | [`change`] |
-//! | jobs, histories, counters, lists | [`read`], [`list`] |
-//! | workers and locks | [`registry`] |
+//! | which statements? | `sql/`, by `statements` |
+//! | how do operations share a commit? | `writer` |
+//! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
+//! | operators' actions and retention | `change` |
+//! | jobs, histories, counters, lists | `read`, `list` |
+//! | workers and locks | `registry` |
 
 mod change;
 mod claim;
