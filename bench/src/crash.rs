@@ -15,7 +15,7 @@ use crate::{Place, Settings, object, payload, percentile};
 /// Jobs that the victim holds when it dies.
 const HELD: usize = 10;
 
-/// A worker process whose handlers never end, for [`crash`] to kill.
+/// A worker process whose handlers never end, for the scenario `crash` to kill.
 pub async fn victim(url: &str) -> Result<()> {
     let punctual = Punctual::connect(url).await?;
     let worker = Worker::builder(punctual)

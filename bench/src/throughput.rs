@@ -39,10 +39,7 @@ pub(crate) async fn lifecycle(
 ) -> Result<Map<String, Value>> {
     let punctual = place.fresh("lifecycle").await?;
     let start = Instant::now();
-    for from in (0..jobs).step_by(BATCH) {
-        punctual.enqueue_all(batch(from, (from + BATCH).min(jobs))).await?;
-        on_progress("enqueue", from as u64, jobs as u64);
-    }
+    bulk_enqueue(&punctual, jobs, on_progress).await?;
     let enqueue = start.elapsed().as_secs_f64();
     let start = Instant::now();
     let worker = noop_worker(&punctual, settings.concurrency).await?;
@@ -56,6 +53,26 @@ pub(crate) async fn lifecycle(
         "drain_per_s": rate(drain),
         "lifecycle_per_s": rate(enqueue + drain),
     })))
+}
+
+/// Enqueues in batches from two tasks, so that one batch is prepared while another is stored.
+async fn bulk_enqueue(punctual: &Punctual, jobs: usize, on_progress: OnProgress<'_>) -> Result<()> {
+    const PRODUCERS: usize = 2;
+    let produce = |producer: usize| {
+        let punctual = punctual.clone();
+        async move {
+            for from in (producer * BATCH..jobs).step_by(PRODUCERS * BATCH) {
+                punctual.enqueue_all(batch(from, (from + BATCH).min(jobs))).await?;
+            }
+            anyhow::Ok(())
+        }
+    };
+    let producers: Vec<_> = (0..PRODUCERS).map(|producer| tokio::spawn(produce(producer))).collect();
+    for (done, producer) in producers.into_iter().enumerate() {
+        producer.await??;
+        on_progress("enqueue", ((done + 1) * jobs / PRODUCERS) as u64, jobs as u64);
+    }
+    Ok(())
 }
 
 /// Enqueue and work at once, at the highest rate that holds: two enqueuers that stop whenever the backlog is long.

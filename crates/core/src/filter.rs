@@ -45,10 +45,10 @@ impl Filter {
 
     /// How the list is sorted.
     pub fn order(&self) -> Order {
-        let by_person = self.user_id.is_some() || self.correlation_id.is_some();
+        let by_label = self.user_id.is_some() || self.correlation_id.is_some() || self.tag.is_some();
         match self.statuses.as_slice() {
             [] => Order::Newest,
-            _ if by_person => Order::Newest,
+            _ if by_label => Order::Newest,
             some if some.iter().all(|status| status.is_finished()) => Order::Finished,
             some if some.iter().all(|status| status.is_active()) => Order::Due,
             _ => Order::Newest,

@@ -4,6 +4,7 @@ use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreErro
 use rusqlite::{OptionalExtension, params};
 
 use super::{
+    enqueue::labels,
     error::store_error,
     rows,
     settle::Running,
@@ -67,6 +68,15 @@ fn replace(
     {
         tx.prepare(sql::DELETE_KEY)?.execute(params![name, key, seq])?;
     }
+    if let Some(expires_at) = kept_until(before) {
+        tx.prepare(sql::DELETE_KEPT)?.execute(params![expires_at, seq])?;
+    }
+    if let Some(expires_at) = kept_until(after) {
+        tx.prepare(sql::INSERT_KEPT)?.execute(params![expires_at, seq])?;
+    }
+    if after.status == Status::Deleted {
+        tx.prepare(sql::INSERT_DELETED)?.execute(params![after.updated_at.as_micros(), seq])?;
+    }
     tx.prepare(sql::SAVE_JOB)?.execute(params![
         seq,
         after.status.as_str(),
@@ -83,6 +93,12 @@ fn replace(
     tx.count(queue, name, Some(before.status), Some(after.status));
     tx.woke_jobs = true;
     Ok(())
+}
+
+/// Until when a finished job is kept by its own wish. A deleted one has no wishes left.
+fn kept_until(job: &Job) -> Option<i64> {
+    let finished_at = job.finished_at.filter(|_| job.status != Status::Deleted)?;
+    job.spec.keep_for.map(|keep| finished_at.after(keep).as_micros())
 }
 
 /// Makes finished jobs deleted that have been kept long enough.
@@ -147,6 +163,14 @@ fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<()> {
     if let Some(key) = &job.spec.unique_key {
         tx.prepare(sql::DELETE_KEY)?.execute(params![name, key, seq])?;
     }
+    for (kind, value) in labels(&job.spec) {
+        tx.prepare(sql::DELETE_LABEL)?.execute(params![kind, value, job.id.to_bytes()])?;
+    }
+    if let Some(expires_at) = kept_until(&job) {
+        tx.prepare(sql::DELETE_KEPT)?.execute(params![expires_at, seq])?;
+    }
+    tx.prepare(sql::DELETE_DELETED)?.execute(params![job.updated_at.as_micros(), seq])?;
+    tx.prepare(sql::DELETE_EPHEMERAL)?.execute([seq])?;
     for of in ["punctual_logs", "punctual_attempts", "punctual_events"] {
         tx.prepare(&format!("delete from {of} where job = ?1"))?.execute([seq])?;
     }

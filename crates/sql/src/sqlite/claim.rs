@@ -5,7 +5,7 @@
 //! row untouched until the end, as below, 28,000.
 
 use punctual_core::{Claim, ClaimRequest, Claimed, Status, StoreError, Timestamp, limits, measure::Measure};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{CachedStatement, OptionalExtension, params};
 
 use super::{
     error::store_error,
@@ -21,8 +21,12 @@ pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Claimed, 
 
 fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Claimed> {
     let mut claims = Vec::new();
-    for place in first_places(tx, request)? {
-        claims.push(hold(tx, request, &place)?);
+    let places = first_places(tx, request)?;
+    if !places.is_empty() {
+        let mut steps = Steps::prepare(tx)?;
+        for place in &places {
+            claims.push(hold(tx, &mut steps, request, place)?);
+        }
     }
     let next: Option<i64> = tx.prepare(sql::NEXT_DUE)?.query_row([], |row| row.get(0))?;
     Ok(Claimed { claims, next_run_at: next.map(Timestamp::from_micros) })
@@ -95,10 +99,26 @@ fn head(tx: &Tx<'_>, lane: &(String, String), limit: usize) -> rusqlite::Result<
     rows.collect()
 }
 
+/// The statements that every claimed job needs, looked up once for a batch.
+struct Steps<'c> {
+    read: CachedStatement<'c>,
+    delete_ready: CachedStatement<'c>,
+    insert_running: CachedStatement<'c>,
+    insert_event: CachedStatement<'c>,
+}
+
+impl<'c> Steps<'c> {
+    fn prepare(tx: &Tx<'c>) -> rusqlite::Result<Self> {
+        let (read, delete_ready) = (tx.prepare(sql::CLAIM_READ)?, tx.prepare(sql::DELETE_READY)?);
+        let (insert_running, insert_event) = (tx.prepare(sql::INSERT_RUNNING)?, tx.prepare(sql::INSERT_EVENT)?);
+        Ok(Self { read, delete_ready, insert_running, insert_event })
+    }
+}
+
 /// Gives one job to the worker: out of its lane, into the running ones.
-fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place) -> rusqlite::Result<Claim> {
+fn hold<'c>(tx: &mut Tx<'c>, steps: &mut Steps<'c>, request: &ClaimRequest, place: &Place) -> rusqlite::Result<Claim> {
     let Place { lane: (queue, name), priority, run_at, seq } = place;
-    let mut job = tx.prepare(sql::CLAIM_READ)?.query_row([seq], rows::queued_job)?;
+    let mut job = steps.read.query_row([seq], rows::queued_job)?;
     let lease_until = tx.now.after(request.lease);
     job.status = Status::Processing;
     job.attempt += 1;
@@ -107,8 +127,8 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place) -> rusqlite::Res
     job.lease_until = Some(lease_until);
     job.started_at = Some(tx.now);
     job.updated_at = tx.now;
-    tx.prepare(sql::DELETE_READY)?.execute(params![queue, name, priority, run_at, seq])?;
-    tx.prepare(sql::INSERT_RUNNING)?.execute(params![
+    steps.delete_ready.execute(params![queue, name, priority, run_at, seq])?;
+    steps.insert_running.execute(params![
         job.id.to_bytes(),
         seq,
         job.run,
@@ -119,8 +139,9 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place) -> rusqlite::Res
         priority,
         queue,
         name,
+        job.spec.keep_for.map(|keep| keep.as_millis() as i64),
     ])?;
-    EventLine::plain(Status::Processing, Some(job.run)).write(&mut tx.prepare(sql::INSERT_EVENT)?, *seq, tx.now)?;
+    EventLine::plain(Status::Processing, Some(job.run)).write(&mut steps.insert_event, *seq, tx.now)?;
     tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));
     tx.tally(queue, name, Measure::Lateness, job.run_at, tx.now);
     Ok(Claim { job, worker: request.worker })

@@ -1,7 +1,7 @@
 //! Jobs come in.
 
-use punctual_core::{Enqueued, JobId, NewJob, Status, StoreError};
-use rusqlite::{OptionalExtension, params};
+use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreError};
+use rusqlite::{CachedStatement, OptionalExtension, params};
 
 use super::{
     error::store_error,
@@ -11,15 +11,30 @@ use super::{
 
 /// Stores jobs with their events, and puts each where claims will find it.
 pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
-    jobs.iter().map(|job| enqueue_one(tx, job)).collect()
+    let mut inserts = Inserts::prepare(tx).map_err(store_error)?;
+    jobs.iter().map(|job| enqueue_one(tx, &mut inserts, job)).collect()
 }
 
-fn enqueue_one(tx: &mut Tx<'_>, job: &NewJob) -> Result<Enqueued, StoreError> {
+/// The statements that every job needs, looked up once for a batch.
+struct Inserts<'c> {
+    job: CachedStatement<'c>,
+    ready: CachedStatement<'c>,
+    event: CachedStatement<'c>,
+}
+
+impl<'c> Inserts<'c> {
+    fn prepare(tx: &Tx<'c>) -> rusqlite::Result<Self> {
+        let (job, ready) = (tx.prepare(sql::INSERT_JOB)?, tx.prepare(sql::INSERT_READY)?);
+        Ok(Self { job, ready, event: tx.prepare(sql::INSERT_EVENT)? })
+    }
+}
+
+fn enqueue_one<'c>(tx: &mut Tx<'c>, inserts: &mut Inserts<'c>, job: &NewJob) -> Result<Enqueued, StoreError> {
     if let Some(id) = holder_of_key(tx, job).map_err(store_error)? {
         return Ok(Enqueued { id, existing: true });
     }
     let extras = rows::extras_text(&job.spec.extras)?;
-    let stored = insert(tx, job, extras.as_deref()).map_err(store_error)?;
+    let stored = insert(tx, inserts, job, extras.as_deref()).map_err(store_error)?;
     Ok(Enqueued { id: job.id, existing: !stored })
 }
 
@@ -29,13 +44,18 @@ fn holder_of_key(tx: &Tx<'_>, job: &NewJob) -> rusqlite::Result<Option<JobId>> {
     find.query_row(params![job.spec.name, key], |row| row.get(0).map(JobId::from_bytes)).optional()
 }
 
-fn insert(tx: &mut Tx<'_>, job: &NewJob, extras: Option<&str>) -> rusqlite::Result<bool> {
+fn insert<'c>(
+    tx: &mut Tx<'c>,
+    inserts: &mut Inserts<'c>,
+    job: &NewJob,
+    extras: Option<&str>,
+) -> rusqlite::Result<bool> {
     let NewJob { id, timed, spec } = job;
     let scheduled_at = id.timestamp();
     // A client's clock may be ahead of ours: what need not wait must not wait for that either.
     let run_at = if *timed { scheduled_at } else { scheduled_at.min(tx.now) };
     let status = if run_at > tx.now { Status::Scheduled } else { Status::Queued };
-    let inserted = tx.prepare(sql::INSERT_JOB)?.execute(params![
+    let inserted = inserts.job.execute(params![
         id.to_bytes(),
         spec.name,
         spec.queue,
@@ -60,22 +80,30 @@ fn insert(tx: &mut Tx<'_>, job: &NewJob, extras: Option<&str>) -> rusqlite::Resu
     }
     let seq = tx.connection.last_insert_rowid();
     if status == Status::Queued {
-        tx.prepare(sql::INSERT_READY)?.execute(params![
-            spec.queue,
-            spec.name,
-            spec.priority,
-            run_at.as_micros(),
-            seq
-        ])?;
+        inserts.ready.execute(params![spec.queue, spec.name, spec.priority, run_at.as_micros(), seq])?;
     } else {
         tx.prepare(sql::INSERT_DUE)?.execute(params![run_at.as_micros(), seq])?;
     }
     if let Some(key) = &spec.unique_key {
         tx.prepare(sql::INSERT_KEY)?.execute(params![spec.name, key, seq])?;
     }
-    EventLine::plain(status, None).write(&mut tx.prepare(sql::INSERT_EVENT)?, seq, tx.now)?;
+    if spec.ephemeral {
+        tx.prepare(sql::INSERT_EPHEMERAL)?.execute([seq])?;
+    }
+    for (kind, value) in labels(spec) {
+        tx.prepare(sql::INSERT_LABEL)?.execute(params![kind, value, id.to_bytes(), seq])?;
+    }
+    EventLine::plain(status, None).write(&mut inserts.event, seq, tx.now)?;
     tx.count(&spec.queue, &spec.name, None, Some(status));
     // A scheduled job may be due before any that idle workers are waiting for, so it wakes them too.
     tx.woke_work = true;
     Ok(true)
+}
+
+/// What a job is found by besides its id, name and status; few jobs have any.
+pub(crate) fn labels(spec: &Spec) -> impl Iterator<Item = (&'static str, &str)> {
+    let user = spec.user_id.iter().map(|user| ("user", user.as_str()));
+    let correlation = spec.correlation_id.iter().map(|id| ("correlation", id.as_str()));
+    let tags = spec.extras.tags.iter().map(|tag| ("tag", tag.as_str()));
+    user.chain(correlation).chain(tags)
 }

@@ -7,7 +7,7 @@
 use punctual_core::{
     Extras, Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
 };
-use rusqlite::{Connection, Row, Rows, ToSql, params};
+use rusqlite::{Connection, Row, Rows, params};
 
 use super::{error::store_error, read, rows, statements as sql};
 
@@ -79,6 +79,12 @@ fn newest(connection: &Connection, filter: &Filter, page: &Page) -> Result<JobPa
     Ok(JobPage { jobs, next: found.stopped.map(|id: JobId| id.to_string()) })
 }
 
+/// The labels that a filter asks for, the most selective kind first.
+fn labels(filter: &Filter) -> impl Iterator<Item = (&'static str, &str)> {
+    let wishes = [("correlation", &filter.correlation_id), ("user", &filter.user_id), ("tag", &filter.tag)];
+    wishes.into_iter().filter_map(|(kind, wish)| Some((kind, wish.as_deref()?)))
+}
+
 fn scan_newest(
     connection: &Connection,
     filter: &Filter,
@@ -86,16 +92,16 @@ fn scan_newest(
     limit: usize,
 ) -> rusqlite::Result<Found<JobId>> {
     let before = before.to_bytes();
-    let by = |sql: &str| connection.prepare_cached(sql);
-    let (mut statement, wish): (_, Option<&dyn ToSql>) = match filter {
-        Filter { correlation_id: Some(id), .. } => (by(sql::LIST_NEWEST_OF_CORRELATION)?, Some(id)),
-        Filter { user_id: Some(user), .. } => (by(sql::LIST_NEWEST_OF_USER)?, Some(user)),
-        Filter { name: Some(name), .. } => (by(sql::LIST_NEWEST_OF_NAME)?, Some(name)),
-        _ => (by(sql::LIST_NEWEST)?, None),
-    };
-    let rows = match wish {
-        Some(wish) => statement.query(params![before, wish])?,
-        None => statement.query(params![before])?,
+    let label = labels(filter).next();
+    let mut statement = connection.prepare_cached(match (label, &filter.name) {
+        (Some(_), _) => sql::LIST_NEWEST_OF_LABEL,
+        (None, Some(_)) => sql::LIST_NEWEST_OF_NAME,
+        (None, None) => sql::LIST_NEWEST,
+    })?;
+    let rows = match (label, &filter.name) {
+        (Some((kind, value)), _) => statement.query(params![before, kind, value])?,
+        (None, Some(name)) => statement.query(params![before, name])?,
+        (None, None) => statement.query(params![before])?,
     };
     scan(rows, limit, |row| {
         let id = JobId::from_bytes(row.get(1)?);

@@ -44,7 +44,13 @@ pub use rusqlite;
 use rusqlite::Connection;
 
 pub use self::schema::MIGRATIONS;
-use self::{error::store_error, reader::Readers, tx::Tx, wake::Wakes, writer::Writer};
+use self::{
+    error::store_error,
+    reader::Readers,
+    tx::Tx,
+    wake::Wakes,
+    writer::{Durability, Writer},
+};
 
 /// How a SQLite file is opened.
 #[derive(Debug, Clone)]
@@ -118,7 +124,7 @@ impl SqliteStore {
             .await
             .map_err(|error| StoreError::Other(format!("opening broke off: {error}")))??;
         let wakes = Wakes::new();
-        let writer = Writer::start(connection, Arc::clone(&options.clock), wakes.clone())?;
+        let writer = Writer::start(connection, &options, wakes.clone())?;
         let readers = Arc::new(Readers::new(options.clone()));
         Ok(Self { options, wakes, readers, writer: Arc::new(writer) })
     }
@@ -136,7 +142,16 @@ impl SqliteStore {
         F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.writer.call(work).await
+        self.writer.call(Durability::Now, work).await
+    }
+
+    /// A write that a loss of power may undo; see [`Durability::Soon`].
+    async fn write_soon<F, T>(&self, work: F) -> StoreResult<T>
+    where
+        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.writer.call(Durability::Soon, work).await
     }
 }
 
@@ -181,7 +196,7 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
-        self.write(move |tx| claim::claim(tx, &request)).await
+        self.write_soon(move |tx| claim::claim(tx, &request)).await
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
@@ -189,7 +204,7 @@ impl Store for SqliteStore {
     }
 
     async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.write(move |tx| settle::extend(tx, worker, lease, &attempts).map_err(store_error)).await
+        self.write_soon(move |tx| settle::extend(tx, worker, lease, &attempts).map_err(store_error)).await
     }
 
     async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
@@ -197,7 +212,7 @@ impl Store for SqliteStore {
     }
 
     async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
-        self.write(move |tx| settle::note(tx, &notes)).await
+        self.write_soon(move |tx| settle::note(tx, &notes)).await
     }
 
     async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
@@ -206,7 +221,7 @@ impl Store for SqliteStore {
     }
 
     async fn promote(&self, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| claim::promote(tx, limit)).await
+        self.write_soon(move |tx| claim::promote(tx, limit)).await
     }
 
     async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
@@ -250,11 +265,11 @@ impl Store for SqliteStore {
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {
-        self.write(move |tx| registry::beat(tx, &beat)).await
+        self.write_soon(move |tx| registry::beat(tx, &beat)).await
     }
 
     async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
-        self.write(move |tx| registry::leave(tx, worker).map_err(store_error)).await
+        self.write_soon(move |tx| registry::leave(tx, worker).map_err(store_error)).await
     }
 
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {

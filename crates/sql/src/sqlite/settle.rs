@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_core::{
     AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreError, Timestamp, WorkerId, measure::Measure,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::{
     error::store_error,
@@ -25,12 +25,16 @@ pub(crate) struct Running {
     pub(crate) priority: u8,
     pub(crate) queue: String,
     pub(crate) name: String,
+    pub(crate) keep_for: Option<Duration>,
 }
 
 impl Running {
     /// Who holds the job, if anybody does.
     pub(crate) fn find(connection: &Connection, id: [u8; 16]) -> rusqlite::Result<Option<Self>> {
-        let mut running = connection.prepare_cached(sql::RUNNING)?;
+        Self::find_with(&mut connection.prepare_cached(sql::RUNNING)?, id)
+    }
+
+    fn find_with(running: &mut CachedStatement<'_>, id: [u8; 16]) -> rusqlite::Result<Option<Self>> {
         let row = running.query_row([id], |row| {
             Ok(Self {
                 seq: row.get(0)?,
@@ -42,6 +46,7 @@ impl Running {
                 priority: row.get(6)?,
                 queue: row.get(7)?,
                 name: row.get(8)?,
+                keep_for: row.get::<_, Option<u64>>(9)?.map(Duration::from_millis),
             })
         });
         row.optional()
@@ -55,8 +60,20 @@ impl Running {
         status: AttemptStatus,
         error: Option<&str>,
     ) -> rusqlite::Result<()> {
-        tx.prepare(sql::DELETE_RUNNING)?.execute([id])?;
-        tx.prepare(sql::INSERT_ATTEMPT)?.execute(params![
+        let (mut delete, mut insert) = (tx.prepare(sql::DELETE_RUNNING)?, tx.prepare(sql::INSERT_ATTEMPT)?);
+        self.close_with(tx, (&mut delete, &mut insert), id, status, error)
+    }
+
+    fn close_with(
+        &self,
+        tx: &mut Tx<'_>,
+        (delete, insert): (&mut CachedStatement<'_>, &mut CachedStatement<'_>),
+        id: [u8; 16],
+        status: AttemptStatus,
+        error: Option<&str>,
+    ) -> rusqlite::Result<()> {
+        delete.execute([id])?;
+        insert.execute(params![
             self.seq,
             self.run,
             self.attempt,
@@ -71,29 +88,56 @@ impl Running {
     }
 }
 
-/// Ends executions whose fence holds.
-pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
-    settlements.iter().map(|settlement| settle_one(tx, settlement)).collect()
+/// The statements that every settled job needs, looked up once for a batch.
+struct Steps<'c> {
+    running: CachedStatement<'c>,
+    delete_running: CachedStatement<'c>,
+    insert_attempt: CachedStatement<'c>,
+    settle_job: CachedStatement<'c>,
+    insert_event: CachedStatement<'c>,
 }
 
-fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Settled, StoreError> {
+impl<'c> Steps<'c> {
+    fn prepare(tx: &Tx<'c>) -> rusqlite::Result<Self> {
+        let (running, delete_running) = (tx.prepare(sql::RUNNING)?, tx.prepare(sql::DELETE_RUNNING)?);
+        let (insert_attempt, settle_job) = (tx.prepare(sql::INSERT_ATTEMPT)?, tx.prepare(sql::SETTLE_JOB)?);
+        Ok(Self { running, delete_running, insert_attempt, settle_job, insert_event: tx.prepare(sql::INSERT_EVENT)? })
+    }
+}
+
+/// Ends executions whose fence holds.
+pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+    let mut steps = Steps::prepare(tx).map_err(store_error)?;
+    settlements.iter().map(|settlement| settle_one(tx, &mut steps, settlement)).collect()
+}
+
+fn settle_one<'c>(tx: &mut Tx<'c>, steps: &mut Steps<'c>, settlement: &Settlement) -> Result<Settled, StoreError> {
     let id = settlement.attempt.job.to_bytes();
-    let Some(held) = Running::find(tx.connection, id).map_err(store_error)? else { return Ok(Settled::Stale) };
+    let Some(held) = Running::find_with(&mut steps.running, id).map_err(store_error)? else {
+        return Ok(Settled::Stale);
+    };
     let fence_holds = held.run == settlement.attempt.run && held.worker == settlement.worker;
     if !fence_holds || (settlement.only_if_expired && held.lease_until > tx.now) {
         return Ok(Settled::Stale);
     }
     let error = settlement.fault.as_ref().map(rows::text).transpose()?;
-    held.close(tx, id, settlement.attempt_status, error.as_deref()).map_err(store_error)?;
-    rest(tx, settlement, &held, error.as_deref()).map_err(store_error)?;
+    let closing = (&mut steps.delete_running, &mut steps.insert_attempt);
+    held.close_with(tx, closing, id, settlement.attempt_status, error.as_deref()).map_err(store_error)?;
+    rest(tx, steps, settlement, &held, error.as_deref()).map_err(store_error)?;
     Ok(Settled::Done)
 }
 
 /// The job comes to rest where the decision says.
-fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<&str>) -> rusqlite::Result<()> {
+fn rest<'c>(
+    tx: &mut Tx<'c>,
+    steps: &mut Steps<'c>,
+    settlement: &Settlement,
+    held: &Running,
+    error: Option<&str>,
+) -> rusqlite::Result<()> {
     let ending = settlement.ending;
     let (status, run_at) = (ending.status(), ending.run_at(tx.now).map(Timestamp::as_micros));
-    tx.prepare(sql::SETTLE_JOB)?.execute(params![
+    steps.settle_job.execute(params![
         held.seq,
         status.as_str(),
         run_at,
@@ -112,9 +156,11 @@ fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<
     } else if status.is_timed() {
         tx.prepare(sql::INSERT_DUE)?.execute(params![run_at, held.seq])?;
     }
-    let mut insert_event = tx.prepare(sql::INSERT_EVENT)?;
+    if let (true, Some(keep)) = (status.is_finished(), held.keep_for) {
+        tx.prepare(sql::INSERT_KEPT)?.execute(params![tx.now.after(keep).as_micros(), held.seq])?;
+    }
     for step in ending.path() {
-        EventLine::plain(*step, Some(held.run)).write(&mut insert_event, held.seq, tx.now)?;
+        EventLine::plain(*step, Some(held.run)).write(&mut steps.insert_event, held.seq, tx.now)?;
     }
     tx.count(&held.queue, &held.name, Some(Status::Processing), Some(status));
     if status == Status::Dead {

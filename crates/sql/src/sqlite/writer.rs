@@ -19,7 +19,7 @@ use punctual_core::{Clock, StoreError};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::{error::store_error, tx::Tx, wake::Wakes};
+use super::{Options, Synchronous, error::store_error, tx::Tx, wake::Wakes};
 
 /// How often the change counter is read while somebody waits.
 const POLL_PERIOD: Duration = Duration::from_millis(2);
@@ -38,13 +38,25 @@ enum Message {
     Listen,
 }
 
+/// When an operation's caller may be told that it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Durability {
+    /// Once the system has it: a loss of power may undo it. Enough for claims and signs of life, since the workers
+    /// that made them lose their power too; see docs/adr/0005.
+    Soon,
+    /// Once it is on the disk.
+    Now,
+}
+
 /// Something to do in a transaction, and somebody to be told.
 trait Operation: Send {
+    fn durability(&self) -> Durability;
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError>;
     fn reply(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
 struct Call<F, T> {
+    durability: Durability,
     work: Option<F>,
     done: Option<T>,
     caller: oneshot::Sender<Result<T, StoreError>>,
@@ -55,6 +67,10 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
     T: Send,
 {
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         if let Some(work) = self.work.take() {
             self.done = Some(work(tx)?);
@@ -71,23 +87,25 @@ where
 
 impl Writer {
     /// Starts the thread.
-    pub(crate) fn start(connection: Connection, clock: Arc<dyn Clock>, wakes: Wakes) -> Result<Self, StoreError> {
+    pub(crate) fn start(connection: Connection, options: &Options, wakes: Wakes) -> Result<Self, StoreError> {
         let (operations, inbox) = channel();
+        let (clock, synchronous) = (Arc::clone(&options.clock), options.synchronous);
+        let writer = WriterThread { connection, clock, wakes, inbox, synchronous, present: synchronous };
         let thread = thread::Builder::new()
             .name("punctual-sqlite".into())
-            .spawn(move || WriterThread { connection, clock, wakes, inbox }.run())
+            .spawn(move || writer.run())
             .map_err(|error| StoreError::Other(format!("cannot start the writer's thread: {error}")))?;
         Ok(Self { operations: Some(operations), thread: Some(thread) })
     }
 
-    /// Does `work` in a transaction and answers once it is durable.
-    pub(crate) async fn call<F, T>(&self, work: F) -> Result<T, StoreError>
+    /// Does `work` in a transaction and answers once it is as durable as asked for.
+    pub(crate) async fn call<F, T>(&self, durability: Durability, work: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        let call = Call { work: Some(work), done: None, caller };
+        let call = Call { durability, work: Some(work), done: None, caller };
         self.send(Message::Operation(Box::new(call)))?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
@@ -127,11 +145,23 @@ struct Committed {
     woke_jobs: bool,
 }
 
+impl Committed {
+    fn add(&mut self, tx: &Tx<'_>, result: Result<(), StoreError>) {
+        self.woke_work |= result.is_ok() && tx.woke_work;
+        self.woke_jobs |= result.is_ok() && tx.woke_jobs;
+        self.results.push(result);
+    }
+}
+
 struct WriterThread {
     connection: Connection,
     clock: Arc<dyn Clock>,
     wakes: Wakes,
     inbox: Receiver<Message>,
+    /// What [`Durability::Now`] means, as the options say.
+    synchronous: Synchronous,
+    /// How the connection is set at present.
+    present: Synchronous,
 }
 
 impl WriterThread {
@@ -184,30 +214,46 @@ impl WriterThread {
 
     /// Runs a group in one transaction. An operation that fails is undone alone; an error here undoes them all.
     fn transact(&mut self, group: &mut [Box<dyn Operation>]) -> Result<Committed, StoreError> {
+        self.set_durability(group.iter().map(|operation| operation.durability()).max())?;
         let behavior = TransactionBehavior::Immediate;
         let mut transaction = self.connection.transaction_with_behavior(behavior).map_err(store_error)?;
         let now = self.clock.now();
         let mut done = Committed { results: Vec::with_capacity(group.len()), woke_work: false, woke_jobs: false };
+        // Alone, an operation needs no savepoint, which would have SQLite copy every page that it changes.
+        if let [operation] = group {
+            let mut tx = Tx::new(&transaction, now);
+            operation.run(&mut tx)?;
+            done.add(&tx, Ok(()));
+            transaction.commit().map_err(store_error)?;
+            return Ok(done);
+        }
         for operation in group {
             let savepoint = transaction.savepoint().map_err(store_error)?;
             let mut tx = Tx::new(&savepoint, now);
             let result = operation.run(&mut tx);
-            if result.is_ok() {
-                done.woke_work |= tx.woke_work;
-                done.woke_jobs |= tx.woke_jobs;
-                savepoint.commit().map_err(store_error)?;
-            } else {
+            done.add(&tx, result.clone());
+            match &result {
+                Ok(()) => savepoint.commit().map_err(store_error)?,
                 // A savepoint that is dropped is rolled back.
-                drop(savepoint);
+                Err(_) => drop(savepoint),
             }
             // Some failures, a full disk among them, make SQLite undo the whole transaction by itself.
             if transaction.is_autocommit() {
                 return Err(result.err().unwrap_or(StoreError::Closed));
             }
-            done.results.push(result);
         }
         transaction.commit().map_err(store_error)?;
         Ok(done)
+    }
+
+    /// Makes the next commit as durable as the most careful operation of its group wants.
+    fn set_durability(&mut self, wanted: Option<Durability>) -> Result<(), StoreError> {
+        let wanted = if wanted == Some(Durability::Soon) { Synchronous::Normal } else { self.synchronous };
+        if wanted != self.present {
+            self.connection.pragma_update(None, "synchronous", wanted.as_str()).map_err(store_error)?;
+            self.present = wanted;
+        }
+        Ok(())
     }
 
     fn data_version(&self) -> i64 {

@@ -37,19 +37,39 @@ create table punctual_jobs (
     error           text
 ) strict;
 
--- Lists by name, by user, by correlation; newest first.
+-- Few indexes: each one costs every insert and update, used or not. What few jobs have is found by tables of its own.
+-- Lists by name, newest first.
 create index punctual_jobs_name on punctual_jobs (name, id);
-create index punctual_jobs_user on punctual_jobs (user_id, id) where user_id is not null;
-create index punctual_jobs_correlation on punctual_jobs (correlation_id, id) where correlation_id is not null;
 -- Lists of finished jobs, last finished first; retention reads it from the other end.
 create index punctual_jobs_finished on punctual_jobs (status, finished_at) where finished_at is not null;
--- Retention of the few jobs that say themselves how long they are kept.
-create index punctual_jobs_kept on punctual_jobs (finished_at + keep_for_ms * 1000)
-    where finished_at is not null and keep_for_ms is not null;
--- What retention may purge, longest deleted first.
-create index punctual_jobs_deleted on punctual_jobs (updated_at) where status = 'deleted';
-create index punctual_jobs_pending_user on punctual_jobs (user_id, name) where user_id is not null and finished_at is null;
-create index punctual_jobs_ephemeral on punctual_jobs (ephemeral) where ephemeral = 1;
+
+-- Users, correlation ids and tags, for lists of their jobs, newest first.
+create table punctual_labels (
+    kind  text    not null,
+    value text    not null,
+    id    blob    not null,
+    job   integer not null,
+    primary key (kind, value, id)
+) strict, without rowid;
+
+-- Finished jobs that say themselves how long they are kept, first to go first.
+create table punctual_kept (
+    expires_at integer not null,
+    job        integer not null,
+    primary key (expires_at, job)
+) strict, without rowid;
+
+-- Deleted jobs, longest deleted first.
+create table punctual_deleted (
+    deleted_at integer not null,
+    job        integer not null,
+    primary key (deleted_at, job)
+) strict, without rowid;
+
+-- Jobs that are dropped at restart.
+create table punctual_ephemeral (
+    job integer primary key
+) strict;
 
 -- Queued jobs, each lane (queue, name) in the order in which it is claimed.
 create table punctual_ready (
@@ -79,7 +99,8 @@ create table punctual_running (
     started_at  integer not null,
     priority    integer not null,
     queue       text    not null,
-    name        text    not null
+    name        text    not null,
+    keep_for_ms integer
 ) strict, without rowid;
 
 -- Executions that have ended.

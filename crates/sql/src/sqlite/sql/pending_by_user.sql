@@ -1,3 +1,5 @@
--- Unfinished jobs by user and name. Index: all of punctual_jobs_pending_user, nothing else.
-select user_id, name, count(*) from punctual_jobs
-where user_id is not null and finished_at is null group by user_id, name
+-- Unfinished jobs by user and name. Reads the hot tables, which hold all that is unfinished, and the jobs in them.
+select j.user_id, j.name, count(*)
+from (select job from punctual_ready union all select job from punctual_due union all select job from punctual_running) p
+join punctual_jobs j on j.seq = p.job
+where j.user_id is not null group by j.user_id, j.name

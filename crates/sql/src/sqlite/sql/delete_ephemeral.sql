@@ -1,0 +1,2 @@
+-- An ephemeral job is gone. Index: rowid.
+delete from punctual_ephemeral where job = ?1

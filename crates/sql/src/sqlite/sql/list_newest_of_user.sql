@@ -1,5 +1,0 @@
--- The same for one user. Index: punctual_jobs_user, backwards.
-select j.seq, j.id, case when r.job is null then j.status else 'processing' end, j.queue, j.name, j.user_id,
-    j.correlation_id, j.extras
-from punctual_jobs j left join punctual_running r on r.job_id = j.id
-where j.id < ?1 and j.user_id = ?2 order by j.id desc
