@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use punctual_core::{Enqueued, Error, Ids, Invalid, Job as JobRecord, JobId, NewJob, Store, Topic, limits};
+use punctual_core::{Enqueued, Error, Ids, Invalid, Job as JobRecord, JobId, NewJob, Store, limits};
 use tokio::time;
 
 use crate::{Admin, Draft};
@@ -87,7 +87,7 @@ impl Punctual {
     pub async fn wait(&self, id: JobId, timeout: Duration) -> Result<JobRecord, Error> {
         let deadline = time::Instant::now() + timeout;
         // Listen first, then look: what happens in between is not missed.
-        let mut hints = self.store.watch(Topic::Jobs);
+        let mut hints = self.store.watch();
         loop {
             let job = self.job(id).await?;
             if job.status.is_finished() {

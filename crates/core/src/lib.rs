@@ -41,6 +41,6 @@ pub use settle::{Claim, Ending, Outcome, Retry, Settled, Settlement, settle};
 pub use state::{AttemptStatus, Status};
 pub use store::{
     AppliedMigration, Beat, ClaimRequest, Claimed, Count, Enqueued, Finding, Keep, Lock, Note, Pending, Schema, Store,
-    StoreInfo, StoreResult, Topic, Watch, WorkerRecord,
+    StoreInfo, StoreResult, Watch, WorkerRecord,
 };
 pub use time::Timestamp;

@@ -29,8 +29,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// The store's clock, as well as this process knows it.
     fn now(&self) -> Timestamp;
 
-    /// A listener for hints that something changed. Hints may be missing or needless; polling is the truth.
-    fn watch(&self, topic: Topic) -> Box<dyn Watch>;
+    /// A listener for hints that some job may have changed: settled, cancelled, retried. Hints may be missing or
+    /// needless; polling is the truth.
+    fn watch(&self) -> Box<dyn Watch>;
 
     // The corridor: enqueue, claim, run, settle.
 
@@ -42,6 +43,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Makes due scheduled and retrying jobs queued, then hands queued ones to a worker: higher priority first,
     /// then earlier `run_at`, then the order in which they were enqueued. Opens an attempt for each.
+    ///
+    /// If there is nothing, it waits for as long as the request says, and answers as soon as there is something. A
+    /// caller that stops waiting holds nothing: what it would have got stays, or goes back at once.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed>;
 
     /// Ends executions. One answer each, in order; one whose fence does not hold changes nothing.
@@ -151,15 +155,6 @@ pub struct StoreInfo {
     pub location: String,
 }
 
-/// What one may be told about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Topic {
-    /// There may be something to claim.
-    Work,
-    /// Some job may have changed otherwise: settled, cancelled, retried.
-    Jobs,
-}
-
 /// A listener for hints. It remembers hints from its creation on: listen first, then look, then wait.
 #[async_trait]
 pub trait Watch: Send {
@@ -189,6 +184,8 @@ pub struct ClaimRequest {
     pub limit: usize,
     /// How long they are held.
     pub lease: Duration,
+    /// How long to wait if there is none.
+    pub wait: Duration,
 }
 
 /// What a worker got.

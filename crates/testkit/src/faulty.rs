@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
     Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store,
-    StoreError, StoreInfo, StoreResult, Timestamp, Topic, Watch, WorkerId, WorkerRecord, measure::Tally,
+    StoreError, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
 };
 
 /// At which point a call fails.
@@ -68,8 +68,8 @@ macro_rules! pass_on {
                 self.inner.now()
             }
 
-            fn watch(&self, topic: Topic) -> Box<dyn Watch> {
-                self.inner.watch(topic)
+            fn watch(&self) -> Box<dyn Watch> {
+                self.inner.watch()
             }
 
             $(

@@ -85,7 +85,8 @@ impl Fixture {
 
     /// Claims at most `limit` jobs of any queue and name.
     pub async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<Claim> {
-        let request = ClaimRequest { worker, queues: Vec::new(), names: Vec::new(), limit, lease: LEASE };
+        let request =
+            ClaimRequest { worker, queues: Vec::new(), names: Vec::new(), limit, lease: LEASE, wait: Duration::ZERO };
         self.store.claim(request).await.unwrap().claims
     }
 

@@ -11,11 +11,11 @@ use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued,
     Event, EventId, Filter, Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Order, Page, Pending,
-    Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Topic,
-    Verb, Watch, WorkerId, WorkerRecord, change, limits,
+    Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Verb,
+    Watch, WorkerId, WorkerRecord, change, limits,
     measure::{self, Measure, Tally},
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time};
 
 /// A store that forgets everything when it is dropped.
 #[derive(Clone)]
@@ -359,7 +359,7 @@ impl Store for ModelStore {
         self.clock.now()
     }
 
-    fn watch(&self, _topic: Topic) -> Box<dyn Watch> {
+    fn watch(&self) -> Box<dyn Watch> {
         Box::new(Hints(self.hints.subscribe()))
     }
 
@@ -368,7 +368,18 @@ impl Store for ModelStore {
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
-        self.write(|state, now| state.claim(now, &request))
+        let deadline = time::Instant::now() + request.wait;
+        loop {
+            let mut hints = self.hints.subscribe();
+            let claimed = self.write(|state, now| state.claim(now, &request))?;
+            hints.mark_unchanged();
+            let left = deadline.saturating_duration_since(time::Instant::now());
+            if !claimed.claims.is_empty() || left.is_zero() {
+                return Ok(claimed);
+            }
+            // The clock may be one that a test sets, so it looks often instead of waiting for the next due time.
+            let _ = time::timeout(left.min(Duration::from_millis(5)), hints.changed()).await;
+        }
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {

@@ -98,6 +98,7 @@ impl Run<'_> {
             names: some(&mut self.random, &["mail", "pay"]),
             limit: self.random.usize(1..6),
             lease: LEASE,
+            wait: Duration::ZERO,
         };
         let claimed = both!(self, place, claim(request));
         self.claims.extend(claimed.claims);

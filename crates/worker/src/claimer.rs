@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use punctual_core::{ClaimRequest, Claimed, StoreError, Timestamp, Topic, limits};
+use punctual_core::{ClaimRequest, Claimed, StoreError, limits};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time,
@@ -22,28 +22,24 @@ pub(crate) struct Claimer {
     executions: TaskTracker,
     /// Whether the last claim got all it asked for: there is probably more.
     saturated: bool,
+    /// Whether to wait for work: the last claim showed that there is none at the moment.
+    waiting: bool,
     backoff: Duration,
 }
 
 impl Claimer {
     pub(crate) fn new(shared: Arc<Shared>, executions: TaskTracker) -> Self {
         let slots = Arc::new(Semaphore::new(shared.config.concurrency));
-        Self { shared, slots, executions, saturated: false, backoff: BACKOFF.0 }
+        Self { shared, slots, executions, saturated: false, waiting: false, backoff: BACKOFF.0 }
     }
 
     /// Claims until the worker drains.
     pub(crate) async fn run(mut self) {
         let draining = self.shared.draining.clone();
-        // Listens before it looks: what is enqueued in between is not missed.
-        let mut hints = self.shared.store().watch(Topic::Work);
         while let Some(room) = draining.run_until_cancelled(self.room()).await.flatten() {
-            let nap = self.claim_into(room).await;
-            tokio::select! {
-                () = draining.cancelled() => break,
-                () = hints.changed(), if !nap.is_zero() => {}
-                () = self.shared.look.notified(), if !nap.is_zero() => {}
-                () = time::sleep(nap), if !nap.is_zero() => {}
-                () = std::future::ready(()), if nap.is_zero() => {}
+            // A claim that is dropped while it waits holds nothing.
+            if draining.run_until_cancelled(self.claim_into(room)).await.is_none() {
+                break;
             }
         }
     }
@@ -65,47 +61,45 @@ impl Claimer {
         Some(room)
     }
 
-    /// Fills free slots; says how long to wait for more work.
-    async fn claim_into(&mut self, mut room: Vec<OwnedSemaphorePermit>) -> Duration {
+    /// Fills free slots, as soon as there is something to fill them with.
+    async fn claim_into(&mut self, room: Vec<OwnedSemaphorePermit>) {
         let (asked, mark) = (room.len(), self.shared.load.borrow().mark());
-        match self.claim(asked).await {
+        let wait = if self.waiting { self.shared.config.poll_period } else { Duration::ZERO };
+        let claimed = tokio::select! {
+            claimed = self.claim(asked, wait) => claimed,
+            // Somebody wants to know whether there is nothing: look once more, without waiting.
+            () = self.shared.look.notified(), if self.waiting => return self.waiting = false,
+        };
+        match claimed {
             Ok(claimed) => {
                 self.backoff = BACKOFF.0;
                 self.saturated = claimed.claims.len() == asked;
+                self.waiting = !self.saturated;
                 self.shared.claimed(mark, claimed.claims.len());
-                for claim in claimed.claims {
-                    let Some(slot) = room.pop() else { break };
+                for (claim, slot) in claimed.claims.into_iter().zip(room) {
                     let execution = self.shared.begin(claim.attempt_id());
                     self.executions.spawn(executor::execute(Arc::clone(&self.shared), claim, execution, slot));
                 }
-                if self.saturated { Duration::ZERO } else { self.nap(claimed.next_run_at) }
             }
             Err(error) => {
-                tracing::warn!(worker = %self.shared.id, %error, retry_ms = self.backoff.as_millis() as u64, "cannot claim");
+                let retry_ms = self.backoff.as_millis() as u64;
+                tracing::warn!(worker = %self.shared.id, %error, retry_ms, "cannot claim");
                 self.saturated = false;
-                let pause = self.backoff;
+                time::sleep(self.backoff).await;
                 self.backoff = (2 * self.backoff).min(BACKOFF.1);
-                pause
             }
         }
     }
 
-    async fn claim(&self, limit: usize) -> Result<Claimed, StoreError> {
+    async fn claim(&self, limit: usize, wait: Duration) -> Result<Claimed, StoreError> {
         let request = ClaimRequest {
             worker: self.shared.id,
             queues: self.shared.config.queues.clone(),
             names: self.shared.registry.names(),
             limit,
             lease: self.shared.config.lease,
+            wait,
         };
         self.shared.store().claim(request).await
-    }
-
-    /// Until the next job is due, or until it is time to look in any case.
-    fn nap(&self, next_run_at: Option<Timestamp>) -> Duration {
-        let poll = self.shared.config.poll_period;
-        let until_next = next_run_at.map_or(poll, |at| at.since(self.shared.store().now()));
-        // Never zero: a job that is due but serves other workers must not make this one spin.
-        until_next.clamp(Duration::from_micros(100), poll)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use punctual_core::{AttemptId, Beat, StoreResult, Topic};
+use punctual_core::{AttemptId, Beat, StoreResult};
 use tokio::time::{self, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,7 @@ const CHECK_PERIOD: Duration = Duration::from_millis(250);
 /// Keeps leases until `done`.
 pub(crate) async fn keep(shared: Arc<Shared>, done: CancellationToken) {
     let period = shared.config.lease / 3;
-    let mut hints = shared.store().watch(Topic::Jobs);
+    let mut hints = shared.store().watch();
     let mut next_extension = Instant::now();
     loop {
         if Instant::now() >= next_extension {

@@ -1,6 +1,9 @@
 //! A worker that runs jobs when it is told to, on the caller's own task: for tests of jobs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use punctual_client::{Context, NoteSink, Punctual};
 use punctual_core::{Claim, ClaimRequest, Error, Job, JobId, Note, Outcome, Status, WorkerId, settle};
@@ -57,6 +60,7 @@ impl ManualWorker {
             names: self.registry.names(),
             limit: 1,
             lease: self.config.lease,
+            wait: Duration::ZERO,
         };
         let claimed = self.punctual.store().claim(request).await?;
         match claimed.claims.into_iter().next() {

@@ -38,7 +38,7 @@ use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
     Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store,
-    StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Topic, Watch, WorkerId, WorkerRecord, measure::Tally,
+    StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
 };
 pub use rusqlite;
 use rusqlite::Connection;
@@ -185,8 +185,8 @@ impl Store for SqliteStore {
         self.options.clock.now()
     }
 
-    fn watch(&self, topic: Topic) -> Box<dyn Watch> {
-        let listener = self.wakes.listen(topic);
+    fn watch(&self) -> Box<dyn Watch> {
+        let listener = self.wakes.listen();
         self.writer.listen();
         Box::new(listener)
     }
@@ -196,7 +196,7 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
-        self.write_soon(move |tx| claim::claim(tx, &request)).await
+        self.writer.claim(request).await
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {

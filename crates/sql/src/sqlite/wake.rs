@@ -1,40 +1,28 @@
-//! Hints to those who wait, within the process.
+//! Hints to those who wait for a job to change, within the process.
 
 use async_trait::async_trait;
-use punctual_core::{Topic, Watch};
+use punctual_core::Watch;
 use tokio::sync::watch;
 
 /// Counts hints; every listener sees that the count has changed.
 #[derive(Debug, Clone)]
-pub(crate) struct Wakes {
-    work: watch::Sender<u64>,
-    jobs: watch::Sender<u64>,
-}
+pub(crate) struct Wakes(watch::Sender<u64>);
 
 impl Wakes {
     pub(crate) fn new() -> Self {
-        Self { work: watch::Sender::new(0), jobs: watch::Sender::new(0) }
+        Self(watch::Sender::new(0))
     }
 
-    pub(crate) fn wake(&self, work: bool, jobs: bool) {
-        let hint = |sender: &watch::Sender<u64>| sender.send_modify(|count| *count = count.wrapping_add(1));
-        if work {
-            hint(&self.work);
-        }
-        if jobs {
-            hint(&self.jobs);
-        }
+    pub(crate) fn wake(&self) {
+        self.0.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    pub(crate) fn listen(&self, topic: Topic) -> Listener {
-        Listener(match topic {
-            Topic::Work => self.work.subscribe(),
-            Topic::Jobs => self.jobs.subscribe(),
-        })
+    pub(crate) fn listen(&self) -> Listener {
+        Listener(self.0.subscribe())
     }
 
     pub(crate) fn anybody_listens(&self) -> bool {
-        self.work.receiver_count() + self.jobs.receiver_count() > 0
+        self.0.receiver_count() > 0
     }
 }
 

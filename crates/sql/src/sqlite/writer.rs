@@ -2,8 +2,11 @@
 //!
 //! A thread of its own owns the writing connection. Whatever has been asked for by the time it looks is done in
 //! one transaction, each operation under a savepoint of its own; each caller is answered once that transaction is
-//! durable. While somebody waits for work, the thread also watches the file's change counter, by which other
-//! processes' commits show within [`POLL_PERIOD`].
+//! durable.
+//!
+//! A claim that finds nothing may wait. It is parked, and runs again in the very transaction that enqueues something,
+//! or when the next job is due, or when another process has committed, which shows in the file's change counter within
+//! [`POLL_PERIOD`].
 
 use std::{
     fmt,
@@ -12,14 +15,14 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use punctual_core::{Clock, StoreError};
-use rusqlite::{Connection, TransactionBehavior};
+use punctual_core::{Claim, ClaimRequest, Claimed, Clock, Outcome, StoreError, Timestamp, settle};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::{Options, Synchronous, error::store_error, tx::Tx, wake::Wakes};
+use super::{Options, Synchronous, claim, error::store_error, settle::settle as apply, tx::Tx, wake::Wakes};
 
 /// How often the change counter is read while somebody waits.
 const POLL_PERIOD: Duration = Duration::from_millis(2);
@@ -48,18 +51,36 @@ pub(crate) enum Durability {
     Now,
 }
 
+type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+
 /// Something to do in a transaction, and somebody to be told.
 trait Operation: Send {
     fn durability(&self) -> Durability;
+
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError>;
-    fn reply(self: Box<Self>, committed: Result<(), StoreError>);
+
+    /// When it is to be run again because it waits for something; nothing when it is done.
+    fn parked(&self) -> Option<Parked> {
+        None
+    }
+
+    /// Tells the caller. Returns claims that nobody takes, because the caller has gone.
+    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim>;
 }
 
+/// When a parked operation is to be run again, if nothing happens before.
+#[derive(Debug, Clone, Copy)]
+struct Parked {
+    deadline: Instant,
+    due: Option<Timestamp>,
+}
+
+/// An operation that is done when it has run.
 struct Call<F, T> {
     durability: Durability,
     work: Option<F>,
     done: Option<T>,
-    caller: oneshot::Sender<Result<T, StoreError>>,
+    caller: Answer<T>,
 }
 
 impl<F, T> Operation for Call<F, T>
@@ -78,10 +99,45 @@ where
         tx.finish()
     }
 
-    fn reply(self: Box<Self>, committed: Result<(), StoreError>) {
+    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim> {
         let Self { done, caller, .. } = *self;
         // A caller that no longer waits does not mind.
         let _ = caller.send(committed.and_then(|()| done.ok_or(StoreError::Closed)));
+        Vec::new()
+    }
+}
+
+/// A claim, which is done when it has got something or has waited long enough.
+struct ClaimCall {
+    request: ClaimRequest,
+    deadline: Instant,
+    claimed: Claimed,
+    caller: Answer<Claimed>,
+}
+
+impl Operation for ClaimCall {
+    fn durability(&self) -> Durability {
+        Durability::Soon
+    }
+
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+        if !self.caller.is_closed() {
+            self.claimed = claim::claim(tx, &self.request)?;
+        }
+        tx.finish()
+    }
+
+    fn parked(&self) -> Option<Parked> {
+        let waits = self.claimed.claims.is_empty() && !self.caller.is_closed() && Instant::now() < self.deadline;
+        waits.then_some(Parked { deadline: self.deadline, due: self.claimed.next_run_at })
+    }
+
+    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim> {
+        let Self { claimed, caller, .. } = *self;
+        match caller.send(committed.map(|()| claimed)) {
+            Err(Ok(claimed)) => claimed.claims,
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -90,7 +146,8 @@ impl Writer {
     pub(crate) fn start(connection: Connection, options: &Options, wakes: Wakes) -> Result<Self, StoreError> {
         let (operations, inbox) = channel();
         let (clock, synchronous) = (Arc::clone(&options.clock), options.synchronous);
-        let writer = WriterThread { connection, clock, wakes, inbox, synchronous, present: synchronous };
+        let parked = Vec::new();
+        let writer = WriterThread { connection, clock, wakes, inbox, parked, synchronous, present: synchronous };
         let thread = thread::Builder::new()
             .name("punctual-sqlite".into())
             .spawn(move || writer.run())
@@ -104,9 +161,18 @@ impl Writer {
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
+        self.ask(|caller| Box::new(Call { durability, work: Some(work), done: None, caller })).await
+    }
+
+    /// Claims jobs, and waits for some if the request says so.
+    pub(crate) async fn claim(&self, request: ClaimRequest) -> Result<Claimed, StoreError> {
+        let deadline = Instant::now() + request.wait;
+        self.ask(|caller| Box::new(ClaimCall { request, deadline, claimed: Claimed::default(), caller })).await
+    }
+
+    async fn ask<T>(&self, operation: impl FnOnce(Answer<T>) -> Box<dyn Operation>) -> Result<T, StoreError> {
         let (caller, answer) = oneshot::channel();
-        let call = Call { durability, work: Some(work), done: None, caller };
-        self.send(Message::Operation(Box::new(call)))?;
+        self.send(Message::Operation(operation(caller)))?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -138,14 +204,15 @@ impl fmt::Debug for Writer {
     }
 }
 
-/// A group that is durable: what each operation came to, and who is to be woken.
-struct Committed {
+/// What a group came to: the result of each operation, and who is to be told.
+#[derive(Default)]
+struct Done {
     results: Vec<Result<(), StoreError>>,
     woke_work: bool,
     woke_jobs: bool,
 }
 
-impl Committed {
+impl Done {
     fn add(&mut self, tx: &Tx<'_>, result: Result<(), StoreError>) {
         self.woke_work |= result.is_ok() && tx.woke_work;
         self.woke_jobs |= result.is_ok() && tx.woke_jobs;
@@ -158,6 +225,8 @@ struct WriterThread {
     clock: Arc<dyn Clock>,
     wakes: Wakes,
     inbox: Receiver<Message>,
+    /// Claims that wait for work.
+    parked: Vec<Box<dyn Operation>>,
     /// What [`Durability::Now`] means, as the options say.
     synchronous: Synchronous,
     /// How the connection is set at present.
@@ -168,26 +237,46 @@ impl WriterThread {
     fn run(mut self) {
         let mut seen_version = self.data_version();
         loop {
-            let first = if self.wakes.anybody_listens() {
-                self.inbox.recv_timeout(POLL_PERIOD)
-            } else {
-                self.inbox.recv().map_err(RecvTimeoutError::from)
-            };
-            match first {
+            match self.next() {
                 Ok(Message::Operation(first)) => {
                     let group = self.gather(first);
-                    self.commit(group);
+                    self.commit(group, false);
                 }
                 Ok(Message::Listen) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             // Changes only by other connections' commits, so our own never wake us.
             let version = self.data_version();
-            if version != seen_version {
-                seen_version = version;
-                self.wakes.wake(true, true);
+            let others_committed = std::mem::replace(&mut seen_version, version) != version;
+            if others_committed {
+                self.wakes.wake();
+            }
+            if others_committed || self.pause().is_some_and(|pause| pause.is_zero()) {
+                self.commit(Vec::new(), true);
             }
         }
+    }
+
+    /// Waits for a message, or until it is time to look at something else.
+    fn next(&self) -> Result<Message, RecvTimeoutError> {
+        match self.pause() {
+            Some(pause) => self.inbox.recv_timeout(pause),
+            None => self.inbox.recv().map_err(RecvTimeoutError::from),
+        }
+    }
+
+    /// How long nothing need be done: until a parked claim is due or has waited long enough, and while anybody waits
+    /// until the change counter is read again.
+    fn pause(&self) -> Option<Duration> {
+        let anybody_waits = !self.parked.is_empty() || self.wakes.anybody_listens();
+        let until = |parked: Parked| {
+            let due = parked.due.map(|due| due.since(self.clock.now()));
+            let left = parked.deadline.saturating_duration_since(Instant::now());
+            due.map_or(left, |due| due.min(left))
+        };
+        // One that is not parked any more has lost its caller; it is cleared away at once.
+        let pauses = self.parked.iter().map(|operation| operation.parked().map_or(Duration::ZERO, until));
+        anybody_waits.then(|| pauses.fold(POLL_PERIOD, Duration::min))
     }
 
     fn gather(&self, first: Box<dyn Operation>) -> Vec<Box<dyn Operation>> {
@@ -202,45 +291,72 @@ impl WriterThread {
         group
     }
 
-    fn commit(&mut self, mut group: Vec<Box<dyn Operation>>) {
-        match self.transact(&mut group) {
+    /// Runs a group, and parked claims if there may be something for them; then tells everybody.
+    fn commit(&mut self, mut group: Vec<Box<dyn Operation>>, serve_parked: bool) {
+        if group.is_empty() && self.parked.is_empty() {
+            return;
+        }
+        let (mut orphans, mut missed) = (Vec::new(), false);
+        match self.transact(&mut group, serve_parked) {
             Ok(done) => {
-                self.wakes.wake(done.woke_work, done.woke_jobs);
-                group.into_iter().zip(done.results).for_each(|(operation, result)| operation.reply(result));
+                if done.woke_jobs {
+                    self.wakes.wake();
+                }
+                for (operation, result) in group.into_iter().zip(done.results) {
+                    match operation.parked() {
+                        Some(_) if result.is_ok() => {
+                            self.parked.push(operation);
+                            // It may have run before what it waits for was enqueued, in the same group.
+                            missed |= done.woke_work;
+                        }
+                        _ => orphans.extend(operation.reply(result)),
+                    }
+                }
             }
-            Err(error) => group.into_iter().for_each(|operation| operation.reply(Err(error.clone()))),
+            Err(error) => {
+                // Parked claims that took part are told too; whoever claims tries again.
+                group.into_iter().for_each(|operation| drop(operation.reply(Err(error.clone()))));
+            }
+        }
+        if !orphans.is_empty() {
+            self.give_back(&orphans);
+        }
+        if missed {
+            self.commit(Vec::new(), true);
         }
     }
 
+    /// Releases what was claimed for a caller that has gone meanwhile.
+    fn give_back(&mut self, orphans: &[Claim]) {
+        let releases: Vec<_> = orphans.iter().map(|claim| settle(claim, Outcome::Released, 0.0)).collect();
+        let (caller, _) = oneshot::channel();
+        let work = move |tx: &mut Tx<'_>| apply(tx, &releases);
+        let release = Call { durability: Durability::Soon, work: Some(work), done: None, caller };
+        self.commit(vec![Box::new(release)], false);
+    }
+
     /// Runs a group in one transaction. An operation that fails is undone alone; an error here undoes them all.
-    fn transact(&mut self, group: &mut [Box<dyn Operation>]) -> Result<Committed, StoreError> {
+    ///
+    /// Parked operations join the end of the group when they are to be served or when the group made work.
+    fn transact(&mut self, group: &mut Vec<Box<dyn Operation>>, serve_parked: bool) -> Result<Done, StoreError> {
         self.set_durability(group.iter().map(|operation| operation.durability()).max())?;
         let behavior = TransactionBehavior::Immediate;
         let mut transaction = self.connection.transaction_with_behavior(behavior).map_err(store_error)?;
         let now = self.clock.now();
-        let mut done = Committed { results: Vec::with_capacity(group.len()), woke_work: false, woke_jobs: false };
-        // Alone, an operation needs no savepoint, which would have SQLite copy every page that it changes.
-        if let [operation] = group {
+        let mut done = Done::default();
+        if let [operation] = group.as_mut_slice() {
+            // Alone, it needs no savepoint, which would have SQLite copy every page that it changes.
             let mut tx = Tx::new(&transaction, now);
             operation.run(&mut tx)?;
             done.add(&tx, Ok(()));
-            transaction.commit().map_err(store_error)?;
-            return Ok(done);
+        } else {
+            group.iter_mut().try_for_each(|operation| run_apart(&mut transaction, operation, now, &mut done))?;
         }
-        for operation in group {
-            let savepoint = transaction.savepoint().map_err(store_error)?;
-            let mut tx = Tx::new(&savepoint, now);
-            let result = operation.run(&mut tx);
-            done.add(&tx, result.clone());
-            match &result {
-                Ok(()) => savepoint.commit().map_err(store_error)?,
-                // A savepoint that is dropped is rolled back.
-                Err(_) => drop(savepoint),
-            }
-            // Some failures, a full disk among them, make SQLite undo the whole transaction by itself.
-            if transaction.is_autocommit() {
-                return Err(result.err().unwrap_or(StoreError::Closed));
-            }
+        if serve_parked || done.woke_work {
+            let first_parked = group.len();
+            group.append(&mut self.parked);
+            let parked = &mut group[first_parked..];
+            parked.iter_mut().try_for_each(|operation| run_apart(&mut transaction, operation, now, &mut done))?;
         }
         transaction.commit().map_err(store_error)?;
         Ok(done)
@@ -248,7 +364,7 @@ impl WriterThread {
 
     /// Makes the next commit as durable as the most careful operation of its group wants.
     fn set_durability(&mut self, wanted: Option<Durability>) -> Result<(), StoreError> {
-        let wanted = if wanted == Some(Durability::Soon) { Synchronous::Normal } else { self.synchronous };
+        let wanted = if wanted == Some(Durability::Now) { self.synchronous } else { Synchronous::Normal };
         if wanted != self.present {
             self.connection.pragma_update(None, "synchronous", wanted.as_str()).map_err(store_error)?;
             self.present = wanted;
@@ -261,4 +377,27 @@ impl WriterThread {
         // A version that cannot be read is a hint that does not come; polling remains.
         read().unwrap_or_default()
     }
+}
+
+/// Runs one operation of several under a savepoint.
+fn run_apart(
+    transaction: &mut Transaction<'_>,
+    operation: &mut Box<dyn Operation>,
+    now: Timestamp,
+    done: &mut Done,
+) -> Result<(), StoreError> {
+    let savepoint = transaction.savepoint().map_err(store_error)?;
+    let mut tx = Tx::new(&savepoint, now);
+    let result = operation.run(&mut tx);
+    done.add(&tx, result.clone());
+    match &result {
+        Ok(()) => savepoint.commit().map_err(store_error)?,
+        // A savepoint that is dropped is rolled back.
+        Err(_) => drop(savepoint),
+    }
+    // Some failures, a full disk among them, make SQLite undo the whole transaction by itself.
+    if transaction.is_autocommit() {
+        return Err(result.err().unwrap_or(StoreError::Closed));
+    }
+    Ok(())
 }

@@ -37,6 +37,7 @@ pub async fn a_claim_takes_only_the_queues_and_names_it_asks_for(fx: &Fixture) {
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         limit: 10,
         lease: LEASE,
+        wait: Duration::ZERO,
     };
     let got =
         |claimed: punctual_core::Claimed| claimed.claims.into_iter().map(|claim| claim.job.id).collect::<Vec<_>>();
@@ -107,7 +108,14 @@ pub async fn a_claim_tells_when_the_next_job_is_due(fx: &Fixture) {
     fx.enqueue_in(60, |spec| spec.queue = "other".into()).await;
     fx.enqueue_in(30, |_| ()).await;
     fx.enqueue(|_| ()).await;
-    let request = ClaimRequest { worker: fx.worker(), queues: vec![], names: vec![], limit: 10, lease: LEASE };
+    let request = ClaimRequest {
+        worker: fx.worker(),
+        queues: vec![],
+        names: vec![],
+        limit: 10,
+        lease: LEASE,
+        wait: Duration::ZERO,
+    };
     let claimed = fx.store.claim(request.clone()).await.unwrap();
     assert_eq!((claimed.claims.len(), claimed.next_run_at), (1, Some(fx.now().after(Duration::from_secs(30)))));
     fx.pass(60);
@@ -135,4 +143,47 @@ pub async fn two_workers_never_hold_the_same_job(fx: &Fixture) {
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 40);
+}
+
+/// A claim that waits for longer than any test takes.
+fn patient(fx: &Fixture) -> ClaimRequest {
+    let wait = Duration::from_secs(600);
+    ClaimRequest { worker: fx.worker(), queues: vec![], names: vec![], limit: 5, lease: LEASE, wait }
+}
+
+pub async fn a_claim_that_waits_is_answered_by_the_next_enqueue(fx: &Fixture) {
+    let enqueue = async {
+        // Lets the claim come first; if it does not, it finds the job at once, which is as well.
+        tokio::task::yield_now().await;
+        fx.enqueue(|_| ()).await
+    };
+    let (claimed, id) = tokio::join!(fx.store.claim(patient(fx)), enqueue);
+    let claims = claimed.unwrap().claims;
+    assert_eq!(claims.len(), 1);
+    assert_eq!((claims[0].job.id, fx.job(id).await.status), (id, Status::Processing));
+}
+
+pub async fn a_claim_that_waits_is_answered_when_a_job_is_due(fx: &Fixture) {
+    let id = fx.enqueue_in(60, |_| ()).await;
+    let pass = async {
+        tokio::task::yield_now().await;
+        fx.pass(60);
+    };
+    let (claimed, ()) = tokio::join!(fx.store.claim(patient(fx)), pass);
+    assert_eq!(claimed.unwrap().claims[0].job.id, id);
+}
+
+pub async fn a_claim_that_stops_waiting_holds_nothing(fx: &Fixture) {
+    for _ in 0..20 {
+        let waiting = tokio::time::timeout(Duration::from_millis(1), fx.store.claim(patient(fx)));
+        let (gave_up, id) = tokio::join!(waiting, fx.enqueue(|_| ()));
+        // Whether it got the job or gave up first, it is held by nobody who does not know.
+        let claims = match gave_up {
+            Ok(claimed) => claimed.unwrap().claims,
+            Err(_) => fx.store.claim(patient(fx)).await.unwrap().claims,
+        };
+        assert_eq!(claims.len(), 1);
+        assert_eq!((claims[0].job.id, claims[0].job.attempt), (id, 1));
+        fx.settle(&claims[0], success()).await;
+    }
 }
