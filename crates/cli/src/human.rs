@@ -1,10 +1,43 @@
 //! Times, numbers and states as people read them.
 
-use std::{str::FromStr, time::Duration};
+use std::{io, str::FromStr, sync::OnceLock, time::Duration};
 
 use anstyle::{AnsiColor, Color, RgbColor, Style};
+use indicatif::ProgressBar;
 use jiff::{SignedDuration, civil::DateTime, tz::TimeZone};
 use punctual::{Status, Timestamp};
+
+/// The status line on the screen, if there is one: log lines must not be written into the middle of it.
+static STATUS_LINE: OnceLock<ProgressBar> = OnceLock::new();
+
+/// Lets log lines appear above `line` from now on.
+pub(crate) fn keep_below_log(line: &ProgressBar) {
+    // Only `up` has such a line, and only one.
+    let _ = STATUS_LINE.set(line.clone());
+}
+
+/// Writes log lines to standard error, above the status line.
+#[derive(Debug)]
+pub(crate) struct LogWriter;
+
+impl LogWriter {
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+}
+
+impl io::Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match STATUS_LINE.get() {
+            Some(line) => line.suspend(|| io::stderr().write(bytes)),
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
 
 /// The one colour of a state: the same in the terminal as on every page.
 pub(crate) fn status_style(status: Status) -> Style {

@@ -10,7 +10,7 @@ mod handlers;
 mod human;
 mod table;
 
-use std::process::ExitCode;
+use std::{io::IsTerminal, process::ExitCode};
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
@@ -34,5 +34,6 @@ fn main() -> ExitCode {
 /// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them.
 fn start_log() {
     let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(human::LogWriter::new).init();
 }

@@ -35,6 +35,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
         }
         table.print();
     }
-    anstream::println!("\n{DIM}{} live workers{DIM:#}", human::number(overview.workers));
+    let workers = if overview.workers == 1 { "worker" } else { "workers" };
+    anstream::println!("\n{DIM}{} live {workers}{DIM:#}", human::number(overview.workers));
     Ok(())
 }

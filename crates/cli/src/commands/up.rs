@@ -30,6 +30,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
         anstream::eprintln!("{DIM}enqueued {jobs} jobs to look at; in a second shell: punctual jobs list{DIM:#}");
     }
     let (line, admin) = (status_line(), punctual.admin(crate::config::actor()));
+    human::keep_below_log(&line);
     tokio::select! {
         () = work::asked_to_stop()? => {}
         never = watch(&admin, &worker, &line) => never?,

@@ -10,8 +10,16 @@ use super::{Options, error::store_error};
 /// How long a connection waits for another program's write transaction before it gives up.
 pub(crate) const BUSY_MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Opens the file, creating it if need be, with the settings that every connection shares.
+/// Opens the file for the writer, creating it if need be.
 pub(crate) fn open(options: &Options) -> Result<Connection, StoreError> {
+    let connection = open_reader(options)?;
+    // The hot tables and the ends of the indexes; what readers look at is rarely looked at again.
+    connection.pragma_update(None, "cache_size", -12_288).map_err(store_error)?;
+    Ok(connection)
+}
+
+/// The same, with a small cache: there may be several of them.
+pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
     check_path(&options.path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection =
@@ -29,7 +37,7 @@ fn configure(connection: &mut Connection, options: &Options) -> rusqlite::Result
     // Which of two processes switches a new file to WAL first does not matter, but both must not fail.
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", options.synchronous.as_str())?;
-    connection.pragma_update(None, "cache_size", -16_384)?;
+    connection.pragma_update(None, "cache_size", -2_048)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     // A checkpoint each 16 MiB of log instead of 4: pages that change often are copied less often.
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;

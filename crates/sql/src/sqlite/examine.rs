@@ -70,6 +70,14 @@ fn places(connection: &Connection) -> rusqlite::Result<Finding> {
           + (select count(*) from punctual_ready r left join punctual_jobs j on j.seq = r.job where j.status is not 'queued')
           + (select count(*) from punctual_due d left join punctual_jobs j on j.seq = d.job
                 where j.status is null or j.status not in ('scheduled', 'retrying'))
+          + (select count(*) from punctual_jobs j where j.status = 'deleted' and not exists
+                (select 1 from punctual_deleted d where d.deleted_at = j.updated_at and d.job = j.seq))
+          + (select count(*) from punctual_deleted d left join punctual_jobs j on j.seq = d.job where j.status is not 'deleted')
+          + (select count(*) from punctual_kept k left join punctual_jobs j on j.seq = k.job
+                where j.finished_at + j.keep_for_ms * 1000 is not k.expires_at)
+          + (select count(*) from punctual_labels l left join punctual_jobs j on j.seq = l.job where j.id is not l.id)
+          + (select count(*) from punctual_ephemeral e left join punctual_jobs j on j.seq = e.job where j.ephemeral is not 1)
+          + (select count(*) from punctual_keys k left join punctual_jobs j on j.seq = k.job where j.unique_key is not k.key)
           + (select count(*) from punctual_running r where not exists (select 1 from punctual_jobs j where j.seq = r.job))",
         [],
         |row| row.get(0),

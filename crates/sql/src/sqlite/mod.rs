@@ -139,7 +139,7 @@ impl SqliteStore {
 
     async fn write<F, T>(&self, work: F) -> StoreResult<T>
     where
-        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
         T: Send + 'static,
     {
         self.writer.call(Durability::Now, work).await
@@ -148,7 +148,7 @@ impl SqliteStore {
     /// A write that a loss of power may undo; see [`Durability::Soon`].
     async fn write_soon<F, T>(&self, work: F) -> StoreResult<T>
     where
-        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
         T: Send + 'static,
     {
         self.writer.call(Durability::Soon, work).await
@@ -277,7 +277,7 @@ impl Store for SqliteStore {
     }
 
     async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-        self.write(move |tx| registry::lock(tx, name, owner, ttl).map_err(store_error)).await
+        self.write(move |tx| registry::lock(tx, &name, &owner, ttl).map_err(store_error)).await
     }
 
     async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {

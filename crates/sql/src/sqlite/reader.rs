@@ -34,7 +34,7 @@ impl Readers {
         let (idle, options) = (Arc::clone(&self.idle), self.options.clone());
         let read = move || {
             let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let connection = kept.map_or_else(|| connection::open(&options), Ok)?;
+            let connection = kept.map_or_else(|| connection::open_reader(&options), Ok)?;
             let result = work(&connection);
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
             result

@@ -45,12 +45,12 @@ fn worker(row: &Row<'_>) -> rusqlite::Result<WorkerRecord> {
     Ok(WorkerRecord { beat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
 }
 
-pub(crate) fn lock(tx: &Tx<'_>, name: String, owner: String, ttl: Duration) -> rusqlite::Result<Option<Lock>> {
+pub(crate) fn lock(tx: &Tx<'_>, name: &str, owner: &str, ttl: Duration) -> rusqlite::Result<Option<Lock>> {
     let expires_at = tx.now.after(ttl);
     let mut statement = tx.prepare(sql::LOCK)?;
     let row = params![name, owner, tx.now.as_micros(), expires_at.as_micros()];
     let token: Option<u64> = statement.query_row(row, |row| row.get(0)).optional()?;
-    Ok(token.map(|token| Lock { name, owner, token, expires_at }))
+    Ok(token.map(|token| Lock { name: name.to_owned(), owner: owner.to_owned(), token, expires_at }))
 }
 
 pub(crate) fn extend_lock(tx: &Tx<'_>, name: &str, owner: &str, ttl: Duration) -> rusqlite::Result<bool> {

@@ -1,8 +1,8 @@
 //! The one writer of a process, with group commit.
 //!
 //! A thread of its own owns the writing connection. Whatever has been asked for by the time it looks is done in
-//! one transaction, each operation under a savepoint of its own; each caller is answered once that transaction is
-//! durable.
+//! one transaction; each caller is answered once that transaction is durable. If one operation fails, the transaction is
+//! undone and each operation gets one of its own: savepoints would save that, and have SQLite copy every page that changes.
 //!
 //! A claim that finds nothing may wait. It is parked, and runs again in the very transaction that enqueues something,
 //! or when the next job is due, or when another process has committed, which shows in the file's change counter within
@@ -19,7 +19,7 @@ use std::{
 };
 
 use punctual_core::{Claim, ClaimRequest, Claimed, Clock, Outcome, StoreError, Timestamp, settle};
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::{Options, Synchronous, claim, error::store_error, settle::settle as apply, tx::Tx, wake::Wakes};
@@ -57,6 +57,7 @@ type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 trait Operation: Send {
     fn durability(&self) -> Durability;
 
+    /// Does it; again from the start if it has been undone.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError>;
 
     /// When it is to be run again because it waits for something; nothing when it is done.
@@ -78,14 +79,14 @@ struct Parked {
 /// An operation that is done when it has run.
 struct Call<F, T> {
     durability: Durability,
-    work: Option<F>,
+    work: F,
     done: Option<T>,
     caller: Answer<T>,
 }
 
 impl<F, T> Operation for Call<F, T>
 where
-    F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
+    F: Fn(&mut Tx<'_>) -> Result<T, StoreError> + Send,
     T: Send,
 {
     fn durability(&self) -> Durability {
@@ -93,9 +94,7 @@ where
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
-        if let Some(work) = self.work.take() {
-            self.done = Some(work(tx)?);
-        }
+        self.done = Some((self.work)(tx)?);
         tx.finish()
     }
 
@@ -158,10 +157,10 @@ impl Writer {
     /// Does `work` in a transaction and answers once it is as durable as asked for.
     pub(crate) async fn call<F, T>(&self, durability: Durability, work: F) -> Result<T, StoreError>
     where
-        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.ask(|caller| Box::new(Call { durability, work: Some(work), done: None, caller })).await
+        self.ask(|caller| Box::new(Call { durability, work, done: None, caller })).await
     }
 
     /// Claims jobs, and waits for some if the request says so.
@@ -204,19 +203,24 @@ impl fmt::Debug for Writer {
     }
 }
 
-/// What a group came to: the result of each operation, and who is to be told.
-#[derive(Default)]
-struct Done {
-    results: Vec<Result<(), StoreError>>,
-    woke_work: bool,
-    woke_jobs: bool,
+/// Who is to be told of what a group did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Woke {
+    work: bool,
+    jobs: bool,
 }
 
-impl Done {
-    fn add(&mut self, tx: &Tx<'_>, result: Result<(), StoreError>) {
-        self.woke_work |= result.is_ok() && tx.woke_work;
-        self.woke_jobs |= result.is_ok() && tx.woke_jobs;
-        self.results.push(result);
+/// Why a transaction was undone.
+enum Undone {
+    /// The store failed; nobody has anything to gain from another try now.
+    ByStore(StoreError),
+    /// One operation failed; the others may succeed without it.
+    ByOperation(StoreError),
+}
+
+impl Undone {
+    fn by_store(error: rusqlite::Error) -> Self {
+        Self::ByStore(store_error(error))
     }
 }
 
@@ -296,26 +300,30 @@ impl WriterThread {
         if group.is_empty() && self.parked.is_empty() {
             return;
         }
-        let (mut orphans, mut missed) = (Vec::new(), false);
         match self.transact(&mut group, serve_parked) {
-            Ok(done) => {
-                if done.woke_jobs {
-                    self.wakes.wake();
-                }
-                for (operation, result) in group.into_iter().zip(done.results) {
-                    match operation.parked() {
-                        Some(_) if result.is_ok() => {
-                            self.parked.push(operation);
-                            // It may have run before what it waits for was enqueued, in the same group.
-                            missed |= done.woke_work;
-                        }
-                        _ => orphans.extend(operation.reply(result)),
-                    }
-                }
+            Ok(woke) => self.tell(group, woke),
+            Err(Undone::ByOperation(_)) if group.len() > 1 => {
+                group.into_iter().for_each(|operation| self.commit(vec![operation], false));
             }
-            Err(error) => {
-                // Parked claims that took part are told too; whoever claims tries again.
+            Err(Undone::ByOperation(error) | Undone::ByStore(error)) => {
                 group.into_iter().for_each(|operation| drop(operation.reply(Err(error.clone()))));
+            }
+        }
+    }
+
+    /// Answers the callers of a group that is durable, and parks what waits for more.
+    fn tell(&mut self, group: Vec<Box<dyn Operation>>, woke: Woke) {
+        if woke.jobs {
+            self.wakes.wake();
+        }
+        let (mut orphans, mut missed) = (Vec::new(), false);
+        for operation in group {
+            if operation.parked().is_some() {
+                self.parked.push(operation);
+                // It may have run before what it waits for was enqueued, in the same group.
+                missed |= woke.work;
+            } else {
+                orphans.extend(operation.reply(Ok(())));
             }
         }
         if !orphans.is_empty() {
@@ -331,42 +339,49 @@ impl WriterThread {
         let releases: Vec<_> = orphans.iter().map(|claim| settle(claim, Outcome::Released, 0.0)).collect();
         let (caller, _) = oneshot::channel();
         let work = move |tx: &mut Tx<'_>| apply(tx, &releases);
-        let release = Call { durability: Durability::Soon, work: Some(work), done: None, caller };
+        let release = Call { durability: Durability::Soon, work, done: None, caller };
         self.commit(vec![Box::new(release)], false);
     }
 
-    /// Runs a group in one transaction. An operation that fails is undone alone; an error here undoes them all.
+    /// Runs a group in one transaction: all of it, or nothing.
     ///
     /// Parked operations join the end of the group when they are to be served or when the group made work.
-    fn transact(&mut self, group: &mut Vec<Box<dyn Operation>>, serve_parked: bool) -> Result<Done, StoreError> {
-        self.set_durability(group.iter().map(|operation| operation.durability()).max())?;
+    fn transact(&mut self, group: &mut Vec<Box<dyn Operation>>, serve_parked: bool) -> Result<Woke, Undone> {
+        self.set_durability(group.iter().map(|operation| operation.durability()).max()).map_err(Undone::by_store)?;
         let behavior = TransactionBehavior::Immediate;
-        let mut transaction = self.connection.transaction_with_behavior(behavior).map_err(store_error)?;
-        let now = self.clock.now();
-        let mut done = Done::default();
-        if let [operation] = group.as_mut_slice() {
-            // Alone, it needs no savepoint, which would have SQLite copy every page that it changes.
+        let transaction = self.connection.transaction_with_behavior(behavior).map_err(Undone::by_store)?;
+        let (now, mut woke) = (self.clock.now(), Woke::default());
+        let mut run = |operation: &mut Box<dyn Operation>| {
             let mut tx = Tx::new(&transaction, now);
-            operation.run(&mut tx)?;
-            done.add(&tx, Ok(()));
-        } else {
-            group.iter_mut().try_for_each(|operation| run_apart(&mut transaction, operation, now, &mut done))?;
+            if let Err(error) = operation.run(&mut tx) {
+                // After some failures, a full disk among them, SQLite has undone the whole transaction by itself.
+                let by_store = transaction.is_autocommit();
+                return Err(if by_store { Undone::ByStore(error) } else { Undone::ByOperation(error) });
+            }
+            woke.work |= tx.woke_work;
+            woke.jobs |= tx.woke_jobs;
+            Ok(woke.work)
+        };
+        let mut made_work = serve_parked;
+        for operation in group.iter_mut() {
+            made_work |= run(operation)?;
         }
-        if serve_parked || done.woke_work {
+        if made_work {
             let first_parked = group.len();
             group.append(&mut self.parked);
-            let parked = &mut group[first_parked..];
-            parked.iter_mut().try_for_each(|operation| run_apart(&mut transaction, operation, now, &mut done))?;
+            for operation in &mut group[first_parked..] {
+                run(operation)?;
+            }
         }
-        transaction.commit().map_err(store_error)?;
-        Ok(done)
+        transaction.commit().map_err(Undone::by_store)?;
+        Ok(woke)
     }
 
     /// Makes the next commit as durable as the most careful operation of its group wants.
-    fn set_durability(&mut self, wanted: Option<Durability>) -> Result<(), StoreError> {
+    fn set_durability(&mut self, wanted: Option<Durability>) -> rusqlite::Result<()> {
         let wanted = if wanted == Some(Durability::Now) { self.synchronous } else { Synchronous::Normal };
         if wanted != self.present {
-            self.connection.pragma_update(None, "synchronous", wanted.as_str()).map_err(store_error)?;
+            self.connection.pragma_update(None, "synchronous", wanted.as_str())?;
             self.present = wanted;
         }
         Ok(())
@@ -379,25 +394,64 @@ impl WriterThread {
     }
 }
 
-/// Runs one operation of several under a savepoint.
-fn run_apart(
-    transaction: &mut Transaction<'_>,
-    operation: &mut Box<dyn Operation>,
-    now: Timestamp,
-    done: &mut Done,
-) -> Result<(), StoreError> {
-    let savepoint = transaction.savepoint().map_err(store_error)?;
-    let mut tx = Tx::new(&savepoint, now);
-    let result = operation.run(&mut tx);
-    done.add(&tx, result.clone());
-    match &result {
-        Ok(()) => savepoint.commit().map_err(store_error)?,
-        // A savepoint that is dropped is rolled back.
-        Err(_) => drop(savepoint),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn writer(folder: &tempfile::TempDir) -> (Writer, Options) {
+        let options = Options::new(folder.path().join("x.db"));
+        let connection = super::super::connection::open(&options).unwrap();
+        connection.execute_batch("create table if not exists t (x)").unwrap();
+        (Writer::start(connection, &options, Wakes::new()).unwrap(), options)
     }
-    // Some failures, a full disk among them, make SQLite undo the whole transaction by itself.
-    if transaction.is_autocommit() {
-        return Err(result.err().unwrap_or(StoreError::Closed));
+
+    async fn insert(writer: &Writer, x: i64) -> Result<(), StoreError> {
+        let work = move |tx: &mut Tx<'_>| {
+            let inserted = tx.connection.execute("insert into t values (?1)", [x]).map_err(store_error)?;
+            assert_eq!(inserted, 1);
+            if x < 0 { Err(StoreError::Other("told to fail".into())) } else { Ok(()) }
+        };
+        writer.call(Durability::Now, work).await
     }
-    Ok(())
+
+    /// The first operation holds up the thread until the others have arrived, so that they form one group.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_operation_that_fails_takes_none_of_its_group_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (writer, options) = writer(&folder);
+        let (release, released) = mpsc::channel();
+        let released = std::sync::Mutex::new(Some(released));
+        let hold = writer.call(Durability::Now, move |_| {
+            // Only the first time: it may be undone with the others and run again.
+            if let Some(released) = released.lock().unwrap().take() {
+                released.recv().unwrap();
+            }
+            Ok(())
+        });
+        let others = async { tokio::join!(insert(&writer, 1), insert(&writer, -1), insert(&writer, 2)) };
+        let let_go = async {
+            tokio::task::yield_now().await;
+            release.send(()).unwrap();
+        };
+        let (held, (first, second, third), ()) = tokio::join!(hold, others, let_go);
+        assert!(held.is_ok() && first.is_ok() && third.is_ok());
+        assert_eq!(second.unwrap_err().to_string(), "the store failed: told to fail");
+        drop(writer);
+        let connection = super::super::connection::open(&options).unwrap();
+        let mut rows = connection.prepare("select x from t order by x").unwrap();
+        let rows: Vec<i64> = rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows, [1, 2]);
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_is_dropped_finishes_what_it_was_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (writer, options) = writer(&folder);
+        insert(&writer, 1).await.unwrap();
+        drop(writer);
+        let connection = super::super::connection::open(&options).unwrap();
+        let count: i64 = connection.query_row("select count(*) from t", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 1);
+    }
 }
