@@ -53,7 +53,9 @@ impl Claimer {
             let _ = time::timeout(GATHER_TIME, self.slots.acquire_many(quarter as u32 - 1)).await;
         }
         let mut room = vec![first];
-        while room.len() < limits::CLAIM_MAX_JOBS
+        // While one half is claimed or settled, the other half runs.
+        let half = self.shared.config.concurrency.div_ceil(2).min(limits::CLAIM_MAX_JOBS);
+        while room.len() < half
             && let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned()
         {
             room.push(permit);
