@@ -14,7 +14,7 @@ use crate::{OnProgress, Place, object, payload};
 const SMALL: usize = 10_000;
 /// Claims of this size, as many as are measured each time.
 const CLAIM: usize = 100;
-const ROUNDS: usize = 50;
+const ROUNDS: usize = 400;
 
 /// The claim rate among `jobs` queued jobs, and beside `jobs` scheduled ones, to that among few.
 pub(crate) async fn backlog(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
@@ -27,10 +27,9 @@ pub(crate) async fn backlog(place: &Place, jobs: usize, on_progress: OnProgress<
     let scheduled = place.fresh("scheduled").await?;
     let later = Some(Duration::from_secs(7 * 24 * 3_600));
     fill(&scheduled, 0, SMALL, later, on_progress).await?;
-    fill(&scheduled, 0, CLAIM * ROUNDS, None, on_progress).await?;
+    fill(&scheduled, 0, CLAIM, None, on_progress).await?;
     let few_scheduled = claim_rate(&scheduled).await?;
     fill(&scheduled, SMALL, jobs, later, on_progress).await?;
-    fill(&scheduled, 0, CLAIM * ROUNDS, None, on_progress).await?;
     let many_scheduled = claim_rate(&scheduled).await?;
     Ok(object(json!({
         "ratio_queued": many_queued / few_queued,
@@ -82,6 +81,8 @@ async fn claim_rate(punctual: &Punctual) -> Result<f64> {
         ensure!(claims.len() == CLAIM, "a claim of {CLAIM} got {}: this run is no result", claims.len());
         let done = claims.iter().map(|claim| settle(claim, Outcome::Succeeded { result: None }, 0.5)).collect();
         punctual.store().settle(done).await?;
+        // As many come as go, so that the backlog stays what it is however long it is measured.
+        punctual.enqueue_all((0..CLAIM).map(|number| Draft::new("noop", &payload(number)))).await?;
     }
     Ok((CLAIM * ROUNDS) as f64 / spent.as_secs_f64())
 }

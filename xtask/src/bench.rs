@@ -24,11 +24,10 @@ pub(crate) struct Args {
 }
 
 /// Peers on SQLite, with the settings of each run.
-const PEERS: [(&str, &str, &str); 4] = [
+const PEERS: [(&str, &str, &str); 3] = [
     ("huey (no fsync)", "huey", "FSYNC=0"),
     ("River (SQLite)", "river-sqlite", "SYNC=FULL"),
     ("GigQ", "gigq", "N=2000"),
-    ("bare SQLite", "sqlite-limits", ""),
 ];
 
 /// Figures by who and which field, one for each round.
