@@ -74,6 +74,7 @@ fn replace(
     if let Some(expires_at) = kept_until(after) {
         tx.prepare(sql::INSERT_KEPT)?.execute(params![expires_at, seq])?;
     }
+    forget_death(tx, seq, before)?;
     if after.status == Status::Deleted {
         tx.prepare(sql::INSERT_DELETED)?.execute(params![after.updated_at.as_micros(), seq])?;
     }
@@ -91,7 +92,16 @@ fn replace(
     let run = (before.status == Status::Processing).then_some(before.run);
     EventLine { status: after.status, run, actor, detail }.write(&mut tx.prepare(sql::INSERT_EVENT)?, seq, tx.now)?;
     tx.count(queue, name, Some(before.status), Some(after.status));
+    tx.count_pending(after.spec.user_id.as_deref(), name, Some(before.status), Some(after.status));
     tx.woke_jobs = true;
+    Ok(())
+}
+
+/// Takes a job off the list of the dead, if it is on it.
+fn forget_death(tx: &Tx<'_>, seq: i64, job: &Job) -> rusqlite::Result<()> {
+    if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
+        tx.prepare(sql::DELETE_DEAD)?.execute(params![died_at.as_micros(), seq])?;
+    }
     Ok(())
 }
 
@@ -169,6 +179,7 @@ fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<()> {
     if let Some(expires_at) = kept_until(&job) {
         tx.prepare(sql::DELETE_KEPT)?.execute(params![expires_at, seq])?;
     }
+    forget_death(tx, seq, &job)?;
     tx.prepare(sql::DELETE_DELETED)?.execute(params![job.updated_at.as_micros(), seq])?;
     tx.prepare(sql::DELETE_EPHEMERAL)?.execute([seq])?;
     for of in ["punctual_logs", "punctual_attempts", "punctual_events"] {
@@ -176,6 +187,7 @@ fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<()> {
     }
     tx.prepare("delete from punctual_jobs where seq = ?1")?.execute([seq])?;
     tx.count(queue, name, Some(job.status), None);
+    tx.count_pending(job.spec.user_id.as_deref(), name, Some(job.status), None);
     Ok(())
 }
 

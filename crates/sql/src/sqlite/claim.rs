@@ -140,6 +140,7 @@ fn hold<'c>(tx: &mut Tx<'c>, steps: &mut Steps<'c>, request: &ClaimRequest, plac
         queue,
         name,
         job.spec.keep_for.map(|keep| keep.as_millis() as i64),
+        job.spec.user_id,
     ])?;
     EventLine::plain(Status::Processing, Some(job.run)).write(&mut steps.insert_event, *seq, tx.now)?;
     tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));

@@ -95,6 +95,7 @@ fn insert<'c>(
     }
     EventLine::plain(status, None).write(&mut inserts.event, seq, tx.now)?;
     tx.count(&spec.queue, &spec.name, None, Some(status));
+    tx.count_pending(spec.user_id.as_deref(), &spec.name, None, Some(status));
     // A scheduled job may be due before any that idle workers are waiting for, so it wakes them too.
     tx.woke_work = true;
     Ok(true)

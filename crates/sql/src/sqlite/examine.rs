@@ -49,7 +49,17 @@ fn counters(connection: &Connection) -> rusqlite::Result<Finding> {
     };
     let kept = read("select queue, name, status, n from punctual_counts where n <> 0")?;
     let true_ones = read("select queue, name, status, count(*) from punctual_jobs_now group by queue, name, status")?;
-    let ok = kept == true_ones;
+    let users = |sql: &str| -> rusqlite::Result<BTreeMap<(String, String), i64>> {
+        let mut statement = connection.prepare(sql)?;
+        let rows = statement.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
+        rows.collect()
+    };
+    let pending = users("select user_id, name, n from punctual_pending")?;
+    let truly_pending = users(
+        "select user_id, name, count(*) from punctual_jobs where user_id is not null and finished_at is null
+         group by user_id, name",
+    )?;
+    let ok = kept == true_ones && pending == truly_pending;
     let message = if ok {
         format!("{} jobs, as counted", true_ones.values().sum::<i64>())
     } else {
@@ -73,6 +83,9 @@ fn places(connection: &Connection) -> rusqlite::Result<Finding> {
           + (select count(*) from punctual_jobs j where j.status = 'deleted' and not exists
                 (select 1 from punctual_deleted d where d.deleted_at = j.updated_at and d.job = j.seq))
           + (select count(*) from punctual_deleted d left join punctual_jobs j on j.seq = d.job where j.status is not 'deleted')
+          + (select count(*) from punctual_jobs j where j.status = 'dead' and not exists
+                (select 1 from punctual_dead d where d.died_at = j.finished_at and d.job = j.seq and d.name = j.name))
+          + (select count(*) from punctual_dead d left join punctual_jobs j on j.seq = d.job where j.status is not 'dead')
           + (select count(*) from punctual_kept k left join punctual_jobs j on j.seq = k.job
                 where j.finished_at + j.keep_for_ms * 1000 is not k.expires_at)
           + (select count(*) from punctual_labels l left join punctual_jobs j on j.seq = l.job where j.id is not l.id)

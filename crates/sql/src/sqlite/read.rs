@@ -86,7 +86,7 @@ pub(crate) fn counts(connection: &Connection) -> rusqlite::Result<Vec<Count>> {
     Ok(counts)
 }
 
-/// Unfinished jobs by user and name; those of nobody are what is left of the counters.
+/// Unfinished jobs by user and name; those of nobody are what is left of the other counters.
 pub(crate) fn pending_by_user(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Pending>> {
     let mut statement = connection.prepare_cached(sql::PENDING_BY_USER)?;
     let rows =

@@ -26,6 +26,7 @@ pub(crate) struct Running {
     pub(crate) queue: String,
     pub(crate) name: String,
     pub(crate) keep_for: Option<Duration>,
+    pub(crate) user: Option<String>,
 }
 
 impl Running {
@@ -47,6 +48,7 @@ impl Running {
                 queue: row.get(7)?,
                 name: row.get(8)?,
                 keep_for: row.get::<_, Option<u64>>(9)?.map(Duration::from_millis),
+                user: row.get(10)?,
             })
         });
         row.optional()
@@ -163,7 +165,9 @@ fn rest<'c>(
         EventLine::plain(*step, Some(held.run)).write(&mut steps.insert_event, held.seq, tx.now)?;
     }
     tx.count(&held.queue, &held.name, Some(Status::Processing), Some(status));
+    tx.count_pending(held.user.as_deref(), &held.name, Some(Status::Processing), Some(status));
     if status == Status::Dead {
+        tx.prepare(sql::INSERT_DEAD)?.execute(params![tx.now.as_micros(), held.seq, held.name])?;
         tx.tally(&held.queue, &held.name, Measure::Died, held.started_at, tx.now);
     }
     tx.woke_work |= status.is_active();

@@ -22,6 +22,8 @@ pub(crate) struct Tx<'c> {
     pub(crate) woke_jobs: bool,
     /// Changes of the counters, by queue and name; written once at the end instead of once for each row.
     lanes: Vec<Lane>,
+    /// Changes of the counts of users' unfinished jobs.
+    pending: HashMap<(String, String), i64>,
     /// The lane that was used last, which is nearly always the next one too.
     last_lane: usize,
 }
@@ -36,7 +38,15 @@ struct Lane {
 
 impl<'c> Tx<'c> {
     pub(crate) fn new(connection: &'c Connection, now: Timestamp) -> Self {
-        Self { connection, now, woke_work: false, woke_jobs: false, lanes: Vec::new(), last_lane: 0 }
+        Self {
+            connection,
+            now,
+            woke_work: false,
+            woke_jobs: false,
+            lanes: Vec::new(),
+            pending: HashMap::new(),
+            last_lane: 0,
+        }
     }
 
     /// A statement from the connection's cache.
@@ -61,6 +71,14 @@ impl<'c> Tx<'c> {
         *self.lane(queue, name).tallies.entry((measure, bucket)).or_default() += 1;
     }
 
+    /// Counts that a user has one more unfinished job, or one fewer, if the job has a user.
+    pub(crate) fn count_pending(&mut self, user: Option<&str>, name: &str, from: Option<Status>, to: Option<Status>) {
+        let pending = |status: Option<Status>| i64::from(status.is_some_and(Status::is_active));
+        if let (Some(user), change @ (1 | -1)) = (user, pending(to) - pending(from)) {
+            *self.pending.entry((user.to_owned(), name.to_owned())).or_default() += change;
+        }
+    }
+
     fn lane(&mut self, queue: &str, name: &str) -> &mut Lane {
         let is = |lane: &Lane| lane.name == name && lane.queue == queue;
         if !self.lanes.get(self.last_lane).is_some_and(is) {
@@ -76,7 +94,17 @@ impl<'c> Tx<'c> {
     /// Writes the counters. Must be the last step of an operation.
     pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
         let lanes = std::mem::take(&mut self.lanes);
-        lanes.iter().try_for_each(|lane| self.write_lane(lane)).map_err(store_error)
+        lanes.iter().try_for_each(|lane| self.write_lane(lane)).map_err(store_error)?;
+        let pending = std::mem::take(&mut self.pending);
+        pending.iter().try_for_each(|(key, change)| self.write_pending(key, *change)).map_err(store_error)
+    }
+
+    fn write_pending(&self, (user, name): &(String, String), change: i64) -> rusqlite::Result<()> {
+        self.prepare(sql::ADD_PENDING)?.execute(params![user, name, change])?;
+        if change < 0 {
+            self.prepare(sql::CLEAR_PENDING)?.execute(params![user, name])?;
+        }
+        Ok(())
     }
 
     fn write_lane(&self, lane: &Lane) -> rusqlite::Result<()> {

@@ -59,6 +59,14 @@ create table punctual_kept (
     primary key (expires_at, job)
 ) strict, without rowid;
 
+-- Dead jobs, for reports that count them by name.
+create table punctual_dead (
+    died_at integer not null,
+    job     integer not null,
+    name    text    not null,
+    primary key (died_at, job)
+) strict, without rowid;
+
 -- Deleted jobs, longest deleted first.
 create table punctual_deleted (
     deleted_at integer not null,
@@ -100,7 +108,8 @@ create table punctual_running (
     priority    integer not null,
     queue       text    not null,
     name        text    not null,
-    keep_for_ms integer
+    keep_for_ms integer,
+    user_id     text
 ) strict, without rowid;
 
 -- Executions that have ended.
@@ -153,6 +162,14 @@ create table punctual_counts (
     status text    not null,
     n      integer not null,
     primary key (queue, name, status)
+) strict, without rowid;
+
+-- How many unfinished jobs users have, kept in step likewise.
+create table punctual_pending (
+    user_id text    not null,
+    name    text    not null,
+    n       integer not null,
+    primary key (user_id, name)
 ) strict, without rowid;
 
 -- What ended in each hour, by duration; and what started, by lateness.

@@ -1,5 +1,2 @@
--- Unfinished jobs by user and name. Reads the hot tables, which hold all that is unfinished, and the jobs in them.
-select j.user_id, j.name, count(*)
-from (select job from punctual_ready union all select job from punctual_due union all select job from punctual_running) p
-join punctual_jobs j on j.seq = p.job
-where j.user_id is not null group by j.user_id, j.name
+-- Unfinished jobs by user and name. Reads the whole table: one row for each user and name that has any.
+select user_id, name, n from punctual_pending
