@@ -13,7 +13,7 @@ use punctual::{Context, Draft, Punctual, RunningWorker, Worker};
 use serde_json::{Map, Value, json};
 use tokio::time;
 
-use crate::{OnProgress, Place, Settings, check, object, payload, percentile};
+use crate::{OnProgress, Place, Settings, check, object, payload, percentile, usage::Usage};
 
 /// Jobs in one bulk enqueue.
 const BATCH: usize = 1_000;
@@ -46,12 +46,14 @@ pub(crate) async fn lifecycle(
     worker.until_empty().await;
     let drain = start.elapsed().as_secs_f64();
     worker.stop().await;
+    let peak = Usage::now().peak_memory_mib;
     check::all_succeeded(&punctual, jobs).await?;
     let rate = |seconds: f64| (jobs as f64 / seconds).round();
     Ok(object(json!({
         "enqueue_per_s": rate(enqueue),
         "drain_per_s": rate(drain),
         "lifecycle_per_s": rate(enqueue + drain),
+        "peak_memory_mib": peak,
     })))
 }
 
@@ -132,7 +134,7 @@ pub(crate) async fn steady(
     worker.until_empty().await;
     let seconds = start.elapsed().as_secs_f64();
     worker.stop().await;
-    let done = finished.load(Ordering::Relaxed);
+    let (done, peak) = (finished.load(Ordering::Relaxed), Usage::now().peak_memory_mib);
     check::all_succeeded(&punctual, done as usize).await?;
     let mut late = lateness.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     late.sort_by(f64::total_cmp);
@@ -141,6 +143,7 @@ pub(crate) async fn steady(
         "pickup_ms_p50": percentile(&late, 0.50),
         "pickup_ms_p99": percentile(&late, 0.99),
         "seconds": seconds,
+        "peak_memory_mib": peak,
     })))
 }
 
