@@ -200,6 +200,17 @@ pub struct NewJob {
     pub spec: Spec,
 }
 
+impl NewJob {
+    /// The status that it has when it is stored at `now`, and when it may start.
+    ///
+    /// A client's clock may be ahead of the store's: what need not wait must not wait for that either.
+    pub fn start(&self, now: Timestamp) -> (Status, Timestamp) {
+        let scheduled_at = self.id.timestamp();
+        let run_at = if self.timed { scheduled_at } else { scheduled_at.min(now) };
+        (if run_at > now { Status::Scheduled } else { Status::Queued }, run_at)
+    }
+}
+
 /// A job as the store has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {

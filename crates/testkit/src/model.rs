@@ -106,9 +106,7 @@ impl State {
         if self.find(new.id).is_some() {
             return Enqueued { id: new.id, existing: true };
         }
-        let scheduled_at = new.id.timestamp();
-        let run_at = if new.timed { scheduled_at } else { scheduled_at.min(now) };
-        let status = if run_at > now { Status::Scheduled } else { Status::Queued };
+        let (status, run_at) = new.start(now);
         let job = Job {
             id: new.id,
             spec: new.spec,

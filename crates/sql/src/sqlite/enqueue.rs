@@ -50,18 +50,15 @@ fn insert<'c>(
     job: &NewJob,
     extras: Option<&str>,
 ) -> rusqlite::Result<bool> {
-    let NewJob { id, timed, spec } = job;
-    let scheduled_at = id.timestamp();
-    // A client's clock may be ahead of ours: what need not wait must not wait for that either.
-    let run_at = if *timed { scheduled_at } else { scheduled_at.min(tx.now) };
-    let status = if run_at > tx.now { Status::Scheduled } else { Status::Queued };
+    let NewJob { id, spec, .. } = job;
+    let (status, run_at) = job.start(tx.now);
     let inserted = inserts.job.execute(params![
         id.to_bytes(),
         spec.name,
         spec.queue,
         status.as_str(),
         spec.priority,
-        scheduled_at.as_micros(),
+        id.timestamp().as_micros(),
         run_at.as_micros(),
         spec.max_attempts,
         spec.timeout.as_millis() as i64,
