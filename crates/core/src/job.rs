@@ -209,6 +209,30 @@ impl NewJob {
         let run_at = if self.timed { scheduled_at } else { scheduled_at.min(now) };
         (if run_at > now { Status::Scheduled } else { Status::Queued }, run_at)
     }
+
+    /// The job as it is once stored at `now`.
+    pub fn into_job(self, now: Timestamp) -> Job {
+        let (status, run_at) = self.start(now);
+        Job {
+            id: self.id,
+            spec: self.spec,
+            status,
+            run_at,
+            attempt: 0,
+            run: 0,
+            crash_count: 0,
+            worker_id: None,
+            lease_until: None,
+            waiting_on: 0,
+            progress: None,
+            result: None,
+            error: None,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            finished_at: None,
+        }
+    }
 }
 
 /// A job as the store has it.

@@ -1,29 +1,12 @@
 //! Ready-made jobs for tests and examples.
 
-use crate::{Claim, Ids, Job, JobId, Json, Spec, Status, Timestamp, WorkerId};
+use crate::{Claim, Ids, Job, JobId, Json, NewJob, Spec, Status, Timestamp, WorkerId};
 
 /// A queued job with defaults everywhere, changed by `adjust`.
 pub fn job(adjust: impl FnOnce(&mut Job)) -> Job {
     let now = Timestamp::from_micros(1_767_225_600_000_000);
-    let mut job = Job {
-        id: JobId::from_bits(Ids::seeded(1).next(now)),
-        spec: Spec::new("test", Json::null()),
-        status: Status::Queued,
-        run_at: now,
-        attempt: 0,
-        run: 0,
-        crash_count: 0,
-        worker_id: None,
-        lease_until: None,
-        waiting_on: 0,
-        progress: None,
-        result: None,
-        error: None,
-        created_at: now,
-        updated_at: now,
-        started_at: None,
-        finished_at: None,
-    };
+    let id = JobId::from_bits(Ids::seeded(1).next(now));
+    let mut job = NewJob { id, timed: false, spec: Spec::new("test", Json::null()) }.into_job(now);
     adjust(&mut job);
     job
 }
