@@ -85,7 +85,8 @@ impl Punctual {
 
     /// Waits until the job has come to an end, at most for `timeout`, and returns it as it then is.
     pub async fn wait(&self, id: JobId, timeout: Duration) -> Result<JobRecord, Error> {
-        let deadline = time::Instant::now() + timeout;
+        // An instant beyond the clock's range would be a panic.
+        let deadline = time::Instant::now() + timeout.min(limits::WAIT_MAX);
         // Listen first, then look: what happens in between is not missed.
         let mut hints = self.store.watch();
         loop {

@@ -54,6 +54,8 @@ pub const LOG_LINE_MAX_BYTES: usize = 8 << 10;
 pub const LOG_MAX_LINES: usize = 10_000;
 /// The text that describes a job's progress.
 pub const PROGRESS_MAX_CHARS: usize = 256;
+/// The longest that a call waits for a job, or for work; a longer wish is cut to it.
+pub const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
 /// The shortest lease.
 pub const LEASE_MIN: Duration = Duration::from_millis(100);
 /// The longest lease.

@@ -106,26 +106,8 @@ impl State {
         if self.find(new.id).is_some() {
             return Enqueued { id: new.id, existing: true };
         }
-        let (status, run_at) = new.start(now);
-        let job = Job {
-            id: new.id,
-            spec: new.spec,
-            status,
-            run_at,
-            attempt: 0,
-            run: 0,
-            crash_count: 0,
-            worker_id: None,
-            lease_until: None,
-            waiting_on: 0,
-            progress: None,
-            result: None,
-            error: None,
-            created_at: now,
-            updated_at: now,
-            started_at: None,
-            finished_at: None,
-        };
+        let job = new.into_job(now);
+        let status = job.status;
         let id = job.id;
         self.jobs.push(Record { job, attempts: Vec::new(), events: Vec::new(), logs: BTreeMap::new() });
         self.event(id, now, status, None, (None, None));
@@ -366,7 +348,7 @@ impl Store for ModelStore {
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
-        let deadline = time::Instant::now() + request.wait;
+        let deadline = time::Instant::now() + request.wait.min(limits::WAIT_MAX);
         loop {
             let mut hints = self.hints.subscribe();
             let claimed = self.write(|state, now| state.claim(now, &request))?;

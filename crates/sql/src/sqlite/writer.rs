@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use punctual_core::{Claim, ClaimRequest, Claimed, Clock, Outcome, StoreError, Timestamp, settle};
+use punctual_core::{Claim, ClaimRequest, Claimed, Clock, Outcome, StoreError, Timestamp, limits, settle};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
@@ -165,7 +165,7 @@ impl Writer {
 
     /// Claims jobs, and waits for some if the request says so.
     pub(crate) async fn claim(&self, request: ClaimRequest) -> Result<Claimed, StoreError> {
-        let deadline = Instant::now() + request.wait;
+        let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
         self.ask(|caller| Box::new(ClaimCall { request, deadline, claimed: Claimed::default(), caller })).await
     }
 
