@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use punctual_core::{ClaimRequest, Claimed, StoreError, limits};
+use punctual_core::{Claim, ClaimRequest, Claimed, StoreError, limits};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time,
@@ -46,16 +46,21 @@ impl Claimer {
 
     /// Waits for free slots and takes those there are.
     async fn room(&self) -> Option<Vec<OwnedSemaphorePermit>> {
+        let concurrency = self.shared.config.concurrency;
         let first = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         if self.saturated {
-            let quarter = (self.shared.config.concurrency / 4).clamp(1, limits::CLAIM_MAX_JOBS);
+            let quarter = (concurrency / 4).clamp(1, limits::CLAIM_MAX_JOBS);
             // The permits that it waits for are given back at once; they are taken below with all others.
             let _ = time::timeout(GATHER_TIME, self.slots.acquire_many(quarter as u32 - 1)).await;
         }
-        let mut room = vec![first];
+        // A job that has ended is held until that is stored. There may be as many of them as run, not more: a crash
+        // would have them all run again.
+        let held_max = 2 * concurrency;
+        let held = self.shared.load.subscribe().wait_for(|load| load.unsettled < held_max).await.ok()?.unsettled;
         // While one half is claimed or settled, the other half runs.
-        let half = self.shared.config.concurrency.div_ceil(2).min(limits::CLAIM_MAX_JOBS);
-        while room.len() < half
+        let most = concurrency.div_ceil(2).min(held_max - held).min(limits::CLAIM_MAX_JOBS);
+        let mut room = vec![first];
+        while room.len() < most
             && let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned()
         {
             room.push(permit);
@@ -78,8 +83,8 @@ impl Claimer {
                 self.saturated = claimed.claims.len() == asked;
                 self.waiting = !self.saturated;
                 self.shared.claimed(mark, claimed.claims.len());
-                for (claim, slot) in claimed.claims.into_iter().zip(room) {
-                    let execution = self.shared.begin(claim.attempt_id());
+                let executions = self.shared.begin(claimed.claims.iter().map(Claim::attempt_id));
+                for ((claim, execution), slot) in claimed.claims.into_iter().zip(executions).zip(room) {
                     self.executions.spawn(executor::execute(Arc::clone(&self.shared), claim, execution, slot));
                 }
             }

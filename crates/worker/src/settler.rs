@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use punctual_client::NoteSink;
 use punctual_core::{Ending, Note, Settled, Settlement, StoreError};
 use tokio::{
@@ -18,6 +19,8 @@ use crate::shared::Shared;
 const BATCH_MAX_LETTERS: usize = 1_000;
 /// Letters that may wait; a handler that ends when there are more waits for the store.
 const MAILBOX_MAX_LETTERS: usize = 10_000;
+/// Batches of settlements under way at once: while one waits for the disk, the next is written.
+const SETTLES_MAX_COUNT: usize = 2;
 /// The first and the longest pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
@@ -61,22 +64,37 @@ pub(crate) struct Inbox(mpsc::Receiver<Letter>);
 /// Settles until every sender is gone.
 pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
     let mut letters = Vec::with_capacity(BATCH_MAX_LETTERS);
-    while inbox.0.recv_many(&mut letters, BATCH_MAX_LETTERS).await > 0 {
-        let (mut notes, mut settlements) = (Vec::new(), Vec::new());
-        for letter in letters.drain(..) {
-            match letter {
-                Letter::Note(note) => notes.push(note),
-                Letter::Settle(settlement) => settlements.push(settlement),
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            count = inbox.0.recv_many(&mut letters, BATCH_MAX_LETTERS), if under_way.len() < SETTLES_MAX_COUNT => {
+                if count == 0 {
+                    break;
+                }
+                let settlements = settlements_after_notes(&shared, &mut letters).await;
+                if !settlements.is_empty() {
+                    under_way.push(store_settlements(&shared, settlements));
+                }
             }
-        }
-        // Notes first: progress counts only while the job is held.
-        if !notes.is_empty() {
-            store_notes(&shared, notes).await;
-        }
-        if !settlements.is_empty() {
-            store_settlements(&shared, settlements).await;
+            Some(()) = under_way.next() => {}
         }
     }
+    while under_way.next().await.is_some() {}
+}
+
+/// Stores the notes among the letters first, since progress counts only while the job is held.
+async fn settlements_after_notes(shared: &Shared, letters: &mut Vec<Letter>) -> Vec<Settlement> {
+    let (mut notes, mut settlements) = (Vec::new(), Vec::new());
+    for letter in letters.drain(..) {
+        match letter {
+            Letter::Note(note) => notes.push(note),
+            Letter::Settle(settlement) => settlements.push(settlement),
+        }
+    }
+    if !notes.is_empty() {
+        store_notes(shared, notes).await;
+    }
+    settlements
 }
 
 /// Notes are tried again a few times only: they must not hold up the settlements behind them.

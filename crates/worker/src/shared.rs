@@ -147,13 +147,17 @@ impl Shared {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An execution begins.
-    pub(crate) fn begin(&self, attempt: AttemptId) -> Execution {
-        let execution = Execution { lost: CancellationToken::new() };
+    /// Executions begin.
+    pub(crate) fn begin(&self, attempts: impl IntoIterator<Item = AttemptId>) -> Vec<Execution> {
         let mut running = self.running();
-        running.insert(attempt, execution.clone());
+        let begin = |attempt| {
+            let execution = Execution { lost: CancellationToken::new() };
+            running.insert(attempt, execution.clone());
+            execution
+        };
+        let executions = attempts.into_iter().map(begin).collect();
         self.load.send_modify(|load| load.unsettled = running.len());
-        execution
+        executions
     }
 
     /// Executions have been settled, or are somebody else's now.
