@@ -24,7 +24,7 @@ pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection =
         Connection::open_with_flags(&options.path, flags).map_err(|error| unreachable(options, error))?;
-    configure(&mut connection, options).map_err(store_error)?;
+    configure(&mut connection).map_err(store_error)?;
     let read_only = connection.is_readonly("main").map_err(store_error)?;
     if read_only {
         return Err(StoreError::ReadOnly(format!("{} is write-protected", options.path.display())));
@@ -32,15 +32,14 @@ pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-fn configure(connection: &mut Connection, options: &Options) -> rusqlite::Result<()> {
+fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_for_other_writers))?;
     // Which of two processes switches a new file to WAL first does not matter, but both must not fail.
     connection.pragma_update(None, "journal_mode", "wal")?;
-    connection.pragma_update(None, "synchronous", options.synchronous.as_str())?;
+    // Whoever wants more care than that waits for the flusher.
+    connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "cache_size", -2_048)?;
     connection.pragma_update(None, "temp_store", "memory")?;
-    // A checkpoint each 16 MiB of log instead of 4: pages that change often are copied less often.
-    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     // The log shrinks again after a burst.
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     connection.set_prepared_statement_cache_capacity(128);

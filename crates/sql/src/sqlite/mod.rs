@@ -11,11 +11,13 @@
 //! | workers and locks | `registry` |
 
 mod change;
+mod checkpoint;
 mod claim;
 mod connection;
 mod enqueue;
 mod error;
 mod examine;
+mod flush;
 mod list;
 mod read;
 mod reader;
@@ -71,15 +73,6 @@ pub enum Synchronous {
     Full,
     /// Once the system has it: survives a crash of the process, not a loss of power.
     Normal,
-}
-
-impl Synchronous {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Normal => "normal",
-        }
-    }
 }
 
 impl Options {

@@ -1,7 +1,7 @@
 //! The one writer of a process, with group commit.
 //!
 //! A thread of its own owns the writing connection. Whatever has been asked for by the time it looks is done in
-//! one transaction; each caller is answered once that transaction is durable. If one operation fails, the transaction is
+//! one transaction; each caller is answered once that transaction is as durable as it wants (see [`super::flush`]). If one operation fails, the transaction is
 //! undone and each operation gets one of its own: savepoints would save that, and have SQLite copy every page that changes.
 //!
 //! A claim that finds nothing may wait. It is parked, and runs again in the very transaction that enqueues something,
@@ -22,7 +22,16 @@ use punctual_core::{Claim, ClaimRequest, Claimed, Clock, Outcome, StoreError, Ti
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::{Options, Synchronous, claim, error::store_error, settle::settle as apply, tx::Tx, wake::Wakes};
+use super::{
+    Options, Synchronous,
+    checkpoint::Checkpointer,
+    claim, connection,
+    error::store_error,
+    flush::{Flusher, sync_log},
+    settle::settle as apply,
+    tx::Tx,
+    wake::Wakes,
+};
 
 /// How often the change counter is read while somebody waits.
 const POLL_PERIOD: Duration = Duration::from_millis(2);
@@ -42,7 +51,7 @@ enum Message {
 }
 
 /// When an operation's caller may be told that it is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// Once the system has it: a loss of power may undo it. Enough for claims and signs of life, since the workers
     /// that made them lose their power too; see docs/adr/0005.
@@ -54,7 +63,7 @@ pub(crate) enum Durability {
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// Something to do in a transaction, and somebody to be told.
-trait Operation: Send {
+pub(crate) trait Operation: Send {
     fn durability(&self) -> Durability;
 
     /// Does it; again from the start if it has been undone.
@@ -71,7 +80,7 @@ trait Operation: Send {
 
 /// When a parked operation is to be run again, if nothing happens before.
 #[derive(Debug, Clone, Copy)]
-struct Parked {
+pub(crate) struct Parked {
     deadline: Instant,
     due: Option<Timestamp>,
 }
@@ -142,11 +151,15 @@ impl Operation for ClaimCall {
 
 impl Writer {
     /// Starts the thread.
-    pub(crate) fn start(connection: Connection, options: &Options, wakes: Wakes) -> Result<Self, StoreError> {
+    pub(crate) fn start(mut connection: Connection, options: &Options, wakes: Wakes) -> Result<Self, StoreError> {
         let (operations, inbox) = channel();
-        let (clock, synchronous) = (Arc::clone(&options.clock), options.synchronous);
-        let parked = Vec::new();
-        let writer = WriterThread { connection, clock, wakes, inbox, parked, synchronous, present: synchronous };
+        let flusher = match options.synchronous {
+            Synchronous::Full => Some(Flusher::start(sync_log(connection.path().unwrap_or_default()))?),
+            Synchronous::Normal => None,
+        };
+        let checkpointer = Checkpointer::start(&mut connection, connection::open_reader(options)?)?;
+        let (clock, parked) = (Arc::clone(&options.clock), Vec::new());
+        let writer = WriterThread { connection, clock, wakes, inbox, parked, flusher, _checkpointer: checkpointer };
         let thread = thread::Builder::new()
             .name("punctual-sqlite".into())
             .spawn(move || writer.run())
@@ -231,10 +244,10 @@ struct WriterThread {
     inbox: Receiver<Message>,
     /// Claims that wait for work.
     parked: Vec<Box<dyn Operation>>,
-    /// What [`Durability::Now`] means, as the options say.
-    synchronous: Synchronous,
-    /// How the connection is set at present.
-    present: Synchronous,
+    /// Who answers those that wait for the disk; nobody if the options ask for no such care.
+    flusher: Option<Flusher>,
+    /// After the connection, so that it ends when that is gone.
+    _checkpointer: Checkpointer,
 }
 
 impl WriterThread {
@@ -311,20 +324,26 @@ impl WriterThread {
         }
     }
 
-    /// Answers the callers of a group that is durable, and parks what waits for more.
+    /// Answers the callers of a group that is committed, those who wait for the disk by way of the flusher, and parks what
+    /// waits for more.
     fn tell(&mut self, group: Vec<Box<dyn Operation>>, woke: Woke) {
         if woke.jobs {
             self.wakes.wake();
         }
-        let (mut orphans, mut missed) = (Vec::new(), false);
+        let (mut orphans, mut careful, mut missed) = (Vec::new(), Vec::new(), false);
         for operation in group {
             if operation.parked().is_some() {
                 self.parked.push(operation);
                 // It may have run before what it waits for was enqueued, in the same group.
                 missed |= woke.work;
+            } else if operation.durability() == Durability::Now && self.flusher.is_some() {
+                careful.push(operation);
             } else {
                 orphans.extend(operation.reply(Ok(())));
             }
+        }
+        if let (Some(flusher), false) = (&self.flusher, careful.is_empty()) {
+            flusher.answer_when_durable(careful);
         }
         if !orphans.is_empty() {
             self.give_back(&orphans);
@@ -347,7 +366,6 @@ impl WriterThread {
     ///
     /// Parked operations join the end of the group when they are to be served or when the group made work.
     fn transact(&mut self, group: &mut Vec<Box<dyn Operation>>, serve_parked: bool) -> Result<Woke, Undone> {
-        self.set_durability(group.iter().map(|operation| operation.durability()).max()).map_err(Undone::by_store)?;
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior).map_err(Undone::by_store)?;
         let (now, mut woke) = (self.clock.now(), Woke::default());
@@ -375,16 +393,6 @@ impl WriterThread {
         }
         transaction.commit().map_err(Undone::by_store)?;
         Ok(woke)
-    }
-
-    /// Makes the next commit as durable as the most careful operation of its group wants.
-    fn set_durability(&mut self, wanted: Option<Durability>) -> rusqlite::Result<()> {
-        let wanted = if wanted == Some(Durability::Now) { self.synchronous } else { Synchronous::Normal };
-        if wanted != self.present {
-            self.connection.pragma_update(None, "synchronous", wanted.as_str())?;
-            self.present = wanted;
-        }
-        Ok(())
     }
 
     fn data_version(&self) -> i64 {

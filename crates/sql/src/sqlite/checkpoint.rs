@@ -1,0 +1,127 @@
+//! Copies the write-ahead log back into the file, beside the writer, which would otherwise stand still for milliseconds.
+//!
+//! While commits keep coming, a checkpoint beside them never quite catches up, and the log can begin anew only when it
+//! has been copied whole. So the writer does the rest itself once the log is long; by then little is left to copy.
+
+use std::{
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread::{self, JoinHandle},
+};
+
+use punctual_core::StoreError;
+use rusqlite::{Connection, hooks::Wal};
+
+use super::error::store_error;
+
+/// New pages of log, of 4 KiB, after which they are copied.
+const STEP_PAGES: i32 = 1_000;
+/// Pages of log after which the writer copies the rest itself.
+const LOG_MAX_PAGES: i32 = 16_000;
+/// Rounds of one checkpoint: each copies what was committed during the one before, until the log may begin anew.
+const ROUNDS_MAX_COUNT: usize = 4;
+
+/// The thread that copies. It ends when the writer's connection is gone, and its hook with it.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    /// Starts the thread with a connection of its own, and has the writer's connection tell it when to copy.
+    pub(crate) fn start(writer: &mut Connection, connection: Connection) -> Result<Self, StoreError> {
+        // One message is enough: whoever reads it copies all there is.
+        let (ask, asked) = sync_channel(1);
+        let thread = thread::Builder::new()
+            .name("punctual-ckpt".into())
+            .spawn(move || run(&connection, &asked))
+            .map_err(|error| StoreError::Other(format!("cannot start the thread for checkpoints: {error}")))?;
+        writer.wal_hook(Some(hook(ask))).map_err(store_error)?;
+        Ok(Self { thread: Some(thread) })
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Called after each commit with the length of the log.
+fn hook(ask: SyncSender<()>) -> impl FnMut(&mut Wal, i32) -> rusqlite::Result<()> + Send + 'static {
+    let mut asked_at = 0;
+    move |log, pages| {
+        if pages < asked_at {
+            // It has begun anew.
+            asked_at = 0;
+        }
+        if pages >= LOG_MAX_PAGES {
+            // Whatever keeps it from being copied whole, such as a long read, does not keep commits from succeeding.
+            let _ = log.checkpoint();
+        } else if pages - asked_at >= STEP_PAGES {
+            asked_at = pages;
+            let _ = ask.try_send(());
+        }
+        Ok(())
+    }
+}
+
+fn run(connection: &Connection, asked: &Receiver<()>) {
+    while asked.recv().is_ok() {
+        for _ in 0..ROUNDS_MAX_COUNT {
+            // Another process may be at it, or the disk is full: the writer will do it, or tell.
+            if checkpoint(connection).unwrap_or(true) {
+                break;
+            }
+        }
+    }
+}
+
+/// Copies what has been committed; says whether that was the whole log.
+fn checkpoint(connection: &Connection) -> rusqlite::Result<bool> {
+    let mut checkpoint = connection.prepare_cached("pragma wal_checkpoint(passive)")?;
+    checkpoint.query_row([], |row| Ok(row.get::<_, i32>(1)? == row.get::<_, i32>(2)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{Options, connection};
+
+    /// Length of the log, and how much of it has been copied.
+    fn log(connection: &Connection) -> (i32, i32) {
+        connection.query_row("pragma wal_checkpoint(noop)", [], |row| Ok((row.get(1)?, row.get(2)?))).unwrap()
+    }
+
+    #[test]
+    fn a_checkpoint_begins_beside_the_writer_and_ends_with_its_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new(folder.path().join("x.db"));
+        let mut writer = connection::open(&options).unwrap();
+        let checkpointer = Checkpointer::start(&mut writer, connection::open_reader(&options).unwrap()).unwrap();
+        writer.execute_batch("create table t (x blob); insert into t values (zeroblob(5000000))").unwrap();
+        assert!(log(&writer).0 > STEP_PAGES);
+        while log(&writer).1 == 0 {
+            thread::yield_now();
+        }
+        drop(writer);
+        // Comes to an end only because the hook went with its connection.
+        drop(checkpointer);
+    }
+
+    #[test]
+    fn the_writer_itself_lets_a_long_log_begin_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new(folder.path().join("x.db"));
+        let mut writer = connection::open(&options).unwrap();
+        let (ask, _never_read) = sync_channel(1);
+        writer.wal_hook(Some(hook(ask))).unwrap();
+        let pages = LOG_MAX_PAGES + 1;
+        writer
+            .execute_batch(&format!("create table t (x blob); insert into t values (zeroblob({}))", pages * 4096))
+            .unwrap();
+        writer.execute_batch("insert into t values (1)").unwrap();
+        assert!(log(&writer).0 < 10);
+    }
+}
