@@ -42,6 +42,8 @@ fn replace(
     (actor, detail): (Option<&str>, Option<&str>),
 ) -> rusqlite::Result<()> {
     let (queue, name) = (&after.spec.queue, &after.spec.name);
+    // Before the running row goes, which knows it while the job is held.
+    let last_event = tx.prepare(sql::LAST_EVENT)?.query_row([seq], |row| row.get(0))?;
     match before.status {
         Status::Queued => {
             let place = params![queue, name, before.spec.priority, before.run_at.as_micros(), seq];
@@ -78,6 +80,9 @@ fn replace(
     if after.status == Status::Deleted {
         tx.prepare(sql::INSERT_DELETED)?.execute(params![after.updated_at.as_micros(), seq])?;
     }
+    let run = (before.status == Status::Processing).then_some(before.run);
+    let line = EventLine { status: after.status, run, actor, detail };
+    let event = tx.event(&mut tx.prepare(sql::INSERT_EVENT)?, seq, last_event, line)?;
     tx.prepare(sql::SAVE_JOB)?.execute(params![
         seq,
         after.status.as_str(),
@@ -88,9 +93,8 @@ fn replace(
         after.updated_at.as_micros(),
         after.started_at.map(|at| at.as_micros()),
         after.finished_at.map(|at| at.as_micros()),
+        event,
     ])?;
-    let run = (before.status == Status::Processing).then_some(before.run);
-    EventLine { status: after.status, run, actor, detail }.write(&mut tx.prepare(sql::INSERT_EVENT)?, seq, tx.now)?;
     tx.count(queue, name, Some(before.status), Some(after.status));
     tx.count_pending(after.spec.user_id.as_deref(), name, Some(before.status), Some(after.status));
     tx.woke_jobs = true;
@@ -182,7 +186,8 @@ fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<()> {
     forget_death(tx, seq, &job)?;
     tx.prepare(sql::DELETE_DELETED)?.execute(params![job.updated_at.as_micros(), seq])?;
     tx.prepare(sql::DELETE_EPHEMERAL)?.execute([seq])?;
-    for of in ["punctual_logs", "punctual_attempts", "punctual_events"] {
+    tx.prepare(sql::DELETE_EVENTS)?.execute([seq])?;
+    for of in ["punctual_logs", "punctual_attempts"] {
         tx.prepare(&format!("delete from {of} where job = ?1"))?.execute([seq])?;
     }
     tx.prepare("delete from punctual_jobs where seq = ?1")?.execute([seq])?;

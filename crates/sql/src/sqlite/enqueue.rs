@@ -52,6 +52,7 @@ fn insert<'c>(
 ) -> rusqlite::Result<bool> {
     let NewJob { id, spec, .. } = job;
     let (status, run_at) = job.start(tx.now);
+    let first_event = tx.next_event()?;
     let inserted = inserts.job.execute(params![
         id.to_bytes(),
         spec.name,
@@ -71,6 +72,7 @@ fn insert<'c>(
         tx.now.as_micros(),
         extras,
         spec.payload.as_str(),
+        first_event,
     ])?;
     if inserted == 0 {
         return Ok(false);
@@ -90,7 +92,7 @@ fn insert<'c>(
     for (kind, value) in labels(spec) {
         tx.prepare(sql::INSERT_LABEL)?.execute(params![kind, value, id.to_bytes(), seq])?;
     }
-    EventLine::plain(status, None).write(&mut inserts.event, seq, tx.now)?;
+    tx.event(&mut inserts.event, seq, None, EventLine::plain(status, None))?;
     tx.count(&spec.queue, &spec.name, None, Some(status));
     tx.count_pending(spec.user_id.as_deref(), &spec.name, None, Some(status));
     // A scheduled job may be due before any that idle workers are waiting for, so it wakes them too.

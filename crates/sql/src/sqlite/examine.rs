@@ -14,6 +14,7 @@ pub(crate) fn examine(connection: &Connection, options: &Options) -> rusqlite::R
         journal(connection)?,
         counters(connection)?,
         places(connection)?,
+        stories(connection)?,
         log_size(options),
     ])
 }
@@ -102,6 +103,23 @@ fn places(connection: &Connection) -> rusqlite::Result<Finding> {
         format!("{misplaced} jobs stand in a wrong place")
     };
     Ok(finding("places", ok, message))
+}
+
+/// Every event must be found from its job's last one.
+fn stories(connection: &Connection) -> rusqlite::Result<Finding> {
+    let broken: i64 = connection.query_row(
+        "select
+            (select count(*) from punctual_jobs_now j left join punctual_events e on e.seq = j.last_event
+                where e.job is not j.seq)
+          + (select count(*) from punctual_events e left join punctual_events p on p.seq = e.previous
+                where e.previous is not null and p.job is not e.job)
+          + abs((select count(*) from punctual_jobs) - (select count(*) from punctual_events where previous is null))",
+        [],
+        |row| row.get(0),
+    )?;
+    let ok = broken == 0;
+    let message = if ok { "every job has its whole story".to_owned() } else { format!("{broken} stories are broken") };
+    Ok(finding("events", ok, message))
 }
 
 fn log_size(options: &Options) -> Finding {

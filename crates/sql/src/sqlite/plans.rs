@@ -40,6 +40,7 @@ fn no_statement_scans_or_sorts_a_table() {
             // A scan in an index's order that ends early is how the head of a list is read; a bounded subquery likewise.
             let bounded = line.contains("USING COVERING INDEX") && *name == "next_due"
                 || line.contains("SCAN (subquery")
+                || line == "SCAN story"
                 || *name == "ephemeral"
                 || name.starts_with("trim_") && line.starts_with("SCAN punctual_");
             assert!(!line.starts_with("SCAN") || bounded, "{name}: {line}");
@@ -62,6 +63,10 @@ fn the_hot_statements_use_the_indexes_that_their_files_name() {
         (
             statements::DELETE_READY,
             "SEARCH punctual_ready USING PRIMARY KEY (queue=? AND name=? AND priority=? AND run_at=? AND job=?)",
+        ),
+        (
+            statements::DELETE_LANE_HEAD,
+            "SEARCH punctual_ready USING PRIMARY KEY (queue=? AND name=? AND priority=? AND (run_at,job)<(?,?))",
         ),
         (
             statements::RETIRABLE,

@@ -59,7 +59,9 @@ pub(crate) fn events(connection: &Connection, job: JobId) -> rusqlite::Result<Ve
             detail: row.get(5)?,
         })
     })?;
-    rows.collect()
+    let mut events = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    events.reverse();
+    Ok(events)
 }
 
 pub(crate) fn logs(connection: &Connection, job: JobId, limit: usize) -> rusqlite::Result<Vec<LogLine>> {

@@ -46,8 +46,8 @@ pub(crate) fn job(row: &Row<'_>) -> rusqlite::Result<(i64, Job)> {
     Ok((row.get(0)?, job))
 }
 
-/// A row of `claim_read.sql`, as the queued job that it describes.
-pub(crate) fn queued_job(row: &Row<'_>) -> rusqlite::Result<Job> {
+/// A row of `claim_read.sql`, as the queued job that it describes and its last event.
+pub(crate) fn queued_job(row: &Row<'_>) -> rusqlite::Result<(Job, Option<i64>)> {
     let created_at = instant(row, 16)?;
     let spec = Spec {
         name: row.get(1)?,
@@ -64,7 +64,7 @@ pub(crate) fn queued_job(row: &Row<'_>) -> rusqlite::Result<Job> {
         ephemeral: row.get(15)?,
         extras: document::<Extras>(row, 17)?.unwrap_or_default(),
     };
-    Ok(Job {
+    let job = Job {
         id: JobId::from_bytes(row.get(0)?),
         spec,
         status: Status::Queued,
@@ -82,7 +82,8 @@ pub(crate) fn queued_job(row: &Row<'_>) -> rusqlite::Result<Job> {
         updated_at: created_at,
         started_at: None,
         finished_at: None,
-    })
+    };
+    Ok((job, row.get(21)?))
 }
 
 /// The extras as they are stored: nothing for the many jobs that have none.

@@ -27,6 +27,7 @@ pub(crate) struct Running {
     pub(crate) name: String,
     pub(crate) keep_for: Option<Duration>,
     pub(crate) user: Option<String>,
+    last_event: Option<i64>,
 }
 
 impl Running {
@@ -49,6 +50,7 @@ impl Running {
                 name: row.get(8)?,
                 keep_for: row.get::<_, Option<u64>>(9)?.map(Duration::from_millis),
                 user: row.get(10)?,
+                last_event: row.get(11)?,
             })
         });
         row.optional()
@@ -139,6 +141,11 @@ fn rest<'c>(
 ) -> rusqlite::Result<()> {
     let ending = settlement.ending;
     let (status, run_at) = (ending.status(), ending.run_at(tx.now).map(Timestamp::as_micros));
+    let mut last_event = held.last_event;
+    for step in ending.path() {
+        let line = EventLine::plain(*step, Some(held.run));
+        last_event = Some(tx.event(&mut steps.insert_event, held.seq, last_event, line)?);
+    }
     steps.settle_job.execute(params![
         held.seq,
         status.as_str(),
@@ -151,6 +158,7 @@ fn rest<'c>(
         status.is_finished().then_some(tx.now.as_micros()),
         settlement.result.as_ref().map(|result| result.as_str()),
         error,
+        last_event,
     ])?;
     if status == Status::Queued {
         let place = params![held.queue, held.name, held.priority, run_at, held.seq];
@@ -160,9 +168,6 @@ fn rest<'c>(
     }
     if let (true, Some(keep)) = (status.is_finished(), held.keep_for) {
         tx.prepare(sql::INSERT_KEPT)?.execute(params![tx.now.after(keep).as_micros(), held.seq])?;
-    }
-    for step in ending.path() {
-        EventLine::plain(*step, Some(held.run)).write(&mut steps.insert_event, held.seq, tx.now)?;
     }
     tx.count(&held.queue, &held.name, Some(Status::Processing), Some(status));
     tx.count_pending(held.user.as_deref(), &held.name, Some(Status::Processing), Some(status));

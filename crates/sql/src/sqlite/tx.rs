@@ -20,6 +20,8 @@ pub(crate) struct Tx<'c> {
     pub(crate) woke_work: bool,
     /// Whether a job changed that somebody may be waiting for.
     pub(crate) woke_jobs: bool,
+    /// The number of the next event, once it has been looked up.
+    next_event: Option<i64>,
     /// Changes of the counters, by queue and name; written once at the end instead of once for each row.
     lanes: Vec<Lane>,
     /// Changes of the counts of users' unfinished jobs.
@@ -43,6 +45,7 @@ impl<'c> Tx<'c> {
             now,
             woke_work: false,
             woke_jobs: false,
+            next_event: None,
             lanes: Vec::new(),
             pending: HashMap::new(),
             last_lane: 0,
@@ -52,6 +55,33 @@ impl<'c> Tx<'c> {
     /// A statement from the connection's cache.
     pub(crate) fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'c>> {
         self.connection.prepare_cached(sql)
+    }
+
+    /// The number that the next event will have.
+    pub(crate) fn next_event(&mut self) -> rusqlite::Result<i64> {
+        match self.next_event {
+            Some(next) => Ok(next),
+            None => {
+                let next = self.prepare(sql::NEXT_EVENT)?.query_row([], |row| row.get(0))?;
+                Ok(*self.next_event.insert(next))
+            }
+        }
+    }
+
+    /// Writes an event, with a statement that the caller prepared from `insert_event.sql`; returns its number, by which the
+    /// job's next event must name it.
+    pub(crate) fn event(
+        &mut self,
+        insert: &mut CachedStatement<'_>,
+        job: i64,
+        previous: Option<i64>,
+        line: EventLine<'_>,
+    ) -> rusqlite::Result<i64> {
+        let (seq, at) = (self.next_event()?, self.now.as_micros());
+        let EventLine { status, run, actor, detail } = line;
+        insert.execute(params![seq, job, previous, at, status.as_str(), run, actor, detail])?;
+        self.next_event = Some(seq + 1);
+        Ok(seq)
     }
 
     /// Counts that a job has moved between two statuses, or has come, or has gone.
@@ -137,11 +167,5 @@ impl EventLine<'_> {
     /// An event of a job's ordinary course.
     pub(crate) const fn plain(status: Status, run: Option<u32>) -> Self {
         Self { status, run, actor: None, detail: None }
-    }
-
-    /// Writes it with a statement that the caller prepared from `insert_event.sql`.
-    pub(crate) fn write(self, insert: &mut CachedStatement<'_>, job: i64, at: Timestamp) -> rusqlite::Result<()> {
-        let Self { status, run, actor, detail } = self;
-        insert.execute(params![job, at.as_micros(), status.as_str(), run, actor, detail]).map(drop)
     }
 }

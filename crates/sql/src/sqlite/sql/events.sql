@@ -1,2 +1,6 @@
--- The events of a job, oldest first. In: seq. Index: punctual_events_job.
-select seq, at, status, run, actor, detail from punctual_events where job = ?1 order by seq
+-- The events of a job, latest first. In: seq. Index: rowid, one event after the other.
+with recursive story (event) as (
+    select last_event from punctual_jobs_now where seq = ?1
+    union all
+    select e.previous from story cross join punctual_events e on e.seq = story.event where e.previous is not null)
+select e.seq, e.at, e.status, e.run, e.actor, e.detail from story cross join punctual_events e on e.seq = story.event
