@@ -142,6 +142,7 @@ pub async fn run(
         "settings": place.settings,
         "cpu_s": used.cpu_s - before.cpu_s,
         "peak_memory_mib": used.peak_memory_mib,
+        "stolen_s": used.stolen_s - before.stolen_s,
     }));
     for (field, value) in common {
         // What a scenario measured itself stands: the check after it needs memory of its own.

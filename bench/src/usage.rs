@@ -5,6 +5,8 @@
 pub(crate) struct Usage {
     pub(crate) cpu_s: f64,
     pub(crate) peak_memory_mib: f64,
+    /// Time that the machine's other guests took from its processors.
+    pub(crate) stolen_s: f64,
 }
 
 impl Usage {
@@ -17,6 +19,13 @@ impl Usage {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = peak.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
-        Self { cpu_s: ticks / 100.0, peak_memory_mib: kib.unwrap_or_default() / 1024.0 }
+        let machine = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        // The first line sums up all processors; the eighth figure in it is what was stolen.
+        let stolen = machine.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse::<f64>().ok());
+        Self {
+            cpu_s: ticks / 100.0,
+            peak_memory_mib: kib.unwrap_or_default() / 1024.0,
+            stolen_s: stolen.unwrap_or_default() / 100.0,
+        }
     }
 }

@@ -33,13 +33,17 @@ const PEERS: [(&str, &str, &str); 3] = [
 /// Figures by who and which field, one for each round.
 type Figures = BTreeMap<(String, String), Vec<f64>>;
 
+/// Ours, with the arguments of each run.
+const SCENARIOS: [(&str, &[&str]); 5] =
+    [("lifecycle", &[]), ("single", &[]), ("pickup", &[]), ("ontime", &[]), ("steady", &["--seconds", "20"])];
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     cargo(&["build", "--release", "--quiet"])?;
     let mut figures = Figures::new();
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}", args.rounds);
-        for scenario in ["lifecycle", "single", "pickup"] {
-            ours(&mut figures, scenario, args.jobs)?;
+        for (scenario, settings) in SCENARIOS {
+            ours(&mut figures, scenario, settings, args.jobs)?;
         }
         for (name, peer, setting) in PEERS {
             if let Some(folder) = &args.peers {
@@ -51,10 +55,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn ours(figures: &mut Figures, scenario: &str, jobs: usize) -> Result<()> {
+fn ours(figures: &mut Figures, scenario: &str, settings: &[&str], jobs: usize) -> Result<()> {
     let program = root().join("target/release/punctual");
     let mut command = Command::new(program);
-    command.args(["bench", scenario, "--json"]);
+    command.args(["bench", scenario, "--json"]).args(settings);
     if scenario == "lifecycle" {
         command.args(["--jobs", &jobs.to_string()]);
     }
@@ -62,7 +66,7 @@ fn ours(figures: &mut Figures, scenario: &str, jobs: usize) -> Result<()> {
     ensure!(output.status.success(), "{scenario}: {}", String::from_utf8_lossy(&output.stderr));
     let fields: BTreeMap<String, Value> = serde_json::from_slice(&output.stdout)?;
     for (field, value) in fields {
-        let wanted = field.ends_with("per_s") || field.starts_with("per_s") || field.starts_with("ms_");
+        let wanted = ["per_s", "ms_", "peak_memory", "early", "stolen"].iter().any(|part| field.contains(part));
         if let (true, Some(value)) = (wanted, value.as_f64()) {
             figures.entry(("Punctual".into(), format!("{scenario}.{field}"))).or_default().push(value);
         }
@@ -97,15 +101,18 @@ const COMPARED: [(&str, &str); 5] = [
 ];
 
 fn print(figures: &Figures) {
-    println!("| who | figure | median | range | Punctual to it |\n|---|---|---|---|---|");
+    println!("| who | figure | median | range | Punctual to it, by round |\n|---|---|---|---|---|");
     for ((who, field), values) in figures {
         let (median, low, high) = spread(values);
         let ours = COMPARED
             .iter()
             .find(|(_, theirs)| theirs == field)
             .and_then(|(ours, _)| figures.get(&("Punctual".into(), (*ours).into())));
-        let ratio = ours.filter(|_| who != "Punctual").map(|ours| format!("{:.2}", spread(ours).0 / median));
-        println!("| {who} | {field} | {median:.4} | {low:.4}–{high:.4} | {} |", ratio.unwrap_or_default());
+        let by_round = |ours: &Vec<f64>| -> Vec<String> {
+            ours.iter().zip(values).map(|(ours, theirs)| format!("{:.2}", ours / theirs)).collect()
+        };
+        let ratios = ours.filter(|_| who != "Punctual").map(|ours| by_round(ours).join(", "));
+        println!("| {who} | {field} | {median:.4} | {low:.4}–{high:.4} | {} |", ratios.unwrap_or_default());
     }
 }
 

@@ -16,6 +16,11 @@ fn worker_process() {
     common::worker_process();
 }
 
+#[test]
+fn enqueuer_process() {
+    common::enqueuer_process();
+}
+
 /// Twenty times: a process that works at full speed on ten thousand queued jobs is killed, and another takes over.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed() {
@@ -43,6 +48,23 @@ async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed() {
         assert_eq!(ends, 1, "{id}");
     }
     assert_eq!(audit_store(&**punctual.store()).await, enqueued.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_acknowledged_job_is_there_when_enqueuers_are_killed() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    for round in 1..=10 {
+        let enqueuer = place.start_enqueuer();
+        until("some jobs to be acknowledged", async || place.ledger_lines().len() >= 211 * round).await;
+        enqueuer.kill();
+    }
+    let acknowledged = place.ledger_lines();
+    for id in &acknowledged {
+        assert_eq!(punctual.job(id.parse().unwrap()).await.unwrap().status, Status::Queued);
+    }
+    // Those that were stored in the instant of a kill were acknowledged to nobody, and are whole all the same.
+    assert!(audit_store(&**punctual.store()).await >= acknowledged.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -210,6 +210,12 @@ async fn a_worker_never_holds_more_jobs_than_it_can_run() {
 }
 
 #[tokio::test]
+async fn a_wait_without_end_is_a_long_one() {
+    let (_place, punctual, done) = run(|_: Context| async { Ok(None) }, |draft| draft).await;
+    assert_eq!(punctual.wait(done.id, Duration::MAX).await.unwrap(), done);
+}
+
+#[tokio::test]
 async fn a_long_job_keeps_its_lease() {
     let place = Place::new();
     let punctual = place.connect().await;

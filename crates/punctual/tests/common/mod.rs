@@ -45,8 +45,17 @@ impl Place {
 
     /// Starts a worker in a process of its own: this test program once more, at [`worker_process`].
     pub fn start_worker(&self, lease_ms: u64) -> Process {
+        self.start("worker_process", lease_ms)
+    }
+
+    /// Starts a process that enqueues, at [`enqueuer_process`].
+    pub fn start_enqueuer(&self) -> Process {
+        self.start("enqueuer_process", 0)
+    }
+
+    fn start(&self, test: &str, lease_ms: u64) -> Process {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "worker_process", "--nocapture", "--quiet"])
+            .args(["--exact", test, "--nocapture", "--quiet"])
             .env("PUNCTUAL_TEST_STORE", &self.url)
             .env("PUNCTUAL_TEST_LEDGER", self.ledger())
             .env("PUNCTUAL_TEST_LEASE_MS", lease_ms.to_string())
@@ -56,7 +65,7 @@ impl Place {
         Process(child)
     }
 
-    /// The lines of the ledger: each the job and the run that some worker began.
+    /// The lines of the ledger: each the job and the run that some worker began, or a job that was acknowledged.
     pub fn ledger_lines(&self) -> Vec<String> {
         std::fs::read_to_string(self.ledger()).unwrap_or_default().lines().map(str::to_owned).collect()
     }
@@ -109,6 +118,29 @@ pub fn worker_process() {
             .await
             .unwrap();
         let _kept = worker;
+        std::future::pending::<()>().await;
+    });
+}
+
+/// The body of processes that enqueue from many tasks, and put each job on the ledger once it is acknowledged.
+pub fn enqueuer_process() {
+    let Ok(url) = std::env::var("PUNCTUAL_TEST_STORE") else {
+        println!("only for the processes that other tests start");
+        return;
+    };
+    let ledger = Arc::new(Ledger::open(Path::new(&std::env::var("PUNCTUAL_TEST_LEDGER").unwrap())));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let punctual = Punctual::connect(&url).await.unwrap();
+        for _ in 0..16 {
+            let (punctual, ledger) = (punctual.clone(), ledger.clone());
+            tokio::spawn(async move {
+                loop {
+                    let job = punctual.enqueue(Draft::new("fast", &())).await.unwrap();
+                    ledger.write(&format!("{}\n", job.id));
+                }
+            });
+        }
         std::future::pending::<()>().await;
     });
 }

@@ -61,3 +61,47 @@ fn applied(connection: &Connection) -> Result<Vec<AppliedMigration>, StoreError>
     };
     read().map_err(store_error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{Options, SqliteStore};
+    use punctual_core::{JobId, Status, Store};
+
+    #[tokio::test]
+    async fn a_file_of_the_first_version_keeps_every_story_when_it_is_upgraded() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new(folder.path().join("old.db"));
+        let old = Connection::open(&options.path).unwrap();
+        old.execute_batch(CREATE_SCHEMA).unwrap();
+        old.execute_batch(MIGRATIONS[0].sql).unwrap();
+        let row = params![1, MIGRATIONS[0].name, MIGRATIONS[0].checksum(), 0];
+        old.execute("insert into punctual_schema values (?1, ?2, ?3, ?4)", row).unwrap();
+        // One job has died after a retry, another waits; their events are mixed.
+        old.execute_batch(
+            "insert into punctual_jobs (seq, id, name, queue, status, priority, scheduled_at, run_at, max_attempts,
+                 timeout_ms, created_at, updated_at, finished_at, payload)
+             values (1, zeroblob(16), 'x', 'q', 'dead', 5, 0, 0, 2, 1, 0, 0, 9, '1'),
+                    (2, x'00000000000000000000000000000001', 'x', 'q', 'queued', 5, 0, 0, 2, 1, 0, 0, null, '1');
+             insert into punctual_dead values (9, 1, 'x');
+             insert into punctual_ready values ('q', 'x', 5, 0, 2);
+             insert into punctual_counts values ('q', 'x', 'dead', 1), ('q', 'x', 'queued', 1);
+             insert into punctual_events (seq, job, at, status)
+             values (1, 1, 1, 'queued'), (2, 2, 2, 'queued'), (3, 1, 3, 'processing'), (4, 1, 4, 'failed'), (5, 1, 4, 'dead')",
+        )
+        .unwrap();
+        drop(old);
+        let store = SqliteStore::open(options).await.unwrap();
+        assert_eq!(store.schema().await.unwrap().version, MIGRATIONS.len() as u32);
+        let story = async |id| -> Vec<Status> {
+            store.events(JobId::from_bytes(id)).await.unwrap().into_iter().map(|event| event.status).collect()
+        };
+        let mut second = [0; 16];
+        second[15] = 1;
+        assert_eq!(story([0; 16]).await, [Status::Queued, Status::Processing, Status::Failed, Status::Dead]);
+        assert_eq!(story(second).await, [Status::Queued]);
+        for finding in store.examine().await.unwrap() {
+            assert!(finding.ok, "{}: {}", finding.check, finding.message);
+        }
+    }
+}
