@@ -159,7 +159,7 @@ impl Writer {
         };
         let checkpointer = Checkpointer::start(&mut connection, connection::open_reader(options)?)?;
         let (clock, parked) = (Arc::clone(&options.clock), Vec::new());
-        let writer = WriterThread { connection, clock, wakes, inbox, parked, flusher, _checkpointer: checkpointer };
+        let writer = WriterThread { flusher, connection, clock, wakes, inbox, parked, _checkpointer: checkpointer };
         let thread = thread::Builder::new()
             .name("punctual-sqlite".into())
             .spawn(move || writer.run())
@@ -238,14 +238,15 @@ impl Undone {
 }
 
 struct WriterThread {
+    /// Who answers those that wait for the disk; nobody if the options ask for no such care. Before the connection, so that
+    /// all are answered while the log is still there.
+    flusher: Option<Flusher>,
     connection: Connection,
     clock: Arc<dyn Clock>,
     wakes: Wakes,
     inbox: Receiver<Message>,
     /// Claims that wait for work.
     parked: Vec<Box<dyn Operation>>,
-    /// Who answers those that wait for the disk; nobody if the options ask for no such care.
-    flusher: Option<Flusher>,
     /// After the connection, so that it ends when that is gone.
     _checkpointer: Checkpointer,
 }
