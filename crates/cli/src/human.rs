@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Color, RgbColor, Style};
 use indicatif::ProgressBar;
 use jiff::{SignedDuration, civil::DateTime, tz::TimeZone};
 use punctual::{Status, Timestamp};
+use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
 
 /// The status line on the screen, if there is one: log lines must not be written into the middle of it.
 static STATUS_LINE: OnceLock<ProgressBar> = OnceLock::new();
@@ -36,6 +37,16 @@ impl io::Write for LogWriter {
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
+    }
+}
+
+/// The time of day, for log lines that a person watches.
+#[derive(Debug)]
+pub(crate) struct TimeOfDay;
+
+impl FormatTime for TimeOfDay {
+    fn format_time(&self, line: &mut Writer<'_>) -> std::fmt::Result {
+        line.write_str(&jiff::Zoned::now().strftime("%H:%M:%S").to_string())
     }
 }
 

@@ -34,6 +34,10 @@ fn main() -> ExitCode {
 /// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them.
 fn start_log() {
     let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
-    let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(human::LogWriter::new).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(human::LogWriter::new);
+    if std::io::stderr().is_terminal() {
+        log.with_target(false).with_timer(human::TimeOfDay).init();
+    } else {
+        log.with_ansi(false).init();
+    }
 }

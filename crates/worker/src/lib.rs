@@ -14,6 +14,7 @@
 mod claimer;
 mod executor;
 mod lease;
+mod mailbox;
 mod maintenance;
 mod manual;
 mod registry;

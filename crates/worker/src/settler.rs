@@ -6,60 +6,20 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use punctual_client::NoteSink;
 use punctual_core::{Ending, Note, Settled, Settlement, StoreError};
-use tokio::{
-    sync::mpsc::{self, error::TrySendError},
-    time,
-};
+use tokio::time;
 
-use crate::shared::Shared;
+use crate::{
+    mailbox::{Inbox, Letter},
+    shared::Shared,
+};
 
 /// Letters that one batch holds.
 const BATCH_MAX_LETTERS: usize = 1_000;
-/// Letters that may wait; a handler that ends when there are more waits for the store.
-const MAILBOX_MAX_LETTERS: usize = 10_000;
 /// Batches of settlements under way at once: while one waits for the disk, the next is written.
 const SETTLES_MAX_COUNT: usize = 2;
 /// The first and the longest pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
-
-#[derive(Debug)]
-enum Letter {
-    Note(Note),
-    Settle(Settlement),
-}
-
-/// The way to the settler.
-#[derive(Debug, Clone)]
-pub(crate) struct Mailbox(mpsc::Sender<Letter>);
-
-impl Mailbox {
-    pub(crate) fn new() -> (Self, Inbox) {
-        let (sender, receiver) = mpsc::channel(MAILBOX_MAX_LETTERS);
-        (Self(sender), Inbox(receiver))
-    }
-
-    /// Hands over the end of an execution.
-    pub(crate) async fn settle(&self, settlement: Settlement) {
-        if self.0.send(Letter::Settle(settlement)).await.is_err() {
-            tracing::error!("the settler is gone; the lease will run out and the job will be run again");
-        }
-    }
-}
-
-impl NoteSink for Mailbox {
-    /// A note that finds the mailbox full is dropped: a handler never waits for its own logs.
-    fn take(&self, note: Note) {
-        match self.0.try_send(Letter::Note(note)) {
-            Ok(()) | Err(TrySendError::Closed(_)) => {}
-            Err(TrySendError::Full(_)) => tracing::warn!("dropped a line of a job's log: the store is too slow"),
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Inbox(mpsc::Receiver<Letter>);
 
 /// Settles until every sender is gone.
 pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::{registry::Registry, settler::Mailbox};
+use crate::{mailbox::Mailbox, registry::Registry};
 
 /// How a worker works.
 #[derive(Debug, Clone)]

@@ -10,9 +10,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     Handler, ManualWorker, Stats,
     claimer::Claimer,
-    lease, maintenance,
+    lease,
+    mailbox::Mailbox,
+    maintenance,
     registry::Registry,
-    settler::{self, Mailbox},
+    settler,
     shared::{Config, Shared},
 };
 

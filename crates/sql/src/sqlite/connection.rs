@@ -7,9 +7,6 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{Options, error::store_error};
 
-/// How long a connection waits for another program's write transaction before it gives up.
-pub(crate) const BUSY_MAX_WAIT: Duration = Duration::from_secs(60);
-
 /// Opens the file for the writer, creating it if need be.
 pub(crate) fn open(options: &Options) -> Result<Connection, StoreError> {
     let connection = open_reader(options)?;

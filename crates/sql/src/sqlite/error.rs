@@ -1,14 +1,19 @@
 //! SQLite's errors in the port's words.
 
+use std::time::Duration;
+
 use punctual_core::StoreError;
 use rusqlite::{Error as Sqlite, ErrorCode};
+
+/// How long a connection waits for another program's write transaction before it gives up.
+pub(crate) const BUSY_MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// What a statement's failure means to a caller of the port.
 pub(crate) fn store_error(error: Sqlite) -> StoreError {
     let text = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            StoreError::Busy { waited_ms: super::connection::BUSY_MAX_WAIT.as_millis() as u64 }
+            StoreError::Busy { waited_ms: BUSY_MAX_WAIT.as_millis() as u64 }
         }
         Some(ErrorCode::DiskFull) => StoreError::Full(text),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly(text),

@@ -14,7 +14,7 @@ use std::{
 
 use punctual_core::StoreError;
 
-use super::writer::Operation;
+use super::operation::Operation;
 
 /// Committed operations whose callers wait for the disk.
 type Committed = Vec<Box<dyn Operation>>;
@@ -86,7 +86,7 @@ pub(crate) fn sync_log(path: &str) -> impl FnMut() -> io::Result<()> + Send + 's
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::{tx::Tx, writer::Durability};
+    use crate::sqlite::{operation::Durability, tx::Tx};
     use punctual_core::Claim;
     use std::{sync::mpsc::TryRecvError, time::Duration};
 

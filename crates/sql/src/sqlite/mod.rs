@@ -19,6 +19,7 @@ mod error;
 mod examine;
 mod flush;
 mod list;
+mod operation;
 mod read;
 mod reader;
 mod registry;
@@ -46,13 +47,7 @@ pub use rusqlite;
 use rusqlite::Connection;
 
 pub use self::schema::MIGRATIONS;
-use self::{
-    error::store_error,
-    reader::Readers,
-    tx::Tx,
-    wake::Wakes,
-    writer::{Durability, Writer},
-};
+use self::{error::store_error, operation::Durability, reader::Readers, tx::Tx, wake::Wakes, writer::Writer};
 
 /// How a SQLite file is opened.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@
 //!
 //! A claim that finds nothing may wait. It is parked, and runs again in the very transaction that enqueues something,
 //! or when the next job is due, or when another process has committed, which shows in the file's change counter within
-//! [`POLL_PERIOD`].
+//! [`POLL_PERIODS`].
 
 use std::{
     fmt,
@@ -18,23 +18,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use punctual_core::{Claim, ClaimRequest, Claimed, Clock, Outcome, StoreError, Timestamp, limits, settle};
+use punctual_core::{Claim, ClaimRequest, Claimed, Clock, Outcome, StoreError, limits, settle};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::{
     Options, Synchronous,
     checkpoint::Checkpointer,
-    claim, connection,
+    connection,
     error::store_error,
     flush::{Flusher, sync_log},
+    operation::{Answer, Call, ClaimCall, Durability, Operation, Parked},
     settle::settle as apply,
     tx::Tx,
     wake::Wakes,
 };
 
-/// How often the change counter is read while somebody waits.
-const POLL_PERIOD: Duration = Duration::from_millis(2);
+/// How often the change counter is read while somebody waits, for as long as something goes on, and when nothing does.
+const POLL_PERIODS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
+/// How long ago something must have happened for nothing to go on.
+const QUIET_AFTER: Duration = Duration::from_secs(1);
 /// The most operations that share a transaction, so that the first of them is not kept waiting for long.
 const GROUP_MAX_OPERATIONS: usize = 256;
 
@@ -50,105 +53,6 @@ enum Message {
     Listen,
 }
 
-/// When an operation's caller may be told that it is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// Once the system has it: a loss of power may undo it. Enough for claims and signs of life, since the workers
-    /// that made them lose their power too; see docs/adr/0005.
-    Soon,
-    /// Once it is on the disk.
-    Now,
-}
-
-type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
-
-/// Something to do in a transaction, and somebody to be told.
-pub(crate) trait Operation: Send {
-    fn durability(&self) -> Durability;
-
-    /// Does it; again from the start if it has been undone.
-    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError>;
-
-    /// When it is to be run again because it waits for something; nothing when it is done.
-    fn parked(&self) -> Option<Parked> {
-        None
-    }
-
-    /// Tells the caller. Returns claims that nobody takes, because the caller has gone.
-    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim>;
-}
-
-/// When a parked operation is to be run again, if nothing happens before.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Parked {
-    deadline: Instant,
-    due: Option<Timestamp>,
-}
-
-/// An operation that is done when it has run.
-struct Call<F, T> {
-    durability: Durability,
-    work: F,
-    done: Option<T>,
-    caller: Answer<T>,
-}
-
-impl<F, T> Operation for Call<F, T>
-where
-    F: Fn(&mut Tx<'_>) -> Result<T, StoreError> + Send,
-    T: Send,
-{
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
-        self.done = Some((self.work)(tx)?);
-        tx.finish()
-    }
-
-    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim> {
-        let Self { done, caller, .. } = *self;
-        // A caller that no longer waits does not mind.
-        let _ = caller.send(committed.and_then(|()| done.ok_or(StoreError::Closed)));
-        Vec::new()
-    }
-}
-
-/// A claim, which is done when it has got something or has waited long enough.
-struct ClaimCall {
-    request: ClaimRequest,
-    deadline: Instant,
-    claimed: Claimed,
-    caller: Answer<Claimed>,
-}
-
-impl Operation for ClaimCall {
-    fn durability(&self) -> Durability {
-        Durability::Soon
-    }
-
-    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
-        if !self.caller.is_closed() {
-            self.claimed = claim::claim(tx, &self.request)?;
-        }
-        tx.finish()
-    }
-
-    fn parked(&self) -> Option<Parked> {
-        let waits = self.claimed.claims.is_empty() && !self.caller.is_closed() && Instant::now() < self.deadline;
-        waits.then_some(Parked { deadline: self.deadline, due: self.claimed.next_run_at })
-    }
-
-    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim> {
-        let Self { claimed, caller, .. } = *self;
-        match caller.send(committed.map(|()| claimed)) {
-            Err(Ok(claimed)) => claimed.claims,
-            _ => Vec::new(),
-        }
-    }
-}
-
 impl Writer {
     /// Starts the thread.
     pub(crate) fn start(mut connection: Connection, options: &Options, wakes: Wakes) -> Result<Self, StoreError> {
@@ -158,8 +62,16 @@ impl Writer {
             Synchronous::Normal => None,
         };
         let checkpointer = Checkpointer::start(&mut connection, connection::open_reader(options)?)?;
-        let (clock, parked) = (Arc::clone(&options.clock), Vec::new());
-        let writer = WriterThread { flusher, connection, clock, wakes, inbox, parked, _checkpointer: checkpointer };
+        let writer = WriterThread {
+            flusher,
+            connection,
+            clock: Arc::clone(&options.clock),
+            wakes,
+            inbox,
+            parked: Vec::new(),
+            last_sign: Instant::now(),
+            _checkpointer: checkpointer,
+        };
         let thread = thread::Builder::new()
             .name("punctual-sqlite".into())
             .spawn(move || writer.run())
@@ -247,6 +159,8 @@ struct WriterThread {
     inbox: Receiver<Message>,
     /// Claims that wait for work.
     parked: Vec<Box<dyn Operation>>,
+    /// When something was asked for, or another process committed, for the last time.
+    last_sign: Instant,
     /// After the connection, so that it ends when that is gone.
     _checkpointer: Checkpointer,
 }
@@ -257,6 +171,7 @@ impl WriterThread {
         loop {
             match self.next() {
                 Ok(Message::Operation(first)) => {
+                    self.last_sign = Instant::now();
                     let group = self.gather(first);
                     self.commit(group, false);
                 }
@@ -267,6 +182,7 @@ impl WriterThread {
             let version = self.data_version();
             let others_committed = std::mem::replace(&mut seen_version, version) != version;
             if others_committed {
+                self.last_sign = Instant::now();
                 self.wakes.wake();
             }
             if others_committed || self.pause().is_some_and(|pause| pause.is_zero()) {
@@ -294,7 +210,9 @@ impl WriterThread {
         };
         // One that is not parked any more has lost its caller; it is cleared away at once.
         let pauses = self.parked.iter().map(|operation| operation.parked().map_or(Duration::ZERO, until));
-        anybody_waits.then(|| pauses.fold(POLL_PERIOD, Duration::min))
+        let quiet = self.last_sign.elapsed() > QUIET_AFTER;
+        let poll = if quiet { POLL_PERIODS.1 } else { POLL_PERIODS.0 };
+        anybody_waits.then(|| pauses.fold(poll, Duration::min))
     }
 
     fn gather(&self, first: Box<dyn Operation>) -> Vec<Box<dyn Operation>> {

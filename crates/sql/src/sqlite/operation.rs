@@ -1,0 +1,107 @@
+//! What the writer is asked to do.
+
+use std::time::Instant;
+
+use punctual_core::{Claim, ClaimRequest, Claimed, StoreError, Timestamp};
+use tokio::sync::oneshot;
+
+use super::{claim, tx::Tx};
+
+/// When an operation's caller may be told that it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Once the system has it: a loss of power may undo it. Enough for claims and signs of life, since the workers
+    /// that made them lose their power too; see docs/adr/0005.
+    Soon,
+    /// Once it is on the disk.
+    Now,
+}
+
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// Something to do in a transaction, and somebody to be told.
+pub(crate) trait Operation: Send {
+    fn durability(&self) -> Durability;
+
+    /// Does it; again from the start if it has been undone.
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError>;
+
+    /// When it is to be run again because it waits for something; nothing when it is done.
+    fn parked(&self) -> Option<Parked> {
+        None
+    }
+
+    /// Tells the caller. Returns claims that nobody takes, because the caller has gone.
+    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim>;
+}
+
+/// When a parked operation is to be run again, if nothing happens before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parked {
+    pub(crate) deadline: Instant,
+    pub(crate) due: Option<Timestamp>,
+}
+
+/// An operation that is done when it has run.
+pub(crate) struct Call<F, T> {
+    pub(crate) durability: Durability,
+    pub(crate) work: F,
+    pub(crate) done: Option<T>,
+    pub(crate) caller: Answer<T>,
+}
+
+impl<F, T> Operation for Call<F, T>
+where
+    F: Fn(&mut Tx<'_>) -> Result<T, StoreError> + Send,
+    T: Send,
+{
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+        self.done = Some((self.work)(tx)?);
+        tx.finish()
+    }
+
+    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim> {
+        let Self { done, caller, .. } = *self;
+        // A caller that no longer waits does not mind.
+        let _ = caller.send(committed.and_then(|()| done.ok_or(StoreError::Closed)));
+        Vec::new()
+    }
+}
+
+/// A claim, which is done when it has got something or has waited long enough.
+pub(crate) struct ClaimCall {
+    pub(crate) request: ClaimRequest,
+    pub(crate) deadline: Instant,
+    pub(crate) claimed: Claimed,
+    pub(crate) caller: Answer<Claimed>,
+}
+
+impl Operation for ClaimCall {
+    fn durability(&self) -> Durability {
+        Durability::Soon
+    }
+
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+        if !self.caller.is_closed() {
+            self.claimed = claim::claim(tx, &self.request)?;
+        }
+        tx.finish()
+    }
+
+    fn parked(&self) -> Option<Parked> {
+        let waits = self.claimed.claims.is_empty() && !self.caller.is_closed() && Instant::now() < self.deadline;
+        waits.then_some(Parked { deadline: self.deadline, due: self.claimed.next_run_at })
+    }
+
+    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim> {
+        let Self { claimed, caller, .. } = *self;
+        match caller.send(committed.map(|()| claimed)) {
+            Err(Ok(claimed)) => claimed.claims,
+            _ => Vec::new(),
+        }
+    }
+}
