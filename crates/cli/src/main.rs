@@ -25,7 +25,10 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&anyhow::anyhow!("cannot start the runtime: {error}"), cli.json),
     };
     let json = cli.json;
-    match runtime.block_on(commands::run(cli)) {
+    let done = runtime.block_on(commands::run(cli));
+    // A handler that never lets go of its thread must not keep the process.
+    runtime.shutdown_background();
+    match done {
         Ok(code) => code,
         Err(error) => exit::report(&error, json),
     }

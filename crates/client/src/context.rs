@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -33,15 +33,10 @@ struct Inner {
     claim: Claim,
     signal: CancellationToken,
     notes: Arc<dyn NoteSink>,
-    lines: Lines,
-}
-
-/// Numbers the lines of one attempt's log, and stops at the limit with a line that says so.
-#[derive(Debug, Default)]
-pub struct Lines {
-    written: AtomicU32,
-    /// Two lines of one attempt must reach the sink in the order of their numbers.
-    order: Mutex<()>,
+    /// The number of the last line of the log. Locked until the line is in the sink, which so gets them in order.
+    lines: Mutex<usize>,
+    /// Whether the handler has ended the job in a transaction of its own.
+    completed: AtomicBool,
 }
 
 impl fmt::Debug for Context {
@@ -53,7 +48,14 @@ impl fmt::Debug for Context {
 impl Context {
     /// The context of one execution.
     pub fn new(punctual: Punctual, claim: Claim, signal: CancellationToken, notes: Arc<dyn NoteSink>) -> Self {
-        Self(Arc::new(Inner { punctual, claim, signal, notes, lines: Lines::default() }))
+        Self(Arc::new(Inner {
+            punctual,
+            claim,
+            signal,
+            notes,
+            lines: Mutex::new(0),
+            completed: AtomicBool::new(false),
+        }))
     }
 
     /// The job's id.
@@ -107,12 +109,16 @@ impl Context {
 
     /// Adds a line to the attempt's log. Each attempt keeps [`LOG_MAX_LINES`].
     pub fn log(&self, level: LogLevel, message: impl Into<String>) {
-        let _in_order = self.0.lines.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = self.0.lines.written.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let message = match (number as usize).cmp(&LOG_MAX_LINES) {
-            std::cmp::Ordering::Less => cut_bytes(message.into(), LOG_LINE_MAX_BYTES),
-            std::cmp::Ordering::Equal => format!("the log is full: {LOG_MAX_LINES} lines; what follows is not kept"),
-            std::cmp::Ordering::Greater => return,
+        let mut lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if *lines == LOG_MAX_LINES {
+            return;
+        }
+        *lines += 1;
+        let (number, is_last) = (*lines as u32, *lines == LOG_MAX_LINES);
+        let message = if is_last {
+            format!("the log is full: {LOG_MAX_LINES} lines; what follows is not kept")
+        } else {
+            cut_bytes(message.into(), LOG_LINE_MAX_BYTES)
         };
         let (run, at) = (self.0.claim.job.run, self.0.punctual.store().now());
         self.note(None, vec![(number, LogLine { run, at, level, message })]);
@@ -136,6 +142,15 @@ impl Context {
     /// Logs for whoever hunts a bug.
     pub fn debug(&self, message: impl Into<String>) {
         self.log(LogLevel::Debug, message);
+    }
+
+    /// Whether the handler has ended the job in a transaction of its own, as far as that has committed.
+    pub fn is_completed(&self) -> bool {
+        self.0.completed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_completion(&self) {
+        self.0.completed.store(true, Ordering::Relaxed);
     }
 
     /// Holds the job for `lease` from now, beyond what the worker does by itself. Fails when the lease is lost.

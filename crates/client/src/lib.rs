@@ -18,7 +18,7 @@ mod punctual;
 pub mod sqlite;
 
 pub use admin::Admin;
-pub use context::{Context, Lines, NoteSink};
+pub use context::{Context, NoteSink};
 pub use draft::Draft;
 pub use failure::Failure;
 pub use job::Job;

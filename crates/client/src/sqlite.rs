@@ -1,6 +1,6 @@
 //! Enqueue and finish jobs inside a SQLite transaction of your own, on your own connection to the same file.
 
-use punctual_core::{Enqueued, Error, Json, Outcome, Settled, settle};
+use punctual_core::{Enqueued, Error, Json, Outcome, Settled, limits, settle};
 use punctual_sql::sqlite;
 pub use punctual_sql::sqlite::{Options, SqliteStore, Synchronous, rusqlite};
 use serde::Serialize;
@@ -40,9 +40,13 @@ impl Context {
     /// [`Settled::Stale`] means that the job is no longer this execution's: roll back.
     pub fn complete_in(&self, transaction: &rusqlite::Connection, result: &impl Serialize) -> Result<Settled, Error> {
         let broken = |error: serde_json::Error| punctual_core::Invalid::new("result", error.to_string());
-        let result = Some(Json::of(result).map_err(broken)?);
-        let settlement = settle(self.claim(), Outcome::Succeeded { result }, 0.0);
+        let result = Json::of(result).map_err(broken)?;
+        result.check("result", limits::RESULT_MAX_BYTES)?;
+        let settlement = settle(self.claim(), Outcome::Succeeded { result: Some(result) }, 0.0);
         let settled = sqlite::settle_in(transaction, self.punctual().store().now(), &[settlement])?;
+        if settled[0] == Settled::Done {
+            self.note_completion();
+        }
         Ok(settled[0])
     }
 }

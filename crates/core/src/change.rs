@@ -27,11 +27,12 @@ impl Verb {
         }
     }
 
-    /// The statuses that it applies to, which is what a bulk action by filter selects.
+    /// The statuses that it applies to, in the order in which jobs go through them: a bulk action that goes the same way
+    /// meets those that move on meanwhile.
     pub const fn applies_to(self) -> &'static [Status] {
         match self {
             Self::Retry => &[Status::Dead, Status::Retrying],
-            Self::Cancel => &[Status::Waiting, Status::Scheduled, Status::Queued, Status::Processing, Status::Retrying],
+            Self::Cancel => &[Status::Waiting, Status::Scheduled, Status::Retrying, Status::Queued, Status::Processing],
             Self::Delete => &[Status::Queued, Status::Dead, Status::Succeeded, Status::Cancelled],
             Self::RunNow => &[Status::Waiting, Status::Scheduled, Status::Retrying],
         }

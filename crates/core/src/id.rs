@@ -209,10 +209,13 @@ impl Ids {
     pub fn next(&self, at: Timestamp) -> u128 {
         // A poisoned lock only means that another thread panicked between two plain assignments.
         let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        state.count = if state.last == at { (state.count + 1) & ((1 << COUNT_BITS) - 1) } else { 0 };
-        state.last = at;
         state.random = state.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let random = mix(state.random) >> (64 - RANDOM_BITS);
+        let mixed = mix(state.random);
+        let random = mixed >> (64 - RANDOM_BITS);
+        // Begins in the lower half, with room for a large batch above: many processes make ids for the same midnight.
+        let begin = (mixed as u32) & ((1 << (COUNT_BITS - 1)) - 1);
+        state.count = if state.last == at { (state.count + 1) & ((1 << COUNT_BITS) - 1) } else { begin };
+        state.last = at;
         let (millis, micros) = (at.as_micros() as u128 / 1000, at.as_micros() as u128 % 1000);
         (millis << 80)
             | (0x7 << 76)
@@ -242,6 +245,15 @@ mod tests {
         let made: Vec<_> = (0..10_000).map(|_| JobId::from_bits(ids.next(at))).collect();
         assert!(made.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(made.iter().all(|id| id.timestamp() == at));
+    }
+
+    #[test]
+    fn ids_that_many_processes_make_for_one_instant_differ_in_more_than_one_part() {
+        let at = Timestamp::from_micros(1_700_000_000_000_000);
+        let count =
+            |seed: u64| (Ids::seeded(seed * 0x1234_5678_9abc).next(at) >> RANDOM_BITS) & ((1 << COUNT_BITS) - 1);
+        let counts: std::collections::BTreeSet<_> = (1..=1_000).map(count).collect();
+        assert!(counts.len() > 980, "{}", counts.len());
     }
 
     #[test]

@@ -135,6 +135,10 @@ impl Extras {
             return Err(Invalid::too_long("tags", self.tags.len(), limits::TAGS_MAX_COUNT, "tags"));
         }
         self.tags.iter().try_for_each(|tag| check_word("tags", tag, limits::TAG_MAX_CHARS))?;
+        if self.redact_keys.len() > limits::REDACT_MAX_COUNT {
+            return Err(Invalid::too_long("redact_keys", self.redact_keys.len(), limits::REDACT_MAX_COUNT, "keys"));
+        }
+        self.redact_keys.iter().try_for_each(|key| check_word("redact_keys", key, limits::LABEL_MAX_CHARS))?;
         check_label("created_by", self.created_by.as_deref(), limits::LABEL_MAX_CHARS)?;
         check_label("trace", self.trace.as_deref(), limits::TRACE_MAX_CHARS)?;
         check_label("concurrency_key", self.concurrency_key.as_deref(), limits::KEY_MAX_CHARS)?;
@@ -169,7 +173,8 @@ fn check_label(field: &'static str, text: Option<&str>, max_chars: usize) -> Res
 }
 
 /// Refuses a text that is too long or holds NUL, which not every engine can store.
-fn check_text(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
+/// Refuses a text that is too long or that holds NUL.
+pub fn check_text(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
     if text.contains('\0') {
         return Err(Invalid::new(field, "holds the control character U+0000"));
     }
@@ -181,7 +186,8 @@ fn check_length(field: &'static str, text: &str, max_chars: usize) -> Result<(),
     if length > max_chars { Err(Invalid::too_long(field, length, max_chars, "characters")) } else { Ok(()) }
 }
 
-fn check_duration(field: &'static str, found: Duration, min: Duration, max: Duration) -> Result<(), Invalid> {
+/// Refuses a time that is not between `min` and `max`.
+pub fn check_duration(field: &'static str, found: Duration, min: Duration, max: Duration) -> Result<(), Invalid> {
     if (min..=max).contains(&found) {
         return Ok(());
     }

@@ -32,6 +32,8 @@ pub const DESCRIPTION_MAX_CHARS: usize = 2_048;
 pub const TAG_MAX_CHARS: usize = 128;
 /// Tags of one job.
 pub const TAGS_MAX_COUNT: usize = 32;
+/// Keys of a payload that one job asks to be redacted.
+pub const REDACT_MAX_COUNT: usize = 64;
 /// The highest priority; the lowest is 0.
 pub const PRIORITY_MAX: u8 = 10;
 /// Attempts of one job.
@@ -56,6 +58,10 @@ pub const LOG_MAX_LINES: usize = 10_000;
 pub const PROGRESS_MAX_CHARS: usize = 256;
 /// The longest that a call waits for a job, or for work; a longer wish is cut to it.
 pub const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
+/// How seldom and how often a worker may look for work when no hint comes.
+pub const POLL_MIN: Duration = Duration::from_millis(1);
+/// See [`POLL_MIN`].
+pub const POLL_MAX: Duration = Duration::from_secs(3_600);
 /// The shortest lease.
 pub const LEASE_MIN: Duration = Duration::from_millis(100);
 /// The longest lease.

@@ -144,6 +144,21 @@ pub struct Settlement {
     pub result: Option<Json>,
 }
 
+impl Settlement {
+    /// Gives a job back that was not run, or not to its end, and that may start again at once.
+    pub const fn release(attempt: AttemptId, worker: WorkerId) -> Self {
+        Self {
+            attempt,
+            worker,
+            only_if_expired: false,
+            attempt_status: AttemptStatus::Released,
+            ending: Ending::Release,
+            fault: None,
+            result: None,
+        }
+    }
+}
+
 /// What an engine did with a [`Settlement`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {

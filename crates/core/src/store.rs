@@ -51,7 +51,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Ends executions. One answer each, in order; one whose fence does not hold changes nothing.
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>>;
 
-    /// Moves the leases of `attempts` to `lease` from now. Answers for each, in order, whether the worker still
+    /// Moves the leases of `attempts` to `lease` from now, unless they last longer already. Answers for each, in order, whether the worker still
     /// holds it; a lease that has run out is lost, even if nobody has taken the job yet.
     async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>>;
 
@@ -134,8 +134,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// and counters past their [limits](crate::limits).
     async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
-    /// Removes ephemeral jobs that nobody is running.
-    async fn drop_ephemeral(&self, limit: usize) -> StoreResult<usize>;
+    /// Removes ephemeral jobs that were enqueued before that instant and that nobody is running.
+    async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize>;
 
     /// The version of the schema and what it consists of.
     async fn schema(&self) -> StoreResult<Schema>;

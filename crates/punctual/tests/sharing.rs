@@ -5,7 +5,11 @@
 mod common;
 
 use std::{
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -122,13 +126,36 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
     let done = punctual.wait(id, Duration::from_secs(60)).await.unwrap();
     assert_eq!((done.status, done.attempt), (Status::Succeeded, 2));
     assert_eq!(done.result.unwrap().as_str(), "\"done\"");
-    worker.stop().await;
+    let stats = worker.stop().await;
+    assert_eq!((stats.succeeded, stats.stale, stats.lost_leases), (1, 0, 0));
     let effects: i64 = Connection::open(place.file())
         .unwrap()
         .query_row("select count(*) from effects", [], |row| row.get(0))
         .unwrap();
     assert_eq!(effects, 1);
     audit_store(&**punctual.store()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_examination_beside_a_busy_worker_finds_nothing_wrong() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
+    let (client, stop) = (punctual.clone(), Arc::new(AtomicBool::new(false)));
+    let stopped = stop.clone();
+    let enqueuer = tokio::spawn(async move {
+        while !stopped.load(Ordering::SeqCst) {
+            client.enqueue_all((0..50).map(|n| Draft::new("x", &n).user("u"))).await.unwrap();
+        }
+    });
+    for _ in 0..30 {
+        for finding in punctual.store().examine().await.unwrap() {
+            assert!(finding.ok, "{}: {}", finding.check, finding.message);
+        }
+    }
+    stop.store(true, Ordering::SeqCst);
+    enqueuer.await.unwrap();
+    worker.stop().await;
 }
 
 /// A job enqueued by another process is noticed by its commit, long before the next poll.

@@ -181,6 +181,91 @@ async fn a_stop_drains_what_ends_in_time_and_gives_back_the_rest() {
     audit_store(&**punctual.store()).await;
 }
 
+/// Its thread is blocked, so that it cannot be told anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_gives_back_the_job_of_a_handler_that_hears_nothing() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let (begun, on_begun) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = Arc::new(std::sync::Mutex::new(released));
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", move |_: Context| {
+            begun.send(()).unwrap();
+            let released = released.clone();
+            async move {
+                let _ = released.lock().unwrap().recv();
+                Ok(None)
+            }
+        })
+        .drain_timeout(Duration::from_millis(50))
+        .grace(Duration::from_millis(50))
+        .start()
+        .await
+        .unwrap();
+    let id = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
+    on_begun.recv().unwrap();
+    worker.stop().await;
+    let given_back = punctual.job(id).await.unwrap();
+    assert_eq!((given_back.status, given_back.attempt), (Status::Queued, 0));
+    audit_store(&**punctual.store()).await;
+    drop(release);
+}
+
+#[tokio::test]
+async fn a_handler_that_keeps_its_thread_past_its_time_is_late_all_the_same() {
+    let handler = |ctx: Context| async move {
+        let begin = std::time::Instant::now();
+        while begin.elapsed() <= ctx.claim().job.spec.timeout {
+            std::hint::spin_loop();
+        }
+        Ok(None)
+    };
+    let (.., done) = run(handler, |draft| draft.timeout(Duration::from_millis(5)).max_attempts(1)).await;
+    assert_eq!((done.status, done.error.unwrap().code.as_deref()), (Status::Dead, Some("PUNCTUAL_E_TIMEOUT")));
+}
+
+/// A worker that comes back cannot know at once whether another that it finds on the register is still there.
+#[tokio::test]
+async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone() {
+    for survives in [true, false] {
+        let place = Place::new();
+        let clock = core::ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap());
+        let options: punctual::sqlite::Options = place.url.parse().unwrap();
+        let store = punctual::sqlite::SqliteStore::open(options.clock(clock.clone())).await.unwrap();
+        let punctual = Punctual::new(Arc::new(store));
+        let former = core::Beat {
+            id: core::WorkerId::from_bits(punctual.ids().next(punctual.store().now())),
+            host: "h".into(),
+            pid: 1,
+            queues: vec![],
+            names: vec!["other".into()],
+            concurrency: 1,
+            running: 0,
+        };
+        punctual.store().beat(former.clone()).await.unwrap();
+        let job = punctual.enqueue(Draft::new("other", &()).ephemeral(true)).await.unwrap().id;
+        clock.advance(Duration::from_secs(1));
+        let worker = start(&punctual, |_: Context| async { Ok(None) }).await;
+        assert!(punctual.job(job).await.is_ok(), "not yet clear");
+        let newer = punctual.enqueue(Draft::new("other", &()).ephemeral(true)).await.unwrap().id;
+        clock.advance(Duration::from_secs(if survives { 1 } else { 31 }));
+        if survives {
+            punctual.store().beat(former).await.unwrap();
+            worker.stop().await;
+            assert!(punctual.job(job).await.is_ok(), "no restart, as the other was there all the time");
+            clock.advance(Duration::from_secs(31));
+            let second = start(&punctual, |_: Context| async { Ok(None) }).await;
+            assert!(punctual.job(job).await.is_err(), "now both are gone");
+            second.stop().await;
+        } else {
+            until("the old job to be dropped", async || punctual.job(job).await.is_err()).await;
+            assert!(punctual.job(newer).await.is_ok(), "it was enqueued after the restart");
+            worker.stop().await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_worker_never_holds_more_jobs_than_it_can_run() {
     let place = Place::new();

@@ -117,7 +117,7 @@ pass_on! {
     retire(keep: Keep, limit: usize) -> usize;
     purge(after: Duration, limit: usize) -> usize;
     trim(after: Duration, limit: usize) -> usize;
-    drop_ephemeral(limit: usize) -> usize;
+    drop_ephemeral(before: Timestamp, limit: usize) -> usize;
     schema() -> Schema;
     examine() -> Vec<Finding>;
 }

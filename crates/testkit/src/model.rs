@@ -371,7 +371,7 @@ impl Store for ModelStore {
             let mut extend = |attempt: &AttemptId| {
                 let held = state.held(*attempt, worker);
                 let live = held.filter(|record| record.job.lease_until.is_some_and(|until| until > now));
-                live.map(|record| record.job.lease_until = Some(now.after(lease))).is_some()
+                live.map(|record| record.job.lease_until = record.job.lease_until.max(Some(now.after(lease)))).is_some()
             };
             attempts.iter().map(&mut extend).collect()
         })
@@ -568,8 +568,9 @@ impl Store for ModelStore {
         })
     }
 
-    async fn drop_ephemeral(&self, limit: usize) -> StoreResult<usize> {
-        self.write(|state, _| state.remove(limit, |job| job.spec.ephemeral && job.status != Status::Processing))
+    async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
+        let old = |job: &Job| job.spec.ephemeral && job.created_at < before;
+        self.write(|state, _| state.remove(limit, |job| old(job) && job.status != Status::Processing))
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

@@ -183,7 +183,7 @@ impl Run<'_> {
             0 => drop(both!(self, place, retire(keep, 1_000usize))),
             1 => drop(both!(self, place, purge(minute, 1_000usize))),
             2 => drop(both!(self, place, trim(10 * minute, 100_000usize))),
-            _ => drop(both!(self, place, drop_ephemeral(1_000usize))),
+            _ => drop(both!(self, place, drop_ephemeral(Timestamp::MAX, 1_000usize))),
         }
     }
 

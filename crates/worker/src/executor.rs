@@ -5,10 +5,14 @@ use std::{any::Any, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 use futures_util::FutureExt;
 use punctual_client::{Context, Failure};
 use punctual_core::{Claim, Fault, Outcome, Retry, job::E_PANIC, settle};
-use tokio::{sync::OwnedSemaphorePermit, time};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{self, Instant},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    mailbox::Ended,
     registry::{HandlerResult, check_result},
     shared::{Execution, Shared},
 };
@@ -18,19 +22,26 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
     let signal = CancellationToken::new();
     let notes = Arc::new(shared.mailbox.clone());
     let ctx = Context::new(shared.punctual.clone(), claim.clone(), signal.clone(), notes);
-    let mut handler = start(&shared, ctx);
+    let (mut handler, started) = (start(&shared, ctx.clone()), Instant::now());
+    let timeout = claim.job.spec.timeout;
     let end = tokio::select! {
-        result = &mut handler => End::Ended(outcome_of(result)),
-        () = time::sleep(claim.job.spec.timeout) => End::Cut(Some(Outcome::TimedOut)),
+        // One that kept its thread to itself until after its time is late all the same.
+        result = &mut handler => {
+            End::Ended(if started.elapsed() > timeout { Outcome::TimedOut } else { outcome_of(result) })
+        }
+        () = time::sleep(timeout) => End::Cut(Some(Outcome::TimedOut)),
         () = execution.lost.cancelled() => End::Cut(None),
         () = shared.releasing.cancelled() => End::Cut(Some(Outcome::Released)),
     };
+    execution.has_ended();
+    let settle_as =
+        |outcome| Ended { settlement: settle(&claim, outcome, fastrand::f64()), completed: ctx.is_completed() };
     match end {
-        End::Ended(outcome) => shared.mailbox.settle(settle(&claim, outcome, fastrand::f64())).await,
+        End::Ended(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
         End::Cut(outcome) => {
             signal.cancel();
             match outcome {
-                Some(outcome) => shared.mailbox.settle(settle(&claim, outcome, fastrand::f64())).await,
+                Some(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
                 // Whoever took it from us has settled it, or will.
                 None => shared.end([claim.attempt_id()]),
             }

@@ -11,9 +11,13 @@ use crate::shared::Shared;
 /// How long after a hint running jobs are compared with the store, so that a cancelled one is told soon.
 const CHECK_PERIOD: Duration = Duration::from_millis(250);
 
+/// How often a worker gives a sign of life at least.
+const BEAT_PERIOD: Duration = Duration::from_secs(10);
+
 /// Keeps leases until `done`.
 pub(crate) async fn keep(shared: Arc<Shared>, done: CancellationToken) {
-    let period = shared.config.lease / 3;
+    // Whoever looks at the register takes a worker that has been silent for long for dead, whatever its leases.
+    let period = (shared.config.lease / 3).min(BEAT_PERIOD);
     let mut hints = shared.store().watch();
     let mut next_extension = Instant::now();
     loop {
@@ -30,7 +34,8 @@ pub(crate) async fn keep(shared: Arc<Shared>, done: CancellationToken) {
                 let pause = time::sleep(CHECK_PERIOD.min(period));
                 tokio::select! {
                     () = done.cancelled() => return,
-                    () = pause => check(&shared).await,
+                    // The next extension does not wait for a slow look.
+                    () = pause => drop(time::timeout_at(next_extension, check(&shared)).await),
                 }
             }
         }

@@ -10,7 +10,16 @@ const MAILBOX_MAX_LETTERS: usize = 10_000;
 #[derive(Debug)]
 pub(crate) enum Letter {
     Note(Note),
-    Settle(Settlement),
+    Settle(Ended),
+}
+
+/// An execution that has come to its end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) settlement: Settlement,
+    /// Whether the handler has ended the job by itself, in a transaction of its own. If that has committed, the settlement
+    /// comes too late, as it should.
+    pub(crate) completed: bool,
 }
 
 /// The way to the settler.
@@ -24,8 +33,8 @@ impl Mailbox {
     }
 
     /// Hands over the end of an execution.
-    pub(crate) async fn settle(&self, settlement: Settlement) {
-        if self.0.send(Letter::Settle(settlement)).await.is_err() {
+    pub(crate) async fn settle(&self, ended: Ended) {
+        if self.0.send(Letter::Settle(ended)).await.is_err() {
             tracing::error!("the settler is gone; the lease will run out and the job will be run again");
         }
     }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use punctual_client::admin::{self, Retention};
-use punctual_core::{Outcome, Settled, Store, StoreResult, settle};
-use tokio::time::{self, Instant};
+use punctual_core::{Outcome, Settled, Store, StoreResult, Timestamp, settle};
+use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use crate::shared::Shared;
@@ -21,9 +21,8 @@ const RETENTION_PERIOD: Duration = Duration::from_secs(3_600);
 /// The lock under which one worker of all does it.
 const RETENTION_LOCK: &str = "punctual.retention";
 
-/// Does the upkeep until `done`.
-pub(crate) async fn run(shared: Arc<Shared>, done: CancellationToken) {
-    let mut next_retention = Instant::now();
+/// Puts back what vanished workers held, until `done`.
+pub(crate) async fn reap_on(shared: Arc<Shared>, mut restart: Restart, done: CancellationToken) {
     while done.run_until_cancelled(time::sleep(REAP_PERIOD)).await.is_some() {
         match reap(&**shared.store()).await {
             Ok(0) => {}
@@ -33,13 +32,21 @@ pub(crate) async fn run(shared: Arc<Shared>, done: CancellationToken) {
             }
             Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot look for expired leases"),
         }
-        if let Some(retention) = shared.config.retention
-            && Instant::now() >= next_retention
-        {
-            next_retention = Instant::now() + RETENTION_PERIOD;
-            let _ = done.run_until_cancelled(retain(&shared, retention)).await;
+        if let Err(error) = restart.look(&shared).await {
+            tracing::warn!(worker = %shared.id, %error, "cannot drop ephemeral jobs of a former run");
         }
     }
+}
+
+/// Runs retention once an hour, until `done`.
+pub(crate) async fn retain_on(shared: Arc<Shared>, retention: Retention, done: CancellationToken) {
+    let hourly = async {
+        loop {
+            retain(&shared, retention).await;
+            time::sleep(RETENTION_PERIOD).await;
+        }
+    };
+    let _ = done.run_until_cancelled(hourly).await;
 }
 
 /// Settles claims whose lease has run out as lost, through the same decision as any other end; says how many.
@@ -70,17 +77,42 @@ async fn retain(shared: &Shared, retention: Retention) {
     }
 }
 
-/// Drops ephemeral jobs if this is the first worker to come back.
-pub(crate) async fn drop_ephemeral(shared: &Shared) -> StoreResult<()> {
-    const BATCH_MAX_JOBS: usize = 500;
-    let now = shared.store().now();
-    let others = shared.store().workers().await?;
-    if others.iter().any(|worker| worker.beat.id != shared.id && admin::is_live(worker, now)) {
-        return Ok(());
+/// Whether this worker is the first to come back after all were gone, in which case ephemeral jobs are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Restart {
+    /// A worker that was there before may have died, or may only be silent so far.
+    Unclear,
+    /// It is known, and what had to be dropped is gone.
+    Clear,
+}
+
+impl Restart {
+    /// Looks whether it is clear by now.
+    pub(crate) async fn look(&mut self, shared: &Shared) -> StoreResult<()> {
+        if *self == Self::Clear {
+            return Ok(());
+        }
+        let (workers, now) = (shared.store().workers().await?, shared.store().now());
+        let Some(own) = workers.iter().find(|worker| worker.beat.id == shared.id) else { return Ok(()) };
+        let since = (own.started_at, own.beat.id);
+        let mut former = workers.iter().filter(|worker| (worker.started_at, worker.beat.id) < since);
+        if former.clone().any(|worker| worker.seen_at > own.started_at) {
+            // It has outlived our start: this was no restart.
+            *self = Self::Clear;
+        } else if !former.any(|worker| admin::is_live(worker, now)) {
+            drop_ephemeral(shared, own.started_at).await?;
+            *self = Self::Clear;
+        }
+        Ok(())
     }
+}
+
+/// Drops ephemeral jobs from before that instant.
+async fn drop_ephemeral(shared: &Shared, before: Timestamp) -> StoreResult<()> {
+    const BATCH_MAX_JOBS: usize = 500;
     let mut dropped = 0;
     loop {
-        match shared.store().drop_ephemeral(BATCH_MAX_JOBS).await? {
+        match shared.store().drop_ephemeral(before, BATCH_MAX_JOBS).await? {
             0 => break,
             jobs => dropped += jobs,
         }

@@ -6,11 +6,11 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use punctual_core::{Ending, Note, Settled, Settlement, StoreError};
+use punctual_core::{Ending, Note, Settled, StoreError};
 use tokio::time;
 
 use crate::{
-    mailbox::{Inbox, Letter},
+    mailbox::{Ended, Inbox, Letter},
     shared::Shared,
 };
 
@@ -31,9 +31,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
                 if count == 0 {
                     break;
                 }
-                let settlements = settlements_after_notes(&shared, &mut letters).await;
-                if !settlements.is_empty() {
-                    under_way.push(store_settlements(&shared, settlements));
+                let ended = ended_after_notes(&shared, &mut letters).await;
+                if !ended.is_empty() {
+                    under_way.push(store_settlements(&shared, ended));
                 }
             }
             Some(()) = under_way.next() => {}
@@ -43,18 +43,18 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
 }
 
 /// Stores the notes among the letters first, since progress counts only while the job is held.
-async fn settlements_after_notes(shared: &Shared, letters: &mut Vec<Letter>) -> Vec<Settlement> {
-    let (mut notes, mut settlements) = (Vec::new(), Vec::new());
+async fn ended_after_notes(shared: &Shared, letters: &mut Vec<Letter>) -> Vec<Ended> {
+    let (mut notes, mut ended) = (Vec::new(), Vec::new());
     for letter in letters.drain(..) {
         match letter {
             Letter::Note(note) => notes.push(note),
-            Letter::Settle(settlement) => settlements.push(settlement),
+            Letter::Settle(one) => ended.push(one),
         }
     }
     if !notes.is_empty() {
         store_notes(shared, notes).await;
     }
-    settlements
+    ended
 }
 
 /// Notes are tried again a few times only: they must not hold up the settlements behind them.
@@ -73,12 +73,16 @@ async fn store_notes(shared: &Shared, notes: Vec<Note>) {
 }
 
 /// Settlements are tried until they are stored. The leases are kept meanwhile, and the fence makes repeating harmless.
-async fn store_settlements(shared: &Shared, settlements: Vec<Settlement>) {
+async fn store_settlements(shared: &Shared, ended: Vec<Ended>) {
     let mut pause = BACKOFF.0;
+    let settlements: Vec<_> = ended.iter().map(|one| one.settlement.clone()).collect();
     let answers = loop {
         match shared.store().settle(settlements.clone()).await {
             Ok(answers) => break answers,
-            Err(StoreError::Closed) => return tracing::error!("the store was closed before all jobs were settled"),
+            Err(StoreError::Closed) => {
+                tracing::error!("the store was closed before all jobs were settled; their leases will run out");
+                break Vec::new();
+            }
             Err(error) => {
                 let (jobs, retry_ms) = (settlements.len(), pause.as_millis() as u64);
                 tracing::warn!(worker = %shared.id, jobs, %error, retry_ms, "cannot settle");
@@ -88,15 +92,16 @@ async fn store_settlements(shared: &Shared, settlements: Vec<Settlement>) {
         }
     };
     shared.end(settlements.iter().map(|settlement| settlement.attempt));
-    for (settlement, answer) in settlements.iter().zip(answers) {
-        count(shared, settlement, answer);
+    for (one, answer) in ended.iter().zip(answers) {
+        count(shared, one, answer);
     }
 }
 
-fn count(shared: &Shared, settlement: &Settlement, answer: Settled) {
+fn count(shared: &Shared, Ended { settlement, completed }: &Ended, answer: Settled) {
     let counters = &shared.counters;
     let (job, attempt) = (settlement.attempt.job, settlement.attempt);
     let counter = match (answer, settlement.ending) {
+        (Settled::Stale, _) if *completed => &counters.succeeded,
         (Settled::Stale, _) => {
             tracing::warn!(%job, %attempt, "settled too late: the job was no longer ours, nothing was changed");
             &counters.stale

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -79,6 +79,19 @@ impl Load {
 pub(crate) struct Execution {
     /// Tells the executor that the job is no longer this worker's.
     pub(crate) lost: CancellationToken,
+    /// Whether it has come to its end, and only the settler has still to do with it.
+    ended: Arc<AtomicBool>,
+}
+
+impl Execution {
+    fn new() -> Self {
+        Self { lost: CancellationToken::new(), ended: Arc::default() }
+    }
+
+    /// The outcome is known. From here on the store may say at any time that the job is nobody's any more.
+    pub(crate) fn has_ended(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -151,7 +164,7 @@ impl Shared {
     pub(crate) fn begin(&self, attempts: impl IntoIterator<Item = AttemptId>) -> Vec<Execution> {
         let mut running = self.running();
         let begin = |attempt| {
-            let execution = Execution { lost: CancellationToken::new() };
+            let execution = Execution::new();
             running.insert(attempt, execution.clone());
             execution
         };
@@ -184,9 +197,17 @@ impl Shared {
         self.running().keys().copied().collect()
     }
 
+    /// The attempts whose handlers have not come to their end.
+    pub(crate) fn unended_attempts(&self) -> Vec<AttemptId> {
+        let running = self.running();
+        let unended = running.iter().filter(|(_, execution)| !execution.ended.load(Ordering::Relaxed));
+        unended.map(|(attempt, _)| *attempt).collect()
+    }
+
     /// Lets the executor of an attempt know that it is no longer this worker's, unless it was settled meanwhile.
     pub(crate) fn lose(&self, attempt: AttemptId) {
         if let Some(execution) = self.running().get(&attempt)
+            && !execution.ended.load(Ordering::Relaxed)
             && !execution.lost.is_cancelled()
         {
             execution.lost.cancel();

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use punctual_client::{Job, Punctual, admin::Retention};
-use punctual_core::{Error, Invalid, WorkerId, job, limits};
+use punctual_core::{Error, Invalid, Settlement, WorkerId, job, limits};
 use tokio::{task::JoinHandle, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -12,7 +12,7 @@ use crate::{
     claimer::Claimer,
     lease,
     mailbox::Mailbox,
-    maintenance,
+    maintenance::{self, Restart},
     registry::Registry,
     settler,
     shared::{Config, Shared},
@@ -128,7 +128,7 @@ impl WorkerBuilder {
     }
 
     fn check(&self) -> Result<(), Invalid> {
-        let Config { queues, concurrency, lease, .. } = &self.config;
+        let Config { queues, concurrency, lease, poll_period, .. } = &self.config;
         if self.registry.names().is_empty() {
             return Err(Invalid::new("handlers", "there is none; register at least one job"));
         }
@@ -137,16 +137,8 @@ impl WorkerBuilder {
         if !(1..=100_000).contains(concurrency) {
             return Err(Invalid::new("concurrency", format!("{concurrency} is not between 1 and 100000")));
         }
-        if !(limits::LEASE_MIN..=limits::LEASE_MAX).contains(lease) {
-            let problem = format!(
-                "{} ms is not between {} ms and {} ms",
-                lease.as_millis(),
-                limits::LEASE_MIN.as_millis(),
-                limits::LEASE_MAX.as_millis()
-            );
-            return Err(Invalid::new("lease", problem));
-        }
-        Ok(())
+        job::check_duration("lease", *lease, limits::LEASE_MIN, limits::LEASE_MAX)?;
+        job::check_duration("poll_period", *poll_period, limits::POLL_MIN, limits::POLL_MAX)
     }
 
     /// Starts it.
@@ -155,15 +147,19 @@ impl WorkerBuilder {
         let id = WorkerId::from_bits(self.punctual.ids().next(self.punctual.store().now()));
         let (mailbox, inbox) = Mailbox::new();
         let shared = Shared::new(id, self.punctual, self.registry, self.config, mailbox);
-        maintenance::drop_ephemeral(&shared).await?;
         lease::beat(&shared).await;
+        let mut restart = Restart::Unclear;
+        restart.look(&shared).await?;
         let done = CancellationToken::new();
         let executions = TaskTracker::new();
-        let tasks = vec![
+        let mut tasks = vec![
             tokio::spawn(settler::run(Arc::clone(&shared), inbox)),
             tokio::spawn(lease::keep(Arc::clone(&shared), done.clone())),
-            tokio::spawn(maintenance::run(Arc::clone(&shared), done.clone())),
+            tokio::spawn(maintenance::reap_on(Arc::clone(&shared), restart, done.clone())),
         ];
+        if let Some(retention) = shared.config.retention {
+            tasks.push(tokio::spawn(maintenance::retain_on(Arc::clone(&shared), retention, done.clone())));
+        }
         let claimer = tokio::spawn(Claimer::new(Arc::clone(&shared), executions.clone()).run());
         tracing::info!(worker = %id, concurrency = shared.config.concurrency, "started");
         Ok(RunningWorker { shared, executions, claimer, tasks, done })
@@ -213,8 +209,11 @@ impl RunningWorker {
     }
 
     /// Stops gracefully: claims no more, waits for running jobs up to the drain timeout, gives the rest back at once.
-    pub async fn stop(self) {
+    /// Returns what it did in its life.
+    pub async fn stop(self) -> Stats {
         let Self { shared, executions, claimer, tasks, done } = self;
+        // Whoever stops waiting for this leaves nothing behind that works on.
+        let tasks = Tasks(tasks);
         shared.draining.cancel();
         let _ = claimer.await;
         executions.close();
@@ -222,13 +221,38 @@ impl RunningWorker {
             tracing::warn!(worker = %shared.id, jobs = executions.len(), "giving back jobs that did not end in time");
         }
         shared.releasing.cancel();
-        // Released jobs must be stored before we go; handlers that ignore the signal are not waited for.
-        let settled = shared.load.subscribe().wait_for(|load| load.unsettled == 0).await.is_ok();
+        let mut load = shared.load.subscribe();
+        let all_settled = load.wait_for(|load| load.unsettled == 0);
+        let settled = time::timeout(shared.config.grace, all_settled).await.is_ok();
+        if !settled {
+            release_deaf(&shared).await;
+        }
+        done.cancel();
+        // Before the farewell, lest a last sign of life comes after it.
+        drop(tasks);
         if let Err(error) = shared.store().leave(shared.id).await {
             tracing::warn!(worker = %shared.id, %error, "cannot sign off");
         }
-        done.cancel();
-        tasks.iter().for_each(JoinHandle::abort);
         tracing::info!(worker = %shared.id, settled, "stopped");
+        shared.stats()
+    }
+}
+
+/// Gives back the jobs of handlers that hear nothing because they never let go of their thread.
+async fn release_deaf(shared: &Shared) {
+    let deaf = shared.unended_attempts();
+    tracing::warn!(worker = %shared.id, jobs = deaf.len(), "giving back jobs whose handlers do not hear that they should stop");
+    let releases = deaf.into_iter().map(|attempt| Settlement::release(attempt, shared.id)).collect();
+    if let Err(error) = shared.store().settle(releases).await {
+        tracing::error!(worker = %shared.id, %error, "cannot give back all jobs; their leases will run out");
+    }
+}
+
+/// The tasks of a worker, which end when nobody holds them any more.
+struct Tasks(Vec<JoinHandle<()>>);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
     }
 }

@@ -38,14 +38,14 @@ pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
 
 /// Drains the worker; who asks a second time does not want to wait.
 pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
-    let (stats, id) = (worker.stats(), worker.id());
-    if stats.running > 0 {
-        eprintln!("draining: {} jobs are running; interrupt again to end now", human::number(stats.running));
+    let (running, id) = (worker.stats().running, worker.id());
+    if running > 0 {
+        eprintln!("draining: {} jobs are running; interrupt again to end now", human::number(running));
     }
-    tokio::select! {
-        () = worker.stop() => {}
+    let stats = tokio::select! {
+        stats = worker.stop() => stats,
         () = asked_to_stop()? => anyhow::bail!("ended before all jobs were settled; their leases will run out"),
-    }
+    };
     let done = [("succeeded", stats.succeeded), ("failed", stats.failed), ("died", stats.died)];
     let done: Vec<_> = done.iter().map(|(what, count)| format!("{} {what}", human::number(*count))).collect();
     eprintln!("{id} stopped: {}", done.join(", "));

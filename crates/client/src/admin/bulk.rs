@@ -76,7 +76,8 @@ struct Pages<'a> {
 impl<'a> Pages<'a> {
     fn new(admin: &'a Admin, verb: Verb, filter: Filter) -> Result<Self, Invalid> {
         let wanted = |status: &Status| filter.statuses.is_empty() || filter.statuses.contains(status);
-        let statuses: Vec<_> = verb.applies_to().iter().copied().filter(wanted).collect();
+        // The last one is taken first.
+        let statuses: Vec<_> = verb.applies_to().iter().rev().copied().filter(wanted).collect();
         if statuses.is_empty() {
             let names: Vec<_> = verb.applies_to().iter().map(|status| status.as_str()).collect();
             return Err(Invalid::new("status", format!("{verb} applies only to jobs that are {}", names.join(", "))));

@@ -99,8 +99,11 @@ impl Admin {
     }
 
     /// A page of the jobs that `filter` selects.
-    pub async fn jobs(&self, filter: Filter, page: Page) -> Result<JobList, Error> {
+    pub async fn jobs(&self, mut filter: Filter, page: Page) -> Result<JobList, Error> {
         page.check()?;
+        // One that is named twice is not to be listed twice.
+        filter.statuses.sort_unstable();
+        filter.statuses.dedup();
         let found = self.punctual.store().list(filter, page).await?;
         Ok(JobList { jobs: found.jobs.iter().map(JobView::of).collect(), next: found.next })
     }
@@ -162,6 +165,9 @@ impl Admin {
     }
 
     async fn change(&self, job: JobId, verb: Verb, reason: Option<String>) -> Result<(), Error> {
+        if let Some(reason) = &reason {
+            job::check_text("reason", reason, limits::DESCRIPTION_MAX_CHARS)?;
+        }
         let change = Change { job, verb, actor: self.actor.clone(), reason };
         let answers = self.punctual.store().change(vec![change]).await?;
         match answers.into_iter().next() {

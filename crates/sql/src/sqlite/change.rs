@@ -1,6 +1,6 @@
 //! Operators' actions, and jobs that leave.
 
-use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreError, Verb, change, limits};
+use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreError, Timestamp, Verb, change, limits};
 use rusqlite::{OptionalExtension, params};
 
 use super::{
@@ -152,24 +152,36 @@ pub(crate) fn purge(tx: &mut Tx<'_>, after: Duration, limit: usize) -> Result<us
         rows.collect()
     };
     let seqs = seqs().map_err(store_error)?;
-    seqs.iter().try_for_each(|seq| remove(tx, *seq)).map_err(store_error)?;
-    Ok(seqs.len())
+    remove_some(tx, &seqs).map_err(store_error)
 }
 
 /// Removes ephemeral jobs that nobody runs.
-pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, limit: usize) -> Result<usize, StoreError> {
+pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
     let seqs = || -> rusqlite::Result<Vec<i64>> {
         let mut ephemeral = tx.prepare(sql::EPHEMERAL)?;
-        let rows = ephemeral.query_map([limit as i64], |row| row.get(0))?;
+        let rows = ephemeral.query_map([limit as i64, before.as_micros()], |row| row.get(0))?;
         rows.collect()
     };
     let seqs = seqs().map_err(store_error)?;
-    seqs.iter().try_for_each(|seq| remove(tx, *seq)).map_err(store_error)?;
-    Ok(seqs.len())
+    remove_some(tx, &seqs).map_err(store_error)
 }
 
-/// Removes every trace of a job that nobody runs.
-fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<()> {
+/// Removes jobs until many rows have gone; says how many jobs. A job may have a long log, and others wait for the writer.
+fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> rusqlite::Result<usize> {
+    const MANY_ROWS: usize = 20_000;
+    let (mut jobs, mut rows) = (0, 0);
+    for seq in seqs {
+        rows += remove(tx, *seq)?;
+        jobs += 1;
+        if rows >= MANY_ROWS {
+            break;
+        }
+    }
+    Ok(jobs)
+}
+
+/// Removes every trace of a job that nobody runs; says how many rows of its history there were.
+fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<usize> {
     let (_, job) = tx.prepare(sql::GET_BY_SEQ)?.query_row([seq], rows::job)?;
     let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
     tx.prepare(sql::DELETE_READY)?.execute(params![queue, name, job.spec.priority, run_at, seq])?;
@@ -186,14 +198,14 @@ fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<()> {
     forget_death(tx, seq, &job)?;
     tx.prepare(sql::DELETE_DELETED)?.execute(params![job.updated_at.as_micros(), seq])?;
     tx.prepare(sql::DELETE_EPHEMERAL)?.execute([seq])?;
-    tx.prepare(sql::DELETE_EVENTS)?.execute([seq])?;
+    let mut rows = tx.prepare(sql::DELETE_EVENTS)?.execute([seq])?;
     for of in ["punctual_logs", "punctual_attempts"] {
-        tx.prepare(&format!("delete from {of} where job = ?1"))?.execute([seq])?;
+        rows += tx.prepare(&format!("delete from {of} where job = ?1"))?.execute([seq])?;
     }
     tx.prepare("delete from punctual_jobs where seq = ?1")?.execute([seq])?;
     tx.count(queue, name, Some(job.status), None);
     tx.count_pending(job.spec.user_id.as_deref(), name, Some(job.status), None);
-    Ok(())
+    Ok(rows)
 }
 
 /// Removes old attempts, logs, counters and workers.

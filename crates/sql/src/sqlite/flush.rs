@@ -56,11 +56,17 @@ impl Drop for Flusher {
 }
 
 fn run(inbox: &Receiver<Committed>, mut sync: impl FnMut() -> io::Result<()>) {
+    let mut durable = Ok(());
     while let Ok(first) = inbox.recv() {
         let waiting: Vec<_> = std::iter::once(first).chain(inbox.try_iter()).flatten().collect();
-        let durable = sync().map_err(|error| {
-            StoreError::Other(format!("the disk did not confirm a write: {error}; it may be lost if the power fails"))
-        });
+        // After a failure the system may have dropped what it could not write, and the next call would succeed over the
+        // hole. So nothing counts as durable any more until the file is opened anew.
+        if durable.is_ok() {
+            durable = sync().map_err(|error| {
+                let hint = "it may be lost if the power fails; check the disk, then start this process again";
+                StoreError::Other(format!("the disk did not confirm a write: {error}; {hint}"))
+            });
+        }
         for operation in waiting {
             operation.reply(durable.clone());
         }
@@ -149,6 +155,11 @@ mod tests {
         flusher.answer_when_durable(vec![Box::new(Told(told))]);
         let error = on_told.recv().unwrap().unwrap_err().to_string();
         assert!(error.contains("did not confirm a write: worn out"), "{error}");
+        // The next answer of such a disk is worth nothing.
+        answer.send(Ok(())).unwrap();
+        let (told, on_told) = channel();
+        flusher.answer_when_durable(vec![Box::new(Told(told))]);
+        assert!(on_told.recv().unwrap().is_err());
     }
 
     #[test]

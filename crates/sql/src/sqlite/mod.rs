@@ -130,7 +130,7 @@ impl SqliteStore {
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.writer.call(Durability::Now, work).await
+        self.writer.call(Durability::Now, 1, work).await
     }
 
     /// A write that a loss of power may undo; see [`Durability::Soon`].
@@ -139,7 +139,7 @@ impl SqliteStore {
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.writer.call(Durability::Soon, work).await
+        self.writer.call(Durability::Soon, 1, work).await
     }
 }
 
@@ -180,7 +180,7 @@ impl Store for SqliteStore {
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        self.write(move |tx| enqueue::enqueue(tx, &jobs)).await
+        self.writer.call(Durability::Now, jobs.len(), move |tx| enqueue::enqueue(tx, &jobs)).await
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
@@ -188,7 +188,7 @@ impl Store for SqliteStore {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
-        self.write(move |tx| settle::settle(tx, &settlements)).await
+        self.writer.call(Durability::Now, settlements.len(), move |tx| settle::settle(tx, &settlements)).await
     }
 
     async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
@@ -293,8 +293,8 @@ impl Store for SqliteStore {
         self.write(move |tx| change::trim(tx, after, limit).map_err(store_error)).await
     }
 
-    async fn drop_ephemeral(&self, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| change::drop_ephemeral(tx, limit)).await
+    async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
+        self.write(move |tx| change::drop_ephemeral(tx, before, limit)).await
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use punctual_core::{Claim, ClaimRequest, Claimed, StoreError, Timestamp};
+use punctual_core::{Claim, ClaimRequest, Claimed, Settlement, StoreError, Timestamp};
 use tokio::sync::oneshot;
 
-use super::{claim, tx::Tx};
+use super::{claim, settle::settle, tx::Tx};
 
 /// When an operation's caller may be told that it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,16 @@ pub(crate) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 /// Something to do in a transaction, and somebody to be told.
 pub(crate) trait Operation: Send {
     fn durability(&self) -> Durability;
+
+    /// How many rows it brings, roughly: a group has a bound.
+    fn weight(&self) -> usize {
+        1
+    }
+
+    /// Whether it looks for what others of its group may bring, and so runs after them.
+    fn comes_last(&self) -> bool {
+        false
+    }
 
     /// Does it; again from the start if it has been undone.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError>;
@@ -45,6 +55,7 @@ pub(crate) struct Parked {
 /// An operation that is done when it has run.
 pub(crate) struct Call<F, T> {
     pub(crate) durability: Durability,
+    pub(crate) weight: usize,
     pub(crate) work: F,
     pub(crate) done: Option<T>,
     pub(crate) caller: Answer<T>,
@@ -57,6 +68,10 @@ where
 {
     fn durability(&self) -> Durability {
         self.durability
+    }
+
+    fn weight(&self) -> usize {
+        self.weight
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
@@ -85,6 +100,10 @@ impl Operation for ClaimCall {
         Durability::Soon
     }
 
+    fn comes_last(&self) -> bool {
+        true
+    }
+
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         if !self.caller.is_closed() {
             self.claimed = claim::claim(tx, &self.request)?;
@@ -104,4 +123,12 @@ impl Operation for ClaimCall {
             _ => Vec::new(),
         }
     }
+}
+
+/// Gives back what was claimed for a caller that has gone meanwhile.
+pub(crate) fn release(orphans: &[Claim]) -> Box<dyn Operation> {
+    let releases: Vec<_> = orphans.iter().map(|claim| Settlement::release(claim.attempt_id(), claim.worker)).collect();
+    let work = move |tx: &mut Tx<'_>| settle(tx, &releases);
+    let (caller, _) = oneshot::channel();
+    Box::new(Call { durability: Durability::Soon, weight: orphans.len(), work, done: None, caller })
 }

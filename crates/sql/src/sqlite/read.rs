@@ -1,5 +1,7 @@
 //! Single jobs with their history, and the counters.
 
+use std::collections::BTreeSet;
+
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Count, Event, EventId, Job, JobId, LogLevel, LogLine, Pending, Timestamp,
     WorkerId,
@@ -144,13 +146,14 @@ pub(crate) fn lanes(
     names: &[String],
 ) -> rusqlite::Result<Vec<(String, String)>> {
     let queues = if queues.is_empty() { stepwise(connection, sql::LANE_QUEUES, None)? } else { queues.to_vec() };
-    let mut lanes = Vec::new();
+    let mut lanes = BTreeSet::new();
     for queue in queues {
         let names =
             if names.is_empty() { stepwise(connection, sql::LANE_NAMES, Some(&queue))? } else { names.to_vec() };
         lanes.extend(names.into_iter().map(|name| (queue.clone(), name)));
     }
-    Ok(lanes)
+    // A wish that is named twice is one lane all the same.
+    Ok(lanes.into_iter().collect())
 }
 
 fn stepwise(connection: &Connection, statement: &str, within: Option<&str>) -> rusqlite::Result<Vec<String>> {

@@ -6,7 +6,7 @@ use punctual_core::StoreError;
 use rusqlite::Connection;
 use tokio::{sync::Semaphore, task};
 
-use super::{Options, connection};
+use super::{Options, connection, error::store_error};
 
 /// Reads under way at once; more wait for their turn.
 const READERS_MAX_COUNT: usize = 4;
@@ -15,28 +15,30 @@ const READERS_MAX_COUNT: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Readers {
     options: Options,
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
 impl Readers {
     pub(crate) fn new(options: Options) -> Self {
-        Self { options, turns: Semaphore::new(READERS_MAX_COUNT), idle: Arc::default() }
+        Self { options, turns: Arc::new(Semaphore::new(READERS_MAX_COUNT)), idle: Arc::default() }
     }
 
-    /// Reads with a connection, on a thread where blocking is allowed.
+    /// Reads with a connection, on a thread where blocking is allowed. All of `work` sees the same state.
     pub(crate) async fn call<F, T>(&self, work: F) -> Result<T, StoreError>
     where
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        let _turn = self.turns.acquire().await.map_err(|_| StoreError::Closed)?;
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let (idle, options) = (Arc::clone(&self.idle), self.options.clone());
         let read = move || {
             let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let connection = kept.map_or_else(|| connection::open_reader(&options), Ok)?;
-            let result = work(&connection);
+            let result = connection.unchecked_transaction().map_err(store_error).and_then(|snapshot| work(&snapshot));
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            // Whether or not the caller still waits, the turn lasts as long as the read.
+            drop(turn);
             result
         };
         task::spawn_blocking(read).await.map_err(|error| StoreError::Other(format!("a read broke off: {error}")))?

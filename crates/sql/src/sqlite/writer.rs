@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use punctual_core::{Claim, ClaimRequest, Claimed, Clock, Outcome, StoreError, limits, settle};
+use punctual_core::{ClaimRequest, Claimed, Clock, StoreError, limits};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
@@ -28,8 +28,7 @@ use super::{
     connection,
     error::store_error,
     flush::{Flusher, sync_log},
-    operation::{Answer, Call, ClaimCall, Durability, Operation, Parked},
-    settle::settle as apply,
+    operation::{Call, ClaimCall, Durability, Operation, Parked, release},
     tx::Tx,
     wake::Wakes,
 };
@@ -38,8 +37,9 @@ use super::{
 const POLL_PERIODS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 /// How long ago something must have happened for nothing to go on.
 const QUIET_AFTER: Duration = Duration::from_secs(1);
-/// The most operations that share a transaction, so that the first of them is not kept waiting for long.
+/// The most operations, and the most rows, that share a transaction, so that the first is not kept waiting for long.
 const GROUP_MAX_OPERATIONS: usize = 256;
+const GROUP_MAX_ROWS: usize = 10_000;
 
 /// The way to the writer.
 pub(crate) struct Writer {
@@ -79,25 +79,24 @@ impl Writer {
         Ok(Self { operations: Some(operations), thread: Some(thread) })
     }
 
-    /// Does `work` in a transaction and answers once it is as durable as asked for.
-    pub(crate) async fn call<F, T>(&self, durability: Durability, work: F) -> Result<T, StoreError>
+    /// Does `work`, which brings about `weight` rows, in a transaction; answers once it is as durable as asked for.
+    pub(crate) async fn call<F, T>(&self, durability: Durability, weight: usize, work: F) -> Result<T, StoreError>
     where
         F: Fn(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.ask(|caller| Box::new(Call { durability, work, done: None, caller })).await
+        let (caller, answer) = oneshot::channel();
+        self.send(Message::Operation(Box::new(Call { durability, weight, work, done: None, caller })))?;
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Claims jobs, and waits for some if the request says so.
     pub(crate) async fn claim(&self, request: ClaimRequest) -> Result<Claimed, StoreError> {
         let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
-        self.ask(|caller| Box::new(ClaimCall { request, deadline, claimed: Claimed::default(), caller })).await
-    }
-
-    async fn ask<T>(&self, operation: impl FnOnce(Answer<T>) -> Box<dyn Operation>) -> Result<T, StoreError> {
         let (caller, answer) = oneshot::channel();
-        self.send(Message::Operation(operation(caller)))?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        let mut answer = ClaimAnswer { writer: self, answer };
+        self.send(Message::Operation(Box::new(ClaimCall { request, deadline, claimed: Claimed::default(), caller })))?;
+        (&mut answer.answer).await.map_err(|_| StoreError::Closed)?
     }
 
     /// Lets the thread know that somebody waits for other processes' commits.
@@ -109,6 +108,24 @@ impl Writer {
     fn send(&self, message: Message) -> Result<(), StoreError> {
         let sender = self.operations.as_ref().ok_or(StoreError::Closed)?;
         sender.send(message).map_err(|_| StoreError::Closed)
+    }
+}
+
+/// An answer on its way. If its caller goes before it takes the answer, what was claimed is given back.
+struct ClaimAnswer<'w> {
+    writer: &'w Writer,
+    answer: oneshot::Receiver<Result<Claimed, StoreError>>,
+}
+
+impl Drop for ClaimAnswer<'_> {
+    fn drop(&mut self) {
+        self.answer.close();
+        if let Ok(Ok(claimed)) = self.answer.try_recv()
+            && !claimed.claims.is_empty()
+        {
+            // A writer that is closed leaves it to the lease.
+            let _ = self.writer.send(Message::Operation(release(&claimed.claims)));
+        }
     }
 }
 
@@ -216,14 +233,19 @@ impl WriterThread {
     }
 
     fn gather(&self, first: Box<dyn Operation>) -> Vec<Box<dyn Operation>> {
+        let mut rows = first.weight();
         let mut group = vec![first];
-        while group.len() < GROUP_MAX_OPERATIONS {
+        while group.len() < GROUP_MAX_OPERATIONS && rows < GROUP_MAX_ROWS {
             match self.inbox.try_recv() {
-                Ok(Message::Operation(next)) => group.push(next),
+                Ok(Message::Operation(next)) => {
+                    rows += next.weight();
+                    group.push(next);
+                }
                 Ok(Message::Listen) => {}
                 Err(_) => break,
             }
         }
+        group.sort_by_key(|operation| operation.comes_last());
         group
     }
 
@@ -238,6 +260,9 @@ impl WriterThread {
                 group.into_iter().for_each(|operation| self.commit(vec![operation], false));
             }
             Err(Undone::ByOperation(error) | Undone::ByStore(error)) => {
+                if serve_parked {
+                    group.append(&mut self.parked);
+                }
                 group.into_iter().for_each(|operation| drop(operation.reply(Err(error.clone()))));
             }
         }
@@ -249,12 +274,10 @@ impl WriterThread {
         if woke.jobs {
             self.wakes.wake();
         }
-        let (mut orphans, mut careful, mut missed) = (Vec::new(), Vec::new(), false);
+        let (mut orphans, mut careful) = (Vec::new(), Vec::new());
         for operation in group {
             if operation.parked().is_some() {
                 self.parked.push(operation);
-                // It may have run before what it waits for was enqueued, in the same group.
-                missed |= woke.work;
             } else if operation.durability() == Durability::Now && self.flusher.is_some() {
                 careful.push(operation);
             } else {
@@ -265,20 +288,8 @@ impl WriterThread {
             flusher.answer_when_durable(careful);
         }
         if !orphans.is_empty() {
-            self.give_back(&orphans);
+            self.commit(vec![release(&orphans)], false);
         }
-        if missed {
-            self.commit(Vec::new(), true);
-        }
-    }
-
-    /// Releases what was claimed for a caller that has gone meanwhile.
-    fn give_back(&mut self, orphans: &[Claim]) {
-        let releases: Vec<_> = orphans.iter().map(|claim| settle(claim, Outcome::Released, 0.0)).collect();
-        let (caller, _) = oneshot::channel();
-        let work = move |tx: &mut Tx<'_>| apply(tx, &releases);
-        let release = Call { durability: Durability::Soon, work, done: None, caller };
-        self.commit(vec![Box::new(release)], false);
     }
 
     /// Runs a group in one transaction: all of it, or nothing.
@@ -339,7 +350,7 @@ mod tests {
             assert_eq!(inserted, 1);
             if x < 0 { Err(StoreError::Other("told to fail".into())) } else { Ok(()) }
         };
-        writer.call(Durability::Now, work).await
+        writer.call(Durability::Now, 1, work).await
     }
 
     /// The first operation holds up the thread until the others have arrived, so that they form one group.
@@ -349,7 +360,7 @@ mod tests {
         let (writer, options) = writer(&folder);
         let (release, released) = mpsc::channel();
         let released = std::sync::Mutex::new(Some(released));
-        let hold = writer.call(Durability::Now, move |_| {
+        let hold = writer.call(Durability::Now, 1, move |_| {
             // Only the first time: it may be undone with the others and run again.
             if let Some(released) = released.lock().unwrap().take() {
                 released.recv().unwrap();

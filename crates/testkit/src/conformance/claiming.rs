@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{task::Poll, time::Duration};
 
 use punctual_core::{AttemptStatus, ClaimRequest, JobId, Status};
 
@@ -41,7 +41,8 @@ pub async fn a_claim_takes_only_the_queues_and_names_it_asks_for(fx: &Fixture) {
     };
     let got =
         |claimed: punctual_core::Claimed| claimed.claims.into_iter().map(|claim| claim.job.id).collect::<Vec<_>>();
-    assert_eq!(got(fx.store.claim(ask(&["a"], &["y", "z"])).await.unwrap()), [ids[1]]);
+    // Named twice is named once.
+    assert_eq!(got(fx.store.claim(ask(&["a", "a"], &["y", "z", "y"])).await.unwrap()), [ids[1]]);
     assert_eq!(got(fx.store.claim(ask(&["b", "c"], &[])).await.unwrap()), [ids[2], ids[3], ids[4]]);
     assert_eq!(got(fx.store.claim(ask(&[], &["x"])).await.unwrap()), [ids[0]]);
 }
@@ -187,4 +188,16 @@ pub async fn a_claim_that_stops_waiting_holds_nothing(fx: &Fixture) {
         assert_eq!((claims[0].job.id, claims[0].job.attempt), (id, 1));
         fx.settle(&claims[0], success()).await;
     }
+}
+
+/// The store has answered, but the caller goes before it looks.
+pub async fn a_claim_whose_answer_nobody_takes_holds_nothing(fx: &Fixture) {
+    let ask = |wait| ClaimRequest { worker: fx.worker(), queues: vec![], names: vec![], limit: 10, lease: LEASE, wait };
+    let mut waiting = fx.store.claim(ask(Duration::from_secs(60)));
+    // Polled once, it waits in the store.
+    assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
+    let id = fx.enqueue(|_| ()).await;
+    drop(waiting);
+    let claims = fx.store.claim(ask(Duration::from_secs(60))).await.unwrap().claims;
+    assert_eq!(claims.iter().map(|claim| (claim.job.id, claim.job.attempt)).collect::<Vec<_>>(), [(id, 1)]);
 }

@@ -31,6 +31,8 @@ macro_rules! conformance {
             a_unique_key_returns_the_job_that_holds_it
             a_unique_key_is_free_again_once_its_job_is_cancelled_or_deleted
             a_unique_key_twice_in_one_batch_makes_one_job
+            a_claim_whose_answer_nobody_takes_holds_nothing
+            an_extension_never_shortens_a_lease
             the_longest_allowed_texts_and_odd_characters_are_kept
             an_empty_batch_is_nothing
             claims_follow_priority_then_time_then_arrival

@@ -195,6 +195,16 @@ pub async fn an_extension_after_the_lease_ran_out_is_refused(fx: &Fixture) {
     assert_eq!(fx.store.extend(worker, LEASE, vec![attempt]).await.unwrap(), [false]);
 }
 
+pub async fn an_extension_never_shortens_a_lease(fx: &Fixture) {
+    let id = fx.enqueue(|_| ()).await;
+    let worker = fx.worker();
+    let attempt = fx.claim_one(worker).await.attempt_id();
+    for lease in [10 * LEASE, LEASE] {
+        assert_eq!(fx.store.extend(worker, lease, vec![attempt]).await.unwrap(), [true]);
+        assert_eq!(fx.job(id).await.lease_until, Some(fx.now().after(10 * LEASE)));
+    }
+}
+
 pub async fn an_extension_keeps_the_reaper_away(fx: &Fixture) {
     fx.enqueue(|_| ()).await;
     let worker = fx.worker();

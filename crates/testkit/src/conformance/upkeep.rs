@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use punctual_core::{Beat, Change, Filter, JobId, Keep, LogLevel, LogLine, Note, Page, Status, Verb, WorkerId, limits};
+use punctual_core::{
+    Beat, Change, Filter, JobId, Keep, LogLevel, LogLine, Note, Page, Status, Timestamp, Verb, WorkerId, limits,
+};
 
 use crate::{
     Fixture,
@@ -111,7 +113,10 @@ pub async fn ephemeral_jobs_are_dropped_unless_they_run(fx: &Fixture) {
         fx.enqueue_in(60, |spec| spec.ephemeral = true).await,
     ];
     let kept = fx.enqueue(|_| ()).await;
-    assert_eq!(fx.store.drop_ephemeral(100).await.unwrap(), 2);
+    fx.pass(1);
+    let newer = fx.enqueue_in(600, |spec| spec.ephemeral = true).await;
+    assert_eq!(fx.store.drop_ephemeral(fx.now(), 100).await.unwrap(), 2);
+    assert_eq!(fx.job(newer).await.status, Status::Scheduled, "only those from before");
     for id in gone {
         assert_eq!(fx.store.get(id).await.unwrap(), None);
     }
@@ -128,8 +133,8 @@ pub async fn upkeep_is_bounded_by_its_limit(fx: &Fixture) {
         fx.enqueue_in(60, |_| ()).await;
     }
     fx.enqueue_all((0..2).map(|_| fx.new_job_in(60, |spec| spec.ephemeral = true)).collect()).await;
-    assert_eq!(fx.store.drop_ephemeral(1).await.unwrap(), 1);
-    assert_eq!(fx.store.drop_ephemeral(9).await.unwrap(), 1);
+    assert_eq!(fx.store.drop_ephemeral(Timestamp::MAX, 1).await.unwrap(), 1);
+    assert_eq!(fx.store.drop_ephemeral(Timestamp::MAX, 9).await.unwrap(), 1);
     fx.pass(3_600);
     assert_eq!(fx.store.promote(3).await.unwrap(), 3);
     assert_eq!(fx.store.promote(3).await.unwrap(), 2);

@@ -1,3 +1,3 @@
 -- Keeps a lease that has not run out. In: id, run, worker, now, until. Rows changed: 1 if it was kept. Index: primary key.
-update punctual_running set lease_until = ?5
+update punctual_running set lease_until = max(lease_until, ?5)
 where job_id = ?1 and run = ?2 and worker_id = ?3 and lease_until > ?4
