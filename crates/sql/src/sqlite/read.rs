@@ -1,6 +1,6 @@
 //! Single jobs with their history, and the counters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Count, Event, EventId, Job, JobId, LogLevel, LogLine, Pending, Timestamp,
@@ -96,7 +96,7 @@ pub(crate) fn pending_by_user(connection: &Connection, limit: usize) -> rusqlite
     let rows =
         statement.query_map([], |row| Ok(Pending { user_id: row.get(0)?, name: row.get(1)?, count: row.get(2)? }))?;
     let mut pending = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-    let mut nobodys = std::collections::BTreeMap::<String, u64>::new();
+    let mut nobodys = BTreeMap::<String, u64>::new();
     for count in counts(connection)?.into_iter().filter(|count| count.status.is_active()) {
         *nobodys.entry(count.name).or_default() += count.count;
     }
@@ -118,8 +118,19 @@ pub(crate) fn dead_by_name(
     until: Timestamp,
 ) -> rusqlite::Result<Vec<(String, u64)>> {
     let mut statement = connection.prepare_cached(sql::DEAD_BY_NAME)?;
-    let rows = statement.query_map([since.as_micros(), until.as_micros()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    rows.collect()
+    let mut rows = statement.query([since.as_micros(), until.as_micros()])?;
+    let mut counts = BTreeMap::<String, u64>::new();
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(0)?.as_str()?;
+        match counts.get_mut(name) {
+            Some(count) => *count += 1,
+            None => drop(counts.insert(name.to_owned(), 1)),
+        }
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    // Most first; the sort keeps the order of names among equals.
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    Ok(counts)
 }
 
 pub(crate) fn tallies(connection: &Connection, since: Timestamp, until: Timestamp) -> rusqlite::Result<Vec<Tally>> {
