@@ -30,10 +30,11 @@ pub(crate) struct Args {
 }
 
 /// Peers on SQLite, with the settings of each run.
-const PEERS: [(&str, &str, &str); 3] = [
+const PEERS: [(&str, &str, &str); 4] = [
     ("huey (no fsync)", "huey", "FSYNC=0"),
     ("River (SQLite)", "river-sqlite", "SYNC=FULL"),
-    ("GigQ", "gigq", "N=2000"),
+    ("GigQ, 2,000 queued", "gigq", "N=2000"),
+    ("GigQ, 10,000 queued", "gigq", "N=10000"),
 ];
 
 /// The share of the processors' time that other guests may take during a run.

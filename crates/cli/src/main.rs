@@ -10,7 +10,11 @@ mod handlers;
 mod human;
 mod table;
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{
+    io::IsTerminal,
+    panic,
+    process::{self, ExitCode},
+};
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
@@ -18,6 +22,7 @@ use tracing_subscriber::EnvFilter;
 use crate::args::Cli;
 
 fn main() -> ExitCode {
+    end_with_the_reader();
     let cli = Cli::parse();
     start_log();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -32,6 +37,20 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => exit::report(&error, json),
     }
+}
+
+/// Whoever reads our output, `head` for instance, may have seen enough: that is an end, not a failure.
+///
+/// Ignoring the signal stays right for everything else, since a handler's program may close its end of a pipe.
+fn end_with_the_reader() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let says = info.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if says.starts_with("failed printing to stdout") && says.contains("Broken pipe") {
+            process::exit(0);
+        }
+        usual(info);
+    }));
 }
 
 /// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them.

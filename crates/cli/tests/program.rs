@@ -467,3 +467,17 @@ fn a_small_benchmark_runs_and_passes_its_own_check() {
     assert!(shell.json(&["bench", "report", "--jobs", "2000"])["ms"]["overview"].is_number());
     assert!(!shell.path("punctual.db").exists(), "it works in a place of its own");
 }
+
+/// As in `punctual stats | head -1`.
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let shell = Shell::new();
+    for args in [vec!["stats"], vec!["stats", "--json"], vec!["jobs", "list"], vec!["enqueue", "noop"]] {
+        let mut child = shell.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Closed before anything is written.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{args:?}: {said}");
+    }
+}

@@ -19,11 +19,9 @@ use crate::{
 
 /// Runs a claimed job and hands its outcome to the settler. The slot is free once the handler has ended.
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execution, _slot: OwnedSemaphorePermit) {
-    let signal = CancellationToken::new();
-    let notes = Arc::new(shared.mailbox.clone());
-    let ctx = Context::new(shared.punctual.clone(), claim.clone(), signal.clone(), notes);
+    let (signal, timeout) = (CancellationToken::new(), claim.job.spec.timeout);
+    let ctx = Context::new(shared.punctual.clone(), claim, signal.clone(), shared.mailbox.clone());
     let (mut handler, started) = (start(&shared, ctx.clone()), Instant::now());
-    let timeout = claim.job.spec.timeout;
     let end = tokio::select! {
         // One that kept its thread to itself until after its time is late all the same.
         result = &mut handler => {
@@ -35,7 +33,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
     };
     execution.has_ended();
     let settle_as =
-        |outcome| Ended { settlement: settle(&claim, outcome, fastrand::f64()), completed: ctx.is_completed() };
+        |outcome| Ended { settlement: settle(ctx.claim(), outcome, fastrand::f64()), completed: ctx.is_completed() };
     match end {
         End::Ended(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
         End::Cut(outcome) => {
@@ -43,7 +41,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
             match outcome {
                 Some(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
                 // Whoever took it from us has settled it, or will.
-                None => shared.end([claim.attempt_id()]),
+                None => shared.end([ctx.claim().attempt_id()]),
             }
             // What the handler still does no longer counts; it gets a moment to put its things away.
             let _ = time::timeout(shared.config.grace, handler).await;

@@ -23,7 +23,7 @@ pub(crate) struct Ended {
 }
 
 /// The way to the settler.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Mailbox(mpsc::Sender<Letter>);
 
 impl Mailbox {

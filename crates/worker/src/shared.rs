@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) config: Config,
     /// The way to the settler.
-    pub(crate) mailbox: Mailbox,
+    pub(crate) mailbox: Arc<Mailbox>,
     /// Executions that are not settled yet: their leases are kept, and losing one must reach the handler.
     running: Mutex<HashMap<AttemptId, Execution>>,
     /// How busy it is, for those who wait for the end.
@@ -142,7 +142,7 @@ impl Shared {
             punctual,
             registry,
             config,
-            mailbox,
+            mailbox: Arc::new(mailbox),
             running: Mutex::default(),
             load: watch::Sender::new(Load::default()),
             look: Notify::new(),
