@@ -135,7 +135,8 @@ impl<'c> Steps<'c> {
 /// Gives one job to the worker.
 fn hold(tx: &mut Tx<'_>, steps: &mut Steps<'_>, request: &ClaimRequest, place: &Place<'_>) -> rusqlite::Result<Claim> {
     let Place { lane: (queue, name), priority, seq, .. } = place;
-    let (mut job, last_event) = steps.read.query_row([seq], rows::queued_job)?;
+    let read = |row: &Row<'_>| Ok((rows::job(row)?.1, rows::last_event(row)?));
+    let (mut job, last_event) = steps.read.query_row([seq], read)?;
     let lease_until = tx.now.after(request.lease);
     job.status = Status::Processing;
     job.attempt += 1;

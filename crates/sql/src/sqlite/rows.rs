@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{
-    Extras, Fault, Job, JobId, Json, Progress, Spec, Status, StoreError, Timestamp, WorkerId, WorkflowId,
-};
+use punctual_core::{Extras, Fault, Job, JobId, Json, Progress, Spec, StoreError, Timestamp, WorkerId, WorkflowId};
 use rusqlite::{Row, types::Type};
 
 /// A row of `punctual_jobs_now`, as a job and its place in the table.
@@ -46,44 +44,9 @@ pub(crate) fn job(row: &Row<'_>) -> rusqlite::Result<(i64, Job)> {
     Ok((row.get(0)?, job))
 }
 
-/// A row of `claim_read.sql`, as the queued job that it describes and its last event.
-pub(crate) fn queued_job(row: &Row<'_>) -> rusqlite::Result<(Job, Option<i64>)> {
-    let created_at = instant(row, 16)?;
-    let spec = Spec {
-        name: row.get(1)?,
-        queue: row.get(2)?,
-        payload: Json::trusted(row.get::<_, Box<str>>(18)?),
-        priority: row.get(3)?,
-        max_attempts: row.get(8)?,
-        timeout: Duration::from_millis(row.get(9)?),
-        user_id: row.get(10)?,
-        correlation_id: row.get(11)?,
-        unique_key: row.get(12)?,
-        workflow_id: row.get::<_, Option<[u8; 16]>>(13)?.map(WorkflowId::from_bytes),
-        keep_for: row.get::<_, Option<u64>>(14)?.map(Duration::from_millis),
-        ephemeral: row.get(15)?,
-        extras: document::<Extras>(row, 17)?.unwrap_or_default(),
-    };
-    let job = Job {
-        id: JobId::from_bytes(row.get(0)?),
-        spec,
-        status: Status::Queued,
-        run_at: instant(row, 4)?,
-        attempt: row.get(5)?,
-        run: row.get(6)?,
-        crash_count: row.get(7)?,
-        worker_id: None,
-        lease_until: None,
-        waiting_on: 0,
-        progress: document::<Progress>(row, 19)?,
-        result: None,
-        error: document::<Fault>(row, 20)?,
-        created_at,
-        updated_at: created_at,
-        started_at: None,
-        finished_at: None,
-    };
-    Ok((job, row.get(21)?))
+/// The last event of a job, from the same row.
+pub(crate) fn last_event(row: &Row<'_>) -> rusqlite::Result<Option<i64>> {
+    row.get(31)
 }
 
 /// The extras as they are stored: nothing for the many jobs that have none.
