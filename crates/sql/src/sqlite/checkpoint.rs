@@ -88,6 +88,7 @@ fn checkpoint(connection: &Connection) -> rusqlite::Result<bool> {
 mod tests {
     use super::*;
     use crate::sqlite::{Options, connection};
+    use std::time::{Duration, Instant};
 
     /// Length of the log, and how much of it has been copied.
     fn log(connection: &Connection) -> (i32, i32) {
@@ -102,7 +103,9 @@ mod tests {
         let checkpointer = Checkpointer::start(&mut writer, connection::open_reader(&options).unwrap()).unwrap();
         writer.execute_batch("create table t (x blob); insert into t values (zeroblob(5000000))").unwrap();
         assert!(log(&writer).0 > STEP_PAGES);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while log(&writer).1 == 0 {
+            assert!(Instant::now() < deadline, "nothing was copied");
             thread::yield_now();
         }
         drop(writer);
