@@ -186,7 +186,7 @@ pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
             (AttemptStatus::TimedOut, after_failure(job, Retry::ByPolicy, roll), Some(fault), None)
         }
         Outcome::Snoozed { after } => (AttemptStatus::Released, wait_or(Ending::Release, after), None, None),
-        Outcome::Released => (AttemptStatus::Released, Ending::Release, None, None),
+        Outcome::Released => return Settlement::release(claim.attempt_id(), claim.worker),
         Outcome::Lost => {
             let fault = Fault::coded(E_LOST, format!("{} vanished while it held the job", claim.worker));
             // At once: the handler is not known to be at fault, and max_attempts still bounds a job that kills workers.

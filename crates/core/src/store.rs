@@ -51,8 +51,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Ends executions. One answer each, in order; one whose fence does not hold changes nothing.
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>>;
 
-    /// Moves the leases of `attempts` to `lease` from now, unless they last longer already. Answers for each, in order, whether the worker still
-    /// holds it; a lease that has run out is lost, even if nobody has taken the job yet.
+    /// Moves the leases of `attempts` to `lease` from now, unless they last longer already. Answers for each, in
+    /// order, whether the worker still holds it; a lease that has run out is lost, even if nobody has taken the job
+    /// yet.
     async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>>;
 
     /// Answers for each of `attempts`, in order, whether it is still under way in this worker's hands.

@@ -357,6 +357,31 @@ async fn a_failing_store_delays_jobs_and_loses_none() {
     assert_eq!(audit_store(&**inner.store()).await, 20);
 }
 
+/// The store refuses for longer than the grace of a handler; the work is done, and not to be done again.
+#[tokio::test]
+async fn a_stop_waits_for_a_store_that_refuses_outcomes_for_a_while() {
+    let place = Place::new();
+    let inner = place.connect().await;
+    let faulty = FaultyStore::new(inner.store().clone());
+    (0..5).for_each(|_| faulty.fail_next("settle", When::Before));
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let begins = begun.clone();
+    let worker = Worker::builder(Punctual::new(Arc::new(faulty.clone())))
+        .handler("x", move |_: Context| {
+            begins.notify_one();
+            async { Ok(None) }
+        })
+        .grace(Duration::from_millis(10))
+        .start()
+        .await
+        .unwrap();
+    let id = inner.enqueue(Draft::new("x", &()).max_attempts(1)).await.unwrap().id;
+    begun.notified().await;
+    worker.stop().await;
+    assert_eq!((inner.job(id).await.unwrap().status, faulty.faults_left()), (Status::Succeeded, 0));
+    audit_store(&**inner.store()).await;
+}
+
 #[tokio::test]
 async fn an_enqueue_that_is_repeated_after_a_lost_answer_makes_one_job() {
     let place = Place::new();

@@ -197,6 +197,12 @@ impl Shared {
         self.running().keys().copied().collect()
     }
 
+    /// Waits until nothing is unsettled.
+    pub(crate) async fn all_settled(&self) {
+        // The other end is ours, so it cannot be gone.
+        let _ = self.load.subscribe().wait_for(|load| load.unsettled == 0).await;
+    }
+
     /// The attempts whose handlers have not come to their end.
     pub(crate) fn unended_attempts(&self) -> Vec<AttemptId> {
         let running = self.running();

@@ -221,11 +221,14 @@ impl RunningWorker {
             tracing::warn!(worker = %shared.id, jobs = executions.len(), "giving back jobs that did not end in time");
         }
         shared.releasing.cancel();
-        let mut load = shared.load.subscribe();
-        let all_settled = load.wait_for(|load| load.unsettled == 0);
-        let settled = time::timeout(shared.config.grace, all_settled).await.is_ok();
-        if !settled {
+        if time::timeout(shared.config.grace, shared.all_settled()).await.is_err() {
             release_deaf(&shared).await;
+        }
+        // What is left has ended, but the store does not take it at the moment. It was done, so it is worth a wait.
+        let settled = time::timeout(shared.config.drain_timeout, shared.all_settled()).await.is_ok();
+        if !settled {
+            let jobs = shared.unsettled_attempts().len();
+            tracing::error!(worker = %shared.id, jobs, "stopped before all outcomes were stored; these jobs will run again");
         }
         done.cancel();
         // Before the farewell, lest a last sign of life comes after it.
@@ -241,11 +244,15 @@ impl RunningWorker {
 /// Gives back the jobs of handlers that hear nothing because they never let go of their thread.
 async fn release_deaf(shared: &Shared) {
     let deaf = shared.unended_attempts();
+    if deaf.is_empty() {
+        return;
+    }
     tracing::warn!(worker = %shared.id, jobs = deaf.len(), "giving back jobs whose handlers do not hear that they should stop");
-    let releases = deaf.into_iter().map(|attempt| Settlement::release(attempt, shared.id)).collect();
+    let releases = deaf.iter().map(|attempt| Settlement::release(*attempt, shared.id)).collect();
     if let Err(error) = shared.store().settle(releases).await {
         tracing::error!(worker = %shared.id, %error, "cannot give back all jobs; their leases will run out");
     }
+    shared.end(deaf);
 }
 
 /// The tasks of a worker, which end when nobody holds them any more.
