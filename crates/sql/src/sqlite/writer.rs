@@ -70,7 +70,7 @@ impl Writer {
             inbox,
             parked: Vec::new(),
             last_sign: Instant::now(),
-            _checkpointer: checkpointer,
+            checkpointer,
         };
         let thread = thread::Builder::new()
             .name("punctual-sqlite".into())
@@ -178,8 +178,7 @@ struct WriterThread {
     parked: Vec<Box<dyn Operation>>,
     /// When something was asked for, or another process committed, for the last time.
     last_sign: Instant,
-    /// After the connection, so that it ends when that is gone.
-    _checkpointer: Checkpointer,
+    checkpointer: Checkpointer,
 }
 
 impl WriterThread {
@@ -193,7 +192,7 @@ impl WriterThread {
                     self.commit(group, false);
                 }
                 Ok(Message::Listen) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.checkpointer.stop(&mut self.connection),
             }
             // Changes only by other connections' commits, so our own never wake us.
             let version = self.data_version();
