@@ -84,6 +84,7 @@ async fn claim_turn(punctual: &Punctual) -> Result<Duration> {
             names: vec!["noop".into()],
             limit: CLAIM,
             lease: Duration::from_secs(3_600),
+            ahead: Duration::ZERO,
             wait: Duration::ZERO,
         };
         let start = Instant::now();

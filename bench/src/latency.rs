@@ -10,7 +10,7 @@ use punctual::{Context, Draft, Worker};
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc, time};
 
-use crate::{OnProgress, Place, check, object, payload, percentile};
+use crate::{OnProgress, Place, check, object, payload, percentile, usage::Metronome};
 
 /// An idle system: from the call of enqueue to the start of the handler.
 pub(crate) async fn pickup(place: &Place, samples: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
@@ -74,8 +74,10 @@ pub(crate) async fn ontime(place: &Place, jobs: usize) -> Result<Map<String, Val
         Draft::new("noop", &payload(number)).run_at(at)
     };
     punctual.enqueue_all((0..jobs.min(10_000)).map(draft)).await?;
+    let metronome = Metronome::start();
     let end = Instant::now() + Duration::from_millis(SPAN_MS + 3_000);
     time::sleep_until(end.into()).await;
+    let machine = metronome.stop();
     worker.until_empty().await;
     worker.stop().await;
     check::all_succeeded(&punctual, jobs.min(10_000)).await?;
@@ -87,5 +89,6 @@ pub(crate) async fn ontime(place: &Place, jobs: usize) -> Result<Map<String, Val
         "late_ms_p99": percentile(&millis, 0.99),
         "late_ms_max": percentile(&millis, 1.0),
         "early": micros.iter().filter(|micros| **micros < 0).count(),
+        "machine_late_ms_p99": percentile(&machine, 0.99),
     })))
 }

@@ -5,6 +5,7 @@
 mod backlog;
 mod check;
 mod crash;
+mod held;
 mod latency;
 mod place;
 mod report;
@@ -34,6 +35,8 @@ pub enum Scenario {
     Ontime,
     /// Claim rate with many rows queued, or scheduled.
     Backlog,
+    /// Drain rate while another transaction stays open.
+    Held,
     /// Reports and lists over many finished jobs.
     Report,
     /// From the death of a worker to its jobs' start elsewhere.
@@ -42,13 +45,14 @@ pub enum Scenario {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Lifecycle,
         Self::Steady,
         Self::Single,
         Self::Pickup,
         Self::Ontime,
         Self::Backlog,
+        Self::Held,
         Self::Report,
         Self::Crash,
     ];
@@ -62,6 +66,7 @@ impl Scenario {
             Self::Pickup => "pickup",
             Self::Ontime => "ontime",
             Self::Backlog => "backlog",
+            Self::Held => "held",
             Self::Report => "report",
             Self::Crash => "crash",
         }
@@ -69,7 +74,7 @@ impl Scenario {
 
     const fn default_jobs(self) -> usize {
         match self {
-            Self::Lifecycle => 100_000,
+            Self::Lifecycle | Self::Held => 100_000,
             Self::Steady => 10_000_000,
             Self::Single => 20_000,
             Self::Pickup => 1_000,
@@ -128,6 +133,7 @@ pub async fn run(
         Scenario::Pickup => latency::pickup(place, jobs, on_progress).await?,
         Scenario::Ontime => latency::ontime(place, jobs).await?,
         Scenario::Backlog => backlog::backlog(place, jobs, on_progress).await?,
+        Scenario::Held => held::held(place, settings, jobs, on_progress).await?,
         Scenario::Report => report::report(place, jobs, on_progress).await?,
         Scenario::Crash => crash::crash(place, settings, jobs).await?,
     };

@@ -1,8 +1,19 @@
 //! A store of the benchmark's own, made for one run and removed after it.
 
-use anyhow::{Result, bail};
-use punctual::Punctual;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use punctual::{
+    ManualClock, Punctual,
+    postgres::{
+        self,
+        sqlx::{self, Connection, PgConnection},
+    },
+    sqlite,
+};
 use tempfile::TempDir;
+
+use crate::usage;
 
 /// Where a scenario works.
 #[derive(Debug)]
@@ -15,34 +26,37 @@ pub struct Place {
     pub engine_version: String,
     /// The settings that matter.
     pub settings: String,
-    folder: TempDir,
+    ground: Ground,
+}
+
+/// What is cleared away at the end.
+#[derive(Debug)]
+enum Ground {
+    Folder(TempDir),
+    /// A database, and the beginning of the names of the schemas that were made in it.
+    Database {
+        url: String,
+        prefix: String,
+        /// The server's main process, if it runs on this machine.
+        server: Option<u32>,
+    },
 }
 
 impl Place {
     /// A place for the engine that `store` names. What `store` itself holds is looked at, never touched.
     pub async fn new(store: &str) -> Result<Self> {
-        let Some(rest) = store.strip_prefix("sqlite:") else {
-            bail!("cannot measure {store}: this build measures sqlite: stores");
+        let kind = store.split(':').next().unwrap_or_default();
+        let (ground, settings) = match kind {
+            "sqlite" => (
+                folder(store)?,
+                if store.contains("normal") { "synchronous=normal, wal" } else { "synchronous=full, wal" }.to_owned(),
+            ),
+            "postgres" | "postgresql" => database(store).await?,
+            _ => bail!("cannot measure {kind}: stores; known are sqlite: and postgres:"),
         };
-        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let path = std::path::Path::new(path.trim_start_matches("//"));
-        // Beside the store that was named, so that it measures the disk that the user means.
-        let beside = path.parent().filter(|folder| folder.is_dir() && path.exists());
-        let folder = match beside {
-            Some(folder) => tempfile::tempdir_in(folder)?,
-            None => tempfile::tempdir()?,
-        };
-        let query = if query.is_empty() { String::new() } else { format!("?{query}") };
-        let url = format!("sqlite:{}{query}", folder.path().join("bench.db").display());
+        let url = ground.url(store, "bench");
         let info = Punctual::connect(&url).await?.store().info();
-        let settings = if query.contains("normal") { "synchronous=normal" } else { "synchronous=full" };
-        Ok(Self {
-            url,
-            engine: info.engine.to_owned(),
-            engine_version: info.version,
-            settings: format!("{settings}, wal"),
-            folder,
-        })
+        Ok(Self { url, engine: info.engine.to_owned(), engine_version: info.version, settings, ground })
     }
 
     /// A connection to an empty store in this place.
@@ -50,9 +64,85 @@ impl Place {
         Ok(Punctual::connect(&self.fresh_url(name)).await?)
     }
 
+    /// The same, with a clock of its own.
+    pub(crate) async fn fresh_at(&self, name: &str, clock: ManualClock) -> Result<Punctual> {
+        let url = self.fresh_url(name);
+        Ok(match &self.ground {
+            Ground::Folder(_) => {
+                let options: sqlite::Options = url.parse()?;
+                Punctual::new(Arc::new(sqlite::SqliteStore::open(options.clock(clock)).await?))
+            }
+            Ground::Database { .. } => {
+                let options: postgres::Options = url.parse()?;
+                Punctual::new(Arc::new(postgres::PostgresStore::open(options.clock(clock)).await?))
+            }
+        })
+    }
+
+    /// A connection to the server itself, if there is one.
+    pub(crate) async fn server(&self) -> Result<Option<PgConnection>> {
+        let Ground::Database { url, .. } = &self.ground else { return Ok(None) };
+        let options: postgres::Options = url.parse()?;
+        Ok(Some(PgConnection::connect_with(&options.connect).await?))
+    }
+
     /// The address of an empty store in this place.
     pub fn fresh_url(&self, name: &str) -> String {
-        let query = self.url.split_once('?').map(|(_, query)| format!("?{query}")).unwrap_or_default();
-        format!("sqlite:{}{query}", self.folder.path().join(format!("{name}.db")).display())
+        self.ground.url(&self.url, name)
     }
+
+    /// The processor time that the store's server has used, if it has one and that runs on this machine.
+    pub(crate) fn server_cpu_s(&self) -> Option<f64> {
+        match &self.ground {
+            Ground::Database { server, .. } => server.map(usage::server_cpu_s),
+            Ground::Folder(_) => None,
+        }
+    }
+
+    /// Clears it away. A folder goes by itself.
+    pub async fn clear(&self) -> Result<()> {
+        let Ground::Database { url, prefix, .. } = &self.ground else { return Ok(()) };
+        let options: postgres::Options = url.parse()?;
+        postgres::drop_schemas(&options, prefix).await.context("cannot drop the benchmark's schemas")
+    }
+}
+
+impl Ground {
+    /// The address of the store `name` here, with the settings of `like`.
+    fn url(&self, like: &str, name: &str) -> String {
+        let settings: Vec<&str> = like.split_once('?').map_or(Vec::new(), |(_, query)| query.split('&').collect());
+        let settings: Vec<&str> = settings.into_iter().filter(|setting| !setting.starts_with("schema=")).collect();
+        match self {
+            Self::Folder(folder) => {
+                let query = if settings.is_empty() { String::new() } else { format!("?{}", settings.join("&")) };
+                format!("sqlite:{}{query}", folder.path().join(format!("{name}.db")).display())
+            }
+            Self::Database { url, prefix, .. } => {
+                let address = url.split('?').next().unwrap_or_default();
+                let schema = format!("schema={prefix}{}", name.replace('-', "_"));
+                let settings: Vec<&str> = settings.into_iter().chain([schema.as_str()]).collect();
+                format!("{address}?{}", settings.join("&"))
+            }
+        }
+    }
+}
+
+/// A folder beside the file that was named, so that it measures the disk that the user means.
+fn folder(store: &str) -> Result<Ground> {
+    let path = store.trim_start_matches("sqlite:").trim_start_matches("//");
+    let path = std::path::Path::new(path.split('?').next().unwrap_or_default());
+    let beside = path.parent().filter(|folder| folder.is_dir() && path.exists());
+    Ok(Ground::Folder(beside.map_or_else(tempfile::tempdir, tempfile::tempdir_in)?))
+}
+
+/// Schemas of the benchmark's own in the database that was named.
+async fn database(store: &str) -> Result<(Ground, String)> {
+    let options: postgres::Options = store.parse()?;
+    let settings = postgres::server_settings(&options).await.context("cannot reach the database")?;
+    let prefix = format!("punctual_bench_{:08x}_", fastrand::u32(..));
+    let mut connection = PgConnection::connect_with(&options.connect).await?;
+    let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut connection).await?;
+    let local = ["localhost", "127.0.0.1", "::1"].contains(&options.connect.get_host());
+    let server = u32::try_from(pid).ok().filter(|_| local).and_then(usage::parent_of);
+    Ok((Ground::Database { url: store.to_owned(), prefix, server }, settings))
 }

@@ -1,15 +1,11 @@
 //! Reports and lists over a long history.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use punctual::{
     Draft, Filter, JobId, ManualClock, Page, Punctual, Status,
-    core::{ClaimRequest, Fault, Outcome, Retry, WorkerId, settle},
-    sqlite::{Options, SqliteStore},
+    core::{ClaimRequest, Clock as _, Fault, Outcome, Retry, SystemClock, WorkerId, settle},
 };
 use serde_json::{Map, Value, json};
 
@@ -21,16 +17,15 @@ const BATCH: usize = 5_000;
 
 /// `jobs` jobs over ninety days, one in a hundred dead, and a hundred thousand still pending; then every report.
 pub(crate) async fn report(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
-    let options: Options = place.fresh_url("report").parse()?;
-    let now = options.clock.now();
+    let now = SystemClock.now();
     let clock = ManualClock::at(now.before(Duration::from_secs(DAYS * 24 * 3_600)));
-    let store = Arc::new(SqliteStore::open(options.clock(clock.clone())).await?);
-    let punctual = Punctual::new(store);
+    let punctual = place.fresh_at("report", clock.clone()).await?;
     let step = Duration::from_secs(DAYS * 24 * 3_600).mul_f64(BATCH as f64 / jobs.max(BATCH) as f64);
     let mut last = None;
     for start in (0..jobs).step_by(BATCH) {
         last = Some(history(&punctual, start, (start + BATCH).min(jobs)).await?);
         clock.advance(step);
+        punctual.store().tend().await?;
         on_progress("history", start as u64, jobs as u64);
     }
     clock.set(now);
@@ -59,6 +54,7 @@ async fn history(punctual: &Punctual, from: usize, to: usize) -> Result<JobId> {
             names: vec![],
             limit: 1_000,
             lease: Duration::from_secs(60),
+            ahead: Duration::ZERO,
             wait: Duration::ZERO,
         };
         let claims = punctual.store().claim(request).await?.claims;

@@ -18,7 +18,7 @@ use crate::{OnProgress, Place, Settings, check, object, payload, percentile, usa
 /// Jobs in one bulk enqueue.
 const BATCH: usize = 1_000;
 
-async fn noop_worker(punctual: &Punctual, concurrency: usize) -> Result<RunningWorker> {
+pub(crate) async fn noop_worker(punctual: &Punctual, concurrency: usize) -> Result<RunningWorker> {
     let worker = Worker::builder(punctual.clone())
         .handler("noop", |_: Context| async { Ok(None) })
         .concurrency(concurrency)
@@ -26,7 +26,7 @@ async fn noop_worker(punctual: &Punctual, concurrency: usize) -> Result<RunningW
     Ok(worker.start().await?)
 }
 
-fn batch(from: usize, to: usize) -> Vec<Draft> {
+pub(crate) fn batch(from: usize, to: usize) -> Vec<Draft> {
     (from..to).map(|number| Draft::new("noop", &payload(number))).collect()
 }
 
@@ -38,6 +38,7 @@ pub(crate) async fn lifecycle(
     on_progress: OnProgress<'_>,
 ) -> Result<Map<String, Value>> {
     let punctual = place.fresh("lifecycle").await?;
+    let server = place.server_cpu_s();
     let start = Instant::now();
     bulk_enqueue(&punctual, jobs, on_progress).await?;
     let enqueue = start.elapsed().as_secs_f64();
@@ -47,18 +48,23 @@ pub(crate) async fn lifecycle(
     let drain = start.elapsed().as_secs_f64();
     worker.stop().await;
     let peak = Usage::now().peak_memory_mib;
+    let server_us = place.server_cpu_s().zip(server).map(|(after, before)| (after - before) * 1e6 / jobs as f64);
     check::all_succeeded(&punctual, jobs).await?;
     let rate = |seconds: f64| (jobs as f64 / seconds).round();
-    Ok(object(json!({
+    let mut fields = object(json!({
         "enqueue_per_s": rate(enqueue),
         "drain_per_s": rate(drain),
         "lifecycle_per_s": rate(enqueue + drain),
         "peak_memory_mib": peak,
-    })))
+    }));
+    if let Some(micros) = server_us {
+        fields.insert("server_cpu_us_per_job".into(), micros.into());
+    }
+    Ok(fields)
 }
 
 /// Enqueues in batches from two tasks, so that one batch is prepared while another is stored.
-async fn bulk_enqueue(punctual: &Punctual, jobs: usize, on_progress: OnProgress<'_>) -> Result<()> {
+pub(crate) async fn bulk_enqueue(punctual: &Punctual, jobs: usize, on_progress: OnProgress<'_>) -> Result<()> {
     const PRODUCERS: usize = 2;
     let produce = |producer: usize| {
         let punctual = punctual.clone();

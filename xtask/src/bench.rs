@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use punctual_servers::{Care, Postgres};
 use serde_json::Value;
 
 use crate::{cargo, root};
@@ -18,6 +19,9 @@ use crate::{cargo, root};
 /// How to measure.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// The engine; a server that it needs is started, and gone afterwards
+    #[arg(long, value_enum, default_value_t = Engine::Sqlite)]
+    engine: Engine,
     /// A folder with drivers of peers: `run.sh PEER` prints one line `peer=NAME field=value …`
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
@@ -29,13 +33,35 @@ pub(crate) struct Args {
     jobs: usize,
 }
 
-/// Peers on SQLite, with the settings of each run.
-const PEERS: [(&str, &str, &str); 4] = [
-    ("huey (no fsync)", "huey", "FSYNC=0"),
-    ("River (SQLite)", "river-sqlite", "SYNC=FULL"),
-    ("GigQ, 2,000 queued", "gigq", "N=2000"),
-    ("GigQ, 10,000 queued", "gigq", "N=10000"),
-];
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// A peer: its name, its driver's, and the setting of its run.
+type Peer = (&'static str, &'static str, &'static str);
+
+impl Engine {
+    const fn peers(self) -> &'static [Peer] {
+        match self {
+            Self::Sqlite => &[
+                ("huey (no fsync)", "huey", "FSYNC=0"),
+                ("River (SQLite)", "river-sqlite", "SYNC=FULL"),
+                ("GigQ, 2,000 queued", "gigq", "N=2000"),
+                ("GigQ, 10,000 queued", "gigq", "N=10000"),
+            ],
+            Self::Postgres => &[
+                ("Graphile Worker", "graphile-worker", "PROCS=2"),
+                ("River", "river", "CONC=2000"),
+                ("awa", "awa", "CLAIMERS=2"),
+            ],
+        }
+    }
+}
+
+/// A peer that takes longer than this is given up for the round.
+const PEER_MAX_SECONDS: u64 = 300;
 
 /// The share of the processors' time that other guests may take during a run.
 const STOLEN_MAX_SHARE: f64 = 0.03;
@@ -53,17 +79,27 @@ const SCENARIOS: [(&str, &[&str]); 5] =
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     cargo(&["build", "--release", "--quiet"])?;
+    let server = (args.engine == Engine::Postgres).then(|| Postgres::start(Care::Durable)).transpose()?;
+    let store = server.as_ref().map(Postgres::url);
+    let ours = |scenario: &str, settings: &[&str], jobs| ours(store.as_deref(), scenario, settings, jobs);
     let mut figures = Figures::new();
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}", args.rounds);
-        for (name, peer, setting) in PEERS {
+        for (name, peer, setting) in args.engine.peers() {
             if let Some(folder) = &args.peers {
                 // Ours close to theirs, so that the machine's speed is the same for both; with as many jobs, where theirs slows
                 // down with their number.
                 let jobs = setting.strip_prefix("N=").and_then(|jobs| jobs.parse().ok()).unwrap_or(args.jobs);
                 let lifecycle = undisturbed("lifecycle", || ours("lifecycle", &[], jobs))?;
                 note(&mut figures, &format!("Punctual beside {name}"), lifecycle);
-                note(&mut figures, name, undisturbed(name, || theirs(folder, name, peer, setting))?);
+                match undisturbed(name, || theirs(folder, name, peer, setting)) {
+                    Ok(run) => note(&mut figures, name, run),
+                    // Ours stands in the next round's place then, so that rounds stay side by side.
+                    Err(error) => {
+                        eprintln!("  {name}: {error:#}");
+                        forget_last(&mut figures, &format!("Punctual beside {name}"));
+                    }
+                }
             }
         }
         for (scenario, settings) in SCENARIOS {
@@ -78,6 +114,11 @@ fn note(figures: &mut Figures, who: &str, run: Run) {
     for (field, value) in run {
         figures.entry((who.into(), field)).or_default().push(value);
     }
+}
+
+fn forget_last(figures: &mut Figures, who: &str) {
+    figures.iter_mut().filter(|((of, _), _)| of == who).for_each(|(_, values)| values.truncate(values.len() - 1));
+    figures.retain(|_, values| !values.is_empty());
 }
 
 /// Repeats a run until it was left in peace.
@@ -108,29 +149,32 @@ fn stolen() -> Duration {
     Duration::from_millis(10 * hundredths.unwrap_or_default())
 }
 
-fn ours(scenario: &str, settings: &[&str], jobs: usize) -> Result<Run> {
+fn ours(store: Option<&str>, scenario: &str, settings: &[&str], jobs: usize) -> Result<Run> {
     let program = root().join("target/release/punctual");
     let mut command = Command::new(program);
     command.args(["bench", scenario, "--json"]).args(settings);
+    command.env_remove("PUNCTUAL_STORE").envs(store.map(|store| ("PUNCTUAL_STORE", store)));
     if scenario == "lifecycle" {
         command.args(["--jobs", &jobs.to_string()]);
     }
     let output = command.output().context("cannot start our benchmark")?;
     ensure!(output.status.success(), "{scenario}: {}", String::from_utf8_lossy(&output.stderr));
     let fields: BTreeMap<String, Value> = serde_json::from_slice(&output.stdout)?;
-    let wanted = |field: &str| ["per_s", "ms_", "peak_memory", "early"].iter().any(|part| field.contains(part));
+    let wanted =
+        |field: &str| ["per_s", "ms_", "peak_memory", "early", "server_cpu"].iter().any(|part| field.contains(part));
     let figures = fields.into_iter().filter(|(field, _)| wanted(field));
     Ok(figures.filter_map(|(field, value)| Some((format!("{scenario}.{field}"), value.as_f64()?))).collect())
 }
 
 fn theirs(folder: &Path, name: &str, peer: &str, setting: &str) -> Result<Run> {
-    let mut command = Command::new(folder.join("run.sh"));
-    command.arg(peer);
+    let mut command = Command::new("timeout");
+    command.arg(PEER_MAX_SECONDS.to_string()).arg(folder.join("run.sh")).arg(peer);
     command.envs(setting.split_once('='));
     let output = command.output().with_context(|| format!("cannot start the driver of {name}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     // The last line of a peer, or the first of several cases.
-    let line = text.lines().find(|line| line.contains('=')).with_context(|| format!("{name} printed no figures"))?;
+    let line = text.lines().find(|line| line.contains('='));
+    let line = line.with_context(|| format!("printed no figures within {PEER_MAX_SECONDS} s ({})", output.status))?;
     let wanted = |field: &str| ["enqueue", "drain", "lifecycle", "lat_p50_ms", "lat_p99_ms"].contains(&field);
     let pairs = line.split_whitespace().filter_map(|pair| pair.split_once('='));
     Ok(pairs

@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
+use punctual_servers::{Care, Postgres};
 
 #[derive(Debug, Parser)]
 #[command(about = "Punctual's own tasks")]
@@ -26,9 +27,18 @@ enum Task {
     Test,
     /// Measure Punctual, alternately with peers where their drivers are at hand
     Bench(bench::Args),
+    /// Run a command with a throw-away PostgreSQL, named by PUNCTUAL_TEST_POSTGRES_URL
+    With {
+        /// The command and its arguments
+        #[arg(required = true, trailing_var_arg = true)]
+        command: Vec<String>,
+    },
     /// What continuous integration runs: format, lints, tests, documentation
     Ci,
 }
+
+/// Where the tests find the server that was started for them.
+const POSTGRES_URL: &str = "PUNCTUAL_TEST_POSTGRES_URL";
 
 /// The examples, each of which must run to its end.
 const EXAMPLES: [&str; 5] = ["quickstart", "retries", "transactional_enqueue", "graceful_shutdown", "testing"];
@@ -37,6 +47,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Test => test(),
         Task::Bench(args) => bench::run(&args),
+        Task::With { command } => with(&command),
         Task::Ci => ci(),
     };
     match result {
@@ -58,10 +69,21 @@ fn ci() -> Result<()> {
 }
 
 fn test() -> Result<()> {
-    cargo(&["test", "--workspace", "--quiet"])?;
+    let server = Postgres::start(Care::None)?;
+    let with_server = |args: &[&str]| run(Command::new(env!("CARGO")).args(args).env(POSTGRES_URL, server.url()));
+    with_server(&["test", "--workspace", "--quiet"])?;
     for example in EXAMPLES {
-        cargo(&["run", "--quiet", "--package", "examples", "--example", example])?;
+        with_server(&["run", "--quiet", "--package", "examples", "--example", example])?;
     }
+    Ok(())
+}
+
+fn with(command: &[String]) -> Result<()> {
+    let server = Postgres::start(Care::Durable)?;
+    let (program, args) = command.split_first().context("name a command")?;
+    let status = Command::new(program).args(args).env(POSTGRES_URL, server.url()).status();
+    let status = status.with_context(|| format!("cannot start {program}"))?;
+    ensure!(status.success(), "{program} failed with {status}");
     Ok(())
 }
 

@@ -400,10 +400,22 @@ fn a_full_disk_is_a_clear_error_and_loses_nothing() {
     assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 101);
 }
 
+/// A child that does not outlive a test that fails.
+struct KilledAtTheEnd(std::process::Child);
+
+impl Drop for KilledAtTheEnd {
+    fn drop(&mut self) {
+        // One that has ended already is as well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn the_demo_shows_jobs_succeeding_retrying_and_dying() {
     let shell = Shell::new();
-    let mut up = shell.command(&["up", "--demo"]).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let up = shell.command(&["up", "--demo"]).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut up = KilledAtTheEnd(up);
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
     loop {
         let list = shell.json(&["jobs", "list", "--status", "dead"]);
@@ -417,8 +429,8 @@ fn the_demo_shows_jobs_succeeding_retrying_and_dying() {
     }
     let workers = shell.json(&["workers"]);
     assert_eq!(workers["workers"].as_array().unwrap().len(), 1);
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(up.id() as i32), nix::sys::signal::Signal::SIGTERM).unwrap();
-    assert!(up.wait().unwrap().success(), "it stops gracefully");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(up.0.id() as i32), nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert!(up.0.wait().unwrap().success(), "it stops gracefully");
     assert!(shell.json(&["workers"])["workers"].as_array().unwrap().is_empty());
     assert_eq!(shell.json(&["stats"])["jobs"]["processing"], 0);
 }

@@ -7,7 +7,8 @@ use punctual_core::{Error, Store, StoreError};
 use crate::Punctual;
 
 impl Punctual {
-    /// Opens the store at `url`, such as `sqlite:punctual.db`, and brings its schema up to date.
+    /// Opens the store at `url`, such as `sqlite:punctual.db` or `postgres://user@host/database`, and brings its schema up to
+    /// date.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Ok(Self::new(open(url).await?))
     }
@@ -18,6 +19,11 @@ async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
         #[cfg(feature = "sqlite")]
         Some("sqlite") => {
             let store = punctual_sql::sqlite::SqliteStore::open(url.parse()?).await?;
+            Ok(Arc::new(store))
+        }
+        #[cfg(feature = "postgres")]
+        Some("postgres" | "postgresql") => {
+            let store = punctual_sql::postgres::PostgresStore::open(url.parse()?).await?;
             Ok(Arc::new(store))
         }
         _ => {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use punctual_core::{
-    Claim, Error, JobId, LogLevel, LogLine, Note, Progress, StoreError,
+    Claim, Error, JobId, LogLevel, LogLine, Note, Progress, Settled, StoreError,
     job::cut_bytes,
     limits::{self, LOG_LINE_MAX_BYTES, LOG_MAX_LINES},
 };
@@ -149,8 +149,8 @@ impl Context {
         self.0.completed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn note_completion(&self) {
-        self.0.completed.store(true, Ordering::Relaxed);
+    pub(crate) fn note_completion(&self, settled: Settled) {
+        self.0.completed.fetch_or(settled == Settled::Done, Ordering::Relaxed);
     }
 
     /// Holds the job for `lease` from now, beyond what the worker does by itself. Fails when the lease is lost.

@@ -3,6 +3,7 @@
 //! | question | file |
 //! |---|---|
 //! | how do I connect, enqueue, and wait for a result? | [`punctual`](Punctual) |
+//! | how do I enqueue in a transaction of my own? | [`Punctual::enqueue_in`], [`Within`] |
 //! | which options does a job have? | [`Draft`] |
 //! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
 //! | how do I see and change what is there? | [`Admin`] |
@@ -13,9 +14,12 @@ mod context;
 mod draft;
 mod failure;
 mod job;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod punctual;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod within;
 
 pub use admin::Admin;
 pub use context::{Context, NoteSink};
@@ -23,3 +27,4 @@ pub use draft::Draft;
 pub use failure::Failure;
 pub use job::Job;
 pub use punctual::Punctual;
+pub use within::Within;

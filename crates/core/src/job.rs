@@ -146,11 +146,24 @@ impl Extras {
             check_text("description", text, limits::DESCRIPTION_MAX_CHARS)?;
         }
         match &self.metadata {
+            Some(metadata) if holds_nul(metadata) => {
+                Err(Invalid::new("metadata", "holds the control character U+0000"))
+            }
             Some(metadata) => Json::of(metadata)
                 .map_err(|error| Invalid::new("metadata", error.to_string()))?
                 .check("metadata", limits::METADATA_MAX_BYTES),
             None => Ok(()),
         }
+    }
+}
+
+/// Whether any text in a document holds NUL: not every engine can look into a document that does.
+fn holds_nul(document: &Value) -> bool {
+    match document {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(values) => values.iter().any(holds_nul),
+        Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || holds_nul(value)),
+        _ => false,
     }
 }
 
@@ -457,6 +470,11 @@ mod tests {
     fn each_limit_is_named_when_it_is_broken() {
         let cases: Vec<(&str, Spec)> = vec![
             ("name: is empty", Spec { name: String::new(), ..spec() }),
+            ("metadata: holds the control character U+0000", {
+                let mut spec = spec();
+                spec.extras.metadata = Some(serde_json::json!({"a": ["b", "\0"]}));
+                spec
+            }),
             ("name: begins or ends with white space", Spec { name: " a".into(), ..spec() }),
             ("name: holds the control character U+0000", Spec { name: "a\0b".into(), ..spec() }),
             ("queue: 129 characters, at most 128 are allowed", Spec { queue: "é".repeat(129), ..spec() }),

@@ -7,7 +7,7 @@
 //!
 //! Every call is one transaction: all of it happens or nothing does.
 
-use std::{fmt, time::Duration};
+use std::{any::Any, fmt, time::Duration};
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub type StoreResult<T> = Result<T, StoreError>;
 
 /// A durable place for jobs.
 #[async_trait]
-pub trait Store: Send + Sync + fmt::Debug + 'static {
+pub trait Store: Any + Send + Sync + fmt::Debug {
     /// Which engine this is and where its data lies, without secrets.
     fn info(&self) -> StoreInfo;
 
@@ -42,7 +42,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>>;
 
     /// Makes due scheduled and retrying jobs queued, then hands queued ones to a worker: higher priority first,
-    /// then earlier `run_at`, then the order in which they were enqueued. Opens an attempt for each.
+    /// then earlier `run_at`, then the order in which they were enqueued (or that of their ids, which differs only for jobs that
+    /// were scheduled for different times and then retried at the same instant). Opens an attempt for each.
+    ///
+    /// A job that is claimed ahead of its time follows those, earliest first, and is recorded as if it had become queued and had
+    /// started exactly at its time.
     ///
     /// If there is nothing, it waits for as long as the request says, and answers as soon as there is something. A
     /// caller that stops waiting holds nothing: what it would have got stays, or goes back at once.
@@ -59,7 +63,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Answers for each of `attempts`, in order, whether it is still under way in this worker's hands.
     async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>>;
 
-    /// Keeps what running handlers say of themselves. Progress counts only while the fence holds; logs always.
+    /// Keeps what running handlers say of themselves. Progress counts only while the fence holds; logs always. A line
+    /// that is sent again, with its number and its time, is kept once.
     async fn note(&self, notes: Vec<Note>) -> StoreResult<()>;
 
     /// Claims whose lease has run out, longest overdue first, at most `limit`. The caller settles them as lost.
@@ -138,6 +143,19 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Removes ephemeral jobs that were enqueued before that instant and that nobody is running.
     async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize>;
 
+    /// Removes whole days of jobs at once, where an engine keeps jobs by day and most of a day's have been kept long enough: finished for as
+    /// long as `keep` says, then `deleted` more. Such an engine leaves jobs of large days out of [`retire`](Self::retire), unless something is
+    /// kept for less than a day.
+    async fn drop_days(&self, _keep: Keep, _deleted: Duration) -> StoreResult<usize> {
+        Ok(0)
+    }
+
+    /// What the engine needs done for itself, such as partitions for the days ahead. Called about once a second by every worker;
+    /// of several, the engine lets one do it.
+    async fn tend(&self) -> StoreResult<()> {
+        Ok(())
+    }
+
     /// The version of the schema and what it consists of.
     async fn schema(&self) -> StoreResult<Schema>;
 
@@ -185,8 +203,25 @@ pub struct ClaimRequest {
     pub limit: usize,
     /// How long they are held.
     pub lease: Duration,
+    /// If room is left, those also that are due within so long. The worker starts them when they are due.
+    pub ahead: Duration,
     /// How long to wait if there is none.
     pub wait: Duration,
+}
+
+impl ClaimRequest {
+    /// Whether the worker wants jobs of this lane.
+    pub fn serves(&self, queue: &str, name: &str) -> bool {
+        let wants = |wishes: &[String], word: &str| wishes.is_empty() || wishes.iter().any(|wish| wish == word);
+        wants(&self.queues, queue) && wants(&self.names, name)
+    }
+
+    /// When to look again, after a look at `now` that found nothing, if the next job is due at `next_run_at`. Not as soon as it
+    /// could be claimed ahead, so that one look finds several.
+    pub fn look_again_at(&self, now: Timestamp, next_run_at: Timestamp) -> Timestamp {
+        // What could have been claimed ahead and was not is for somebody else, until it is due.
+        if next_run_at <= now.after(self.ahead) { next_run_at } else { next_run_at.before(self.ahead / 2) }
+    }
 }
 
 /// What a worker got.

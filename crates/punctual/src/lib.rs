@@ -38,6 +38,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "postgres")]
+pub use punctual_client::postgres;
 #[cfg(feature = "sqlite")]
 pub use punctual_client::sqlite;
 pub use punctual_client::{Admin, Context, Draft, Failure, Job, Punctual, admin};

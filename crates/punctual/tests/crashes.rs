@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[macro_use]
 mod common;
 
 use std::collections::BTreeSet;
@@ -21,11 +22,17 @@ fn enqueuer_process() {
     common::enqueuer_process();
 }
 
+on_each_engine! {
+    no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed
+    every_acknowledged_job_is_there_when_enqueuers_are_killed
+    two_and_four_processes_never_run_the_same_attempt_twice
+    a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_finished
+}
+
 /// Twenty times: a process that works at full speed on ten thousand queued jobs is killed, and another takes over.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed() {
+async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed(new_place: fn() -> Place) {
     const QUEUED: usize = 10_000;
-    let place = Place::new();
+    let place = new_place();
     let punctual = place.connect().await;
     let mut enqueued = BTreeSet::new();
     for round in 0..20u64 {
@@ -50,9 +57,8 @@ async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed() {
     assert_eq!(audit_store(&**punctual.store()).await, enqueued.len());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_acknowledged_job_is_there_when_enqueuers_are_killed() {
-    let place = Place::new();
+async fn every_acknowledged_job_is_there_when_enqueuers_are_killed(new_place: fn() -> Place) {
+    let place = new_place();
     let punctual = place.connect().await;
     for round in 1..=10 {
         let enqueuer = place.start_enqueuer();
@@ -67,10 +73,9 @@ async fn every_acknowledged_job_is_there_when_enqueuers_are_killed() {
     assert!(audit_store(&**punctual.store()).await >= acknowledged.len());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_and_four_processes_never_run_the_same_attempt_twice() {
+async fn two_and_four_processes_never_run_the_same_attempt_twice(new_place: fn() -> Place) {
     for processes in [2, 4] {
-        let place = Place::new();
+        let place = new_place();
         let punctual = place.connect().await;
         let workers: Vec<_> = (0..processes).map(|_| place.start_worker(30_000)).collect();
         let (mut jobs, batch) = (0, 500);
@@ -88,9 +93,8 @@ async fn two_and_four_processes_never_run_the_same_attempt_twice() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_finished() {
-    let place = Place::new();
+async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_finished(new_place: fn() -> Place) {
+    let place = new_place();
     let punctual = place.connect().await;
     let id = punctual.enqueue(Draft::new("held", &())).await.unwrap().id;
     let frozen = place.start_worker(500);

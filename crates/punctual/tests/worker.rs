@@ -225,15 +225,37 @@ async fn a_handler_that_keeps_its_thread_past_its_time_is_late_all_the_same() {
     assert_eq!((done.status, done.error.unwrap().code.as_deref()), (Status::Dead, Some("PUNCTUAL_E_TIMEOUT")));
 }
 
+#[tokio::test]
+async fn a_job_claimed_ahead_waits_for_its_time_and_may_be_cancelled_until_then() {
+    let place = Place::new();
+    let (punctual, clock) = place.connect_with_clock().await;
+    let due = punctual.store().now().after(Duration::from_millis(30));
+    let draft = || Draft::new("x", &()).run_at(due);
+    let (kept, cancelled) = (punctual.enqueue(draft()).await.unwrap().id, punctual.enqueue(draft()).await.unwrap().id);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let runs = ran.clone();
+    let worker = start(&punctual, move |_: Context| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        async { Ok(None) }
+    })
+    .await;
+    until("both to be claimed", async || worker.stats().running == 2).await;
+    punctual.admin("ada").cancel(cancelled, None).await.unwrap();
+    until("the worker to know", async || worker.stats().lost_leases == 1).await;
+    assert_eq!(ran.load(Ordering::SeqCst), 0, "their time has not come");
+    clock.advance(Duration::from_millis(30));
+    assert_eq!(punctual.wait(kept, LONG).await.unwrap().status, Status::Succeeded);
+    worker.stop().await;
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    assert_eq!(punctual.job(cancelled).await.unwrap().status, Status::Cancelled);
+}
+
 /// A worker that comes back cannot know at once whether another that it finds on the register is still there.
 #[tokio::test]
 async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone() {
     for survives in [true, false] {
         let place = Place::new();
-        let clock = core::ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap());
-        let options: punctual::sqlite::Options = place.url.parse().unwrap();
-        let store = punctual::sqlite::SqliteStore::open(options.clock(clock.clone())).await.unwrap();
-        let punctual = Punctual::new(Arc::new(store));
+        let (punctual, clock) = place.connect_with_clock().await;
         let former = core::Beat {
             id: core::WorkerId::from_bits(punctual.ids().next(punctual.store().now())),
             host: "h".into(),

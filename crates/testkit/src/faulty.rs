@@ -117,7 +117,9 @@ pass_on! {
     retire(keep: Keep, limit: usize) -> usize;
     purge(after: Duration, limit: usize) -> usize;
     trim(after: Duration, limit: usize) -> usize;
+    drop_days(keep: Keep, deleted: Duration) -> usize;
     drop_ephemeral(before: Timestamp, limit: usize) -> usize;
+    tend() -> ();
     schema() -> Schema;
     examine() -> Vec<Finding>;
 }

@@ -7,6 +7,8 @@ use punctual_core::{
     Spec, Status, Store, Timestamp, WorkerId, settle,
 };
 
+use crate::Ties;
+
 /// An empty store, the clock it goes by, and a source of ids.
 #[derive(Debug)]
 pub struct Fixture {
@@ -14,6 +16,8 @@ pub struct Fixture {
     pub store: Arc<dyn Store>,
     /// Its clock.
     pub clock: ManualClock,
+    /// How it decides between jobs of the same priority and time.
+    pub ties: Ties,
     ids: Ids,
     /// Whatever must live as long as the store: a folder, a server.
     _keep: Option<Box<dyn std::any::Any + Send + Sync>>,
@@ -30,7 +34,14 @@ impl Fixture {
 
     /// A fixture of `store`, which goes by `clock`.
     pub fn new(store: impl Store, clock: ManualClock) -> Self {
-        Self { store: Arc::new(store), clock, ids: Ids::seeded(7), _keep: None }
+        Self { store: Arc::new(store), clock, ties: Ties::default(), ids: Ids::seeded(7), _keep: None }
+    }
+
+    /// The store decides in another way than by arrival between jobs of the same priority and time.
+    #[must_use]
+    pub fn ties(mut self, ties: Ties) -> Self {
+        self.ties = ties;
+        self
     }
 
     /// Keeps `thing` as long as the fixture lives.
@@ -85,8 +96,15 @@ impl Fixture {
 
     /// Claims at most `limit` jobs of any queue and name.
     pub async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<Claim> {
-        let request =
-            ClaimRequest { worker, queues: Vec::new(), names: Vec::new(), limit, lease: LEASE, wait: Duration::ZERO };
+        let request = ClaimRequest {
+            worker,
+            queues: Vec::new(),
+            names: Vec::new(),
+            limit,
+            lease: LEASE,
+            ahead: Duration::ZERO,
+            wait: Duration::ZERO,
+        };
         self.store.claim(request).await.unwrap().claims
     }
 

@@ -15,6 +15,6 @@ pub mod random;
 
 pub use faulty::{FaultyStore, When};
 pub use fixture::Fixture;
-pub use model::ModelStore;
+pub use model::{ModelStore, Ties};
 #[doc(hidden)]
 pub use tokio;

@@ -25,8 +25,19 @@ pub struct ModelStore {
     hints: watch::Sender<u64>,
 }
 
+/// What decides between jobs of the same priority and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ties {
+    /// The order in which they were enqueued.
+    #[default]
+    Arrival,
+    /// Their ids, which is the same order unless they were scheduled for different times.
+    Id,
+}
+
 #[derive(Default)]
 struct State {
+    ties: Ties,
     /// In the order in which they were enqueued.
     jobs: Vec<Record>,
     keys: BTreeMap<(String, String), JobId>,
@@ -67,6 +78,13 @@ impl ModelStore {
         Self { clock: Arc::new(clock), state: Arc::default(), hints: watch::Sender::new(0) }
     }
 
+    /// Lets ties be decided in another way than by arrival.
+    #[must_use]
+    pub fn ties(self, ties: Ties) -> Self {
+        self.state().ties = ties;
+        self
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,6 +98,14 @@ impl ModelStore {
 }
 
 impl State {
+    /// Decides between jobs of the same time.
+    fn rank(&self, place: usize) -> u128 {
+        match self.ties {
+            Ties::Arrival => place as u128,
+            Ties::Id => self.jobs[place].job.id.to_bits(),
+        }
+    }
+
     fn find(&mut self, id: JobId) -> Option<&mut Record> {
         self.jobs.iter_mut().find(|record| record.job.id == id)
     }
@@ -116,16 +142,16 @@ impl State {
     }
 
     fn promote(&mut self, now: Timestamp, limit: usize) -> usize {
-        let mut due: Vec<(Timestamp, usize, JobId)> = self
+        let mut due: Vec<(Timestamp, u128, usize, JobId)> = self
             .jobs
             .iter()
             .enumerate()
             .filter(|(_, record)| record.job.status.is_timed() && record.job.run_at <= now)
-            .map(|(place, record)| (record.job.run_at, place, record.job.id))
+            .map(|(place, record)| (record.job.run_at, self.rank(place), place, record.job.id))
             .collect();
         due.sort();
         due.truncate(limit);
-        for (_, place, id) in &due {
+        for (_, _, place, id) in &due {
             let job = &mut self.jobs[*place].job;
             job.status = Status::Queued;
             job.updated_at = now;
@@ -136,47 +162,65 @@ impl State {
 
     fn claim(&mut self, now: Timestamp, request: &ClaimRequest) -> Claimed {
         self.promote(now, limits::PROMOTE_MAX_JOBS);
-        let serves = |wishes: &[String], word: &String| wishes.is_empty() || wishes.contains(word);
         let mut places: Vec<usize> = (0..self.jobs.len())
             .filter(|place| {
                 let job = &self.jobs[*place].job;
-                job.status == Status::Queued
-                    && serves(&request.queues, &job.spec.queue)
-                    && serves(&request.names, &job.spec.name)
+                job.status == Status::Queued && request.serves(&job.spec.queue, &job.spec.name)
             })
             .collect();
         places.sort_by_key(|place| {
             let job = &self.jobs[*place].job;
-            (u8::MAX - job.spec.priority, job.run_at, *place)
+            (u8::MAX - job.spec.priority, job.run_at, self.rank(*place))
         });
         places.truncate(request.limit);
-        let claims = places.into_iter().map(|place| self.hold(now, place, request)).collect();
+        let mut claims: Vec<Claim> = places.into_iter().map(|place| self.hold(now, now, place, request)).collect();
+        claims.extend(self.claim_ahead(now, request, request.limit - claims.len()));
         let timed = self.jobs.iter().filter(|record| record.job.status.is_timed());
         Claimed { claims, next_run_at: timed.map(|record| record.job.run_at).min() }
     }
 
-    fn hold(&mut self, now: Timestamp, place: usize, request: &ClaimRequest) -> Claim {
+    fn claim_ahead(&mut self, now: Timestamp, request: &ClaimRequest, limit: usize) -> Vec<Claim> {
+        let mut places: Vec<usize> = (0..self.jobs.len())
+            .filter(|place| {
+                let job = &self.jobs[*place].job;
+                job.status.is_timed()
+                    && (now..=now.after(request.ahead)).contains(&job.run_at)
+                    && request.serves(&job.spec.queue, &job.spec.name)
+            })
+            .collect();
+        places.sort_by_key(|place| (self.jobs[*place].job.run_at, self.rank(*place)));
+        places.truncate(limit);
+        let claim = |place: usize| {
+            let (id, at) = (self.jobs[place].job.id, self.jobs[place].job.run_at);
+            self.event(id, at, Status::Queued, None, (None, None));
+            self.hold(now, at, place, request)
+        };
+        places.into_iter().map(claim).collect()
+    }
+
+    /// Gives a job to a worker, which starts it `at` some time.
+    fn hold(&mut self, now: Timestamp, at: Timestamp, place: usize, request: &ClaimRequest) -> Claim {
         let record = &mut self.jobs[place];
         let job = &mut record.job;
         job.status = Status::Processing;
         job.attempt += 1;
         job.run += 1;
         job.worker_id = Some(request.worker);
-        job.lease_until = Some(now.after(request.lease));
-        job.started_at = Some(now);
-        job.updated_at = now;
+        job.lease_until = Some(at.after(request.lease));
+        job.started_at = Some(at);
+        job.updated_at = at;
         record.attempts.push(Attempt {
             id: AttemptId { job: job.id, run: job.run },
             attempt: job.attempt,
             status: AttemptStatus::Running,
             worker_id: request.worker,
-            started_at: now,
+            started_at: at,
             finished_at: None,
             error: None,
         });
         let job = job.clone();
-        self.event(job.id, now, Status::Processing, Some(job.run), (None, None));
-        self.tally(now, &job, Measure::Lateness, now.since(job.run_at));
+        self.event(job.id, at, Status::Processing, Some(job.run), (None, None));
+        self.tally(now, &job, Measure::Lateness, at.since(job.run_at));
         Claim { job, worker: request.worker }
     }
 
@@ -280,7 +324,7 @@ impl State {
             (0..self.jobs.len()).filter(|place| filter.selects(&self.jobs[*place].job)).collect();
         places.sort_by_key(|place| {
             let job = &self.jobs[*place].job;
-            (filter.time_of(job), if filter.order() == Order::Newest { job.id.to_bits() } else { *place as u128 })
+            (filter.time_of(job), if filter.order() == Order::Newest { job.id.to_bits() } else { self.rank(*place) })
         });
         if filter.order() != Order::Due {
             places.reverse();
@@ -399,15 +443,13 @@ impl Store for ModelStore {
 
     async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
         let (state, now) = (self.state(), self.clock.now());
-        let mut claims: Vec<_> = state
-            .jobs
-            .iter()
-            .filter(|record| record.job.lease_until.is_some_and(|until| until <= now))
-            .filter_map(|record| Some(Claim { worker: record.job.worker_id?, job: record.job.clone() }))
-            .collect();
-        claims.sort_by_key(|claim| claim.job.lease_until);
-        claims.truncate(limit);
-        Ok(claims)
+        let lease_until = |place: &usize| state.jobs[*place].job.lease_until;
+        let mut places: Vec<usize> =
+            (0..state.jobs.len()).filter(|place| lease_until(place).is_some_and(|until| until <= now)).collect();
+        places.sort_by_key(|place| (lease_until(place), state.rank(*place)));
+        places.truncate(limit);
+        let jobs = places.into_iter().map(|place| state.jobs[place].job.clone());
+        Ok(jobs.filter_map(|job| Some(Claim { worker: job.worker_id?, job })).collect())
     }
 
     async fn promote(&self, limit: usize) -> StoreResult<usize> {

@@ -14,7 +14,7 @@ use crate::{Fixture, ModelStore, fixture::LEASE};
 /// Panics at the first difference, with the seed and the step.
 pub async fn replay(fixture: &Fixture, seed: u64, steps: usize) {
     println!("random operations from seed {seed}");
-    let model = ModelStore::new(fixture.clock.clone());
+    let model = ModelStore::new(fixture.clock.clone()).ties(fixture.ties);
     let mut run = Run { fixture, model, random: fastrand::Rng::with_seed(seed), claims: Vec::new(), jobs: Vec::new() };
     for step in 0..steps {
         run.step(&format!("seed {seed}, step {step}")).await;
@@ -98,6 +98,7 @@ impl Run<'_> {
             names: some(&mut self.random, &["mail", "pay"]),
             limit: self.random.usize(1..6),
             lease: LEASE,
+            ahead: Duration::from_secs(if self.random.bool() { 0 } else { 5 }),
             wait: Duration::ZERO,
         };
         let claimed = both!(self, place, claim(request));
@@ -165,13 +166,15 @@ impl Run<'_> {
 
     async fn note(&mut self, place: &str) {
         let Some(claim) = self.claims.last().cloned() else { return };
-        let line =
-            LogLine { run: claim.job.run, at: self.fixture.now(), level: LogLevel::Info, message: "hello".into() };
+        // A line sent twice is the same line: its number decides when it was written.
+        let number = self.random.u32(1..4);
+        let at = claim.job.updated_at.after(Duration::from_secs(u64::from(number)));
+        let line = LogLine { run: claim.job.run, at, level: LogLevel::Info, message: "hello".into() };
         let notes = vec![Note {
             attempt: claim.attempt_id(),
             worker: claim.worker,
             progress: Some(Progress { percent: f32::from(self.random.u8(0..100)), message: None }),
-            lines: vec![(self.random.u32(1..4), line)],
+            lines: vec![(number, line)],
         }];
         both!(self, place, note(notes));
     }

@@ -13,6 +13,8 @@ use crate::{executor, shared::Shared};
 
 /// How long a busy worker waits for more room, so that it claims many jobs at once instead of one by one.
 const GATHER_TIME: Duration = Duration::from_millis(1);
+/// How long ahead of its time a job may be claimed: long enough for the claim to be stored, whatever else the store does.
+const AHEAD: Duration = Duration::from_millis(50);
 /// The first and the longest pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
@@ -98,6 +100,12 @@ impl Claimer {
         }
     }
 
+    /// How far ahead to claim. A worker that is half busy waits until jobs are due: those that come meanwhile need its slots.
+    fn ahead(&self, room: usize) -> Duration {
+        let free = self.slots.available_permits() + room;
+        if free > self.shared.config.concurrency.div_ceil(2) { AHEAD } else { Duration::ZERO }
+    }
+
     async fn claim(&self, limit: usize, wait: Duration) -> Result<Claimed, StoreError> {
         let request = ClaimRequest {
             worker: self.shared.id,
@@ -105,6 +113,7 @@ impl Claimer {
             names: self.shared.registry.names(),
             limit,
             lease: self.shared.config.lease,
+            ahead: self.ahead(limit),
             wait,
         };
         self.shared.store().claim(request).await

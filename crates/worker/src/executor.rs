@@ -21,6 +21,16 @@ use crate::{
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execution, _slot: OwnedSemaphorePermit) {
     let (signal, timeout) = (CancellationToken::new(), claim.job.spec.timeout);
     let ctx = Context::new(shared.punctual.clone(), claim, signal.clone(), shared.mailbox.clone());
+    tokio::select! {
+        () = until_due(&shared, ctx.claim()) => {}
+        () = execution.lost.cancelled() => return shared.end([ctx.claim().attempt_id()]),
+    }
+    let settle_as =
+        |outcome| Ended { settlement: settle(ctx.claim(), outcome, fastrand::f64()), completed: ctx.is_completed() };
+    if shared.releasing.is_cancelled() {
+        execution.has_ended();
+        return shared.mailbox.settle(settle_as(Outcome::Released)).await;
+    }
     let (mut handler, started) = (start(&shared, ctx.clone()), Instant::now());
     let end = tokio::select! {
         // One that kept its thread to itself until after its time is late all the same.
@@ -32,8 +42,6 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
         () = shared.releasing.cancelled() => End::Cut(Some(Outcome::Released)),
     };
     execution.has_ended();
-    let settle_as =
-        |outcome| Ended { settlement: settle(ctx.claim(), outcome, fastrand::f64()), completed: ctx.is_completed() };
     match end {
         End::Ended(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
         End::Cut(outcome) => {
@@ -46,6 +54,17 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
             // What the handler still does no longer counts; it gets a moment to put its things away.
             let _ = time::timeout(shared.config.grace, handler).await;
         }
+    }
+}
+
+/// Waits for the time of a job that was claimed ahead of it.
+async fn until_due(shared: &Shared, claim: &Claim) {
+    loop {
+        let left = claim.job.run_at.since(shared.store().now());
+        if left.is_zero() {
+            return;
+        }
+        time::sleep(left).await;
     }
 }
 

@@ -52,7 +52,8 @@ async fn extend(shared: &Shared) {
 }
 
 async fn check(shared: &Shared) {
-    let attempts = shared.unsettled_attempts();
+    // Those that have ended cannot be told to stop any more.
+    let attempts = shared.unended_attempts();
     if attempts.is_empty() {
         return;
     }

@@ -21,7 +21,7 @@ const RETENTION_PERIOD: Duration = Duration::from_secs(3_600);
 /// The lock under which one worker of all does it.
 const RETENTION_LOCK: &str = "punctual.retention";
 
-/// Puts back what vanished workers held, until `done`.
+/// Puts back what vanished workers held, and lets the store look after itself, until `done`.
 pub(crate) async fn reap_on(shared: Arc<Shared>, mut restart: Restart, done: CancellationToken) {
     while done.run_until_cancelled(time::sleep(REAP_PERIOD)).await.is_some() {
         match reap(&**shared.store()).await {
@@ -34,6 +34,9 @@ pub(crate) async fn reap_on(shared: Arc<Shared>, mut restart: Restart, done: Can
         }
         if let Err(error) = restart.look(&shared).await {
             tracing::warn!(worker = %shared.id, %error, "cannot drop ephemeral jobs of a former run");
+        }
+        if let Err(error) = shared.store().tend().await {
+            tracing::warn!(worker = %shared.id, %error, "the store's own upkeep broke off; it will be tried again");
         }
     }
 }

@@ -60,6 +60,7 @@ impl ManualWorker {
             names: self.registry.names(),
             limit: 1,
             lease: self.config.lease,
+            ahead: Duration::ZERO,
             wait: Duration::ZERO,
         };
         let claimed = self.punctual.store().claim(request).await?;

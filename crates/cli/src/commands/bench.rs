@@ -29,8 +29,10 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Bench) -> Result<()> 
         bar.set_length(of);
         bar.set_position(done);
     };
-    let fields = punctual_bench::run(scenario, &place, &settings, &on_progress).await?;
+    let measured = punctual_bench::run(scenario, &place, &settings, &on_progress).await;
     bar.finish_and_clear();
+    place.clear().await?;
+    let fields = measured?;
     if cli.json {
         return print_json(&fields);
     }

@@ -36,7 +36,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<ExitCode> {
 fn say(finding: &Finding) {
     let style = status_style(if finding.ok { Status::Succeeded } else { Status::Dead });
     let mark = if finding.ok { "✓" } else { "✗" };
-    anstream::println!("{style}{mark}{style:#} {:<10} {}", finding.check, finding.message);
+    anstream::println!("{style}{mark}{style:#} {:<12} {}", finding.check, finding.message);
 }
 
 /// Jobs that stand in a queue while no live worker has a handler for them.

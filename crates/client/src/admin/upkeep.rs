@@ -49,7 +49,8 @@ impl Admin {
         mut on_step: impl FnMut(CleanupDone),
     ) -> Result<CleanupDone, Error> {
         let store = self.punctual.store();
-        let mut done = CleanupDone::default();
+        let purged = store.drop_days(retention.keep, retention.deleted).await?;
+        let mut done = CleanupDone { purged, ..CleanupDone::default() };
         loop {
             let deleted = store.retire(retention.keep, BATCH_MAX_JOBS).await?;
             let purged = store.purge(retention.deleted, BATCH_MAX_JOBS).await?;

@@ -1,6 +1,6 @@
 //! What the tests with real processes share.
 
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::print_stdout)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::{
     fs::{File, OpenOptions},
@@ -15,7 +15,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use punctual::{Context, Draft, Punctual, Status, Worker};
+use punctual::{Context, Draft, Punctual, Status, Worker, core::ManualClock};
 use tempfile::TempDir;
 
 /// A store in a folder that is removed at the end.
@@ -24,11 +24,45 @@ pub struct Place {
     pub url: String,
 }
 
+/// Has each test run on each engine; a test is given the way to make a place.
+#[macro_export]
+macro_rules! on_each_engine {
+    ($($test:ident)*) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::$test(super::Place::new).await;
+            })*
+        }
+
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::$test(super::Place::postgres).await;
+            })*
+        }
+    };
+}
+
 impl Place {
+    /// On SQLite.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
         Self { folder, url }
+    }
+
+    /// On the PostgreSQL that was started for the tests, in a schema of its own.
+    pub fn postgres() -> Self {
+        let server = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+            .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+        Self::on(&server)
+    }
+
+    /// On a PostgreSQL, in a schema of its own.
+    pub fn on(server: &str) -> Self {
+        let schema = format!("test_{:016x}", fastrand::u64(..));
+        Self { folder: tempfile::tempdir().unwrap(), url: format!("{server}?schema={schema}") }
     }
 
     pub fn file(&self) -> PathBuf {
@@ -43,6 +77,14 @@ impl Place {
         Punctual::connect(&self.url).await.unwrap()
     }
 
+    /// With a clock that the test moves.
+    pub async fn connect_with_clock(&self) -> (Punctual, ManualClock) {
+        let clock = ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap());
+        let options: punctual::sqlite::Options = self.url.parse().unwrap();
+        let store = punctual::sqlite::SqliteStore::open(options.clock(clock.clone())).await.unwrap();
+        (Punctual::new(Arc::new(store)), clock)
+    }
+
     /// Starts a worker in a process of its own: this test program once more, at [`worker_process`].
     pub fn start_worker(&self, lease_ms: u64) -> Process {
         self.start("worker_process", lease_ms)
@@ -53,7 +95,8 @@ impl Place {
         self.start("enqueuer_process", 0)
     }
 
-    fn start(&self, test: &str, lease_ms: u64) -> Process {
+    /// Starts this test program once more, at one of its tests.
+    pub fn start(&self, test: &str, lease_ms: u64) -> Process {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture", "--quiet"])
             .env("PUNCTUAL_TEST_STORE", &self.url)
@@ -79,6 +122,11 @@ impl Process {
         kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
     }
 
+    /// Waits for its end.
+    pub fn wait(mut self) -> std::process::ExitStatus {
+        self.0.wait().unwrap()
+    }
+
     pub fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -92,16 +140,20 @@ impl Drop for Process {
     }
 }
 
-/// The body of the worker processes. Every test program that starts some has a test of this name which calls it.
-pub fn worker_process() {
+/// The body of a process that some test starts: does its work with the address of the store.
+pub fn in_process(work: impl AsyncFnOnce(String)) {
     let Ok(url) = std::env::var("PUNCTUAL_TEST_STORE") else {
         println!("only for the processes that other tests start");
         return;
     };
-    let lease = std::env::var("PUNCTUAL_TEST_LEASE_MS").unwrap().parse().unwrap();
-    let ledger = Arc::new(Ledger::open(Path::new(&std::env::var("PUNCTUAL_TEST_LEDGER").unwrap())));
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
+    tokio::runtime::Runtime::new().unwrap().block_on(work(url));
+}
+
+/// The body of the worker processes. Every test program that starts some has a test of this name which calls it.
+pub fn worker_process() {
+    in_process(async |url: String| {
+        let lease = std::env::var("PUNCTUAL_TEST_LEASE_MS").unwrap().parse().unwrap();
+        let ledger = Arc::new(Ledger::open(Path::new(&std::env::var("PUNCTUAL_TEST_LEDGER").unwrap())));
         let punctual = Punctual::connect(&url).await.unwrap();
         let worker = Worker::builder(punctual)
             .handler("fast", move |ctx: Context| {
@@ -124,13 +176,8 @@ pub fn worker_process() {
 
 /// The body of processes that enqueue from many tasks, and put each job on the ledger once it is acknowledged.
 pub fn enqueuer_process() {
-    let Ok(url) = std::env::var("PUNCTUAL_TEST_STORE") else {
-        println!("only for the processes that other tests start");
-        return;
-    };
-    let ledger = Arc::new(Ledger::open(Path::new(&std::env::var("PUNCTUAL_TEST_LEDGER").unwrap())));
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
+    in_process(async |url: String| {
+        let ledger = Arc::new(Ledger::open(Path::new(&std::env::var("PUNCTUAL_TEST_LEDGER").unwrap())));
         let punctual = Punctual::connect(&url).await.unwrap();
         for _ in 0..16 {
             let (punctual, ledger) = (punctual.clone(), ledger.clone());

@@ -7,7 +7,8 @@ use super::{
     enqueue::labels,
     error::store_error,
     rows,
-    settle::Running,
+    running::Running,
+    settle::close,
     statements as sql,
     tx::{EventLine, Tx},
 };
@@ -55,7 +56,7 @@ fn replace(
         Status::Processing => {
             let id = before.id.to_bytes();
             if let Some(held) = Running::find(tx.connection, id)? {
-                held.close(tx, id, AttemptStatus::Cancelled, None)?;
+                close(tx, &held, id, AttemptStatus::Cancelled, None)?;
             }
         }
         _ => {}

@@ -4,61 +4,192 @@
 //! 20,000; slim ready and running tables with the jobs row untouched until the end, as below, 26,000 to 28,000. The
 //! figures and their limits are in docs/adr/0002.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
-use punctual_core::{Claim, ClaimRequest, Claimed, Status, StoreError, Timestamp, limits, measure::Measure};
-use rusqlite::{CachedStatement, OptionalExtension, Row, params};
+use punctual_core::{
+    AttemptId, Claim, ClaimRequest, Claimed, JobId, Settlement, Status, StoreError, Timestamp, WorkerId, limits,
+    measure::Measure,
+};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::{
     error::store_error,
-    read, rows, statements as sql,
+    read, rows,
+    running::Running,
+    statements as sql,
     tx::{EventLine, Tx},
 };
 
+/// A claim of at most so many jobs reads them in the writer's transaction; of more, a reader does it afterwards, while the
+/// writer goes on. For few, the way to another thread takes longer than it saves.
+const READ_AT_ONCE_MAX_JOBS: usize = 64;
+
+/// A look ahead reads so many jobs for each one that it wants; the others may be for other workers.
+const AHEAD_LOOK_FACTOR: usize = 4;
+
+/// What a claim took.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    holds: Vec<Hold>,
+    /// The jobs, in the same order, unless a reader is yet to read them.
+    claims: Vec<Claim>,
+    next_run_at: Option<Timestamp>,
+    /// When to look again, if there was nothing.
+    pub(crate) look_again_at: Option<Timestamp>,
+}
+
+/// A job that a claim took: its place in the table, and what the claim changed of it.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    seq: i64,
+    attempt: AttemptId,
+    number: u32,
+    worker: WorkerId,
+    started_at: Timestamp,
+    lease_until: Timestamp,
+}
+
+impl Taken {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.holds.is_empty()
+    }
+
+    /// Gives everything back.
+    pub(crate) fn releases(&self) -> Vec<Settlement> {
+        self.holds.iter().map(|hold| Settlement::release(hold.attempt, hold.worker)).collect()
+    }
+
+    /// Whether the jobs have been read.
+    pub(crate) const fn is_read(&self) -> bool {
+        self.claims.len() == self.holds.len()
+    }
+
+    /// Reads the jobs.
+    pub(crate) fn read(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut read = connection.prepare_cached(sql::CLAIM_READ)?;
+        self.claims = self.holds.iter().map(|hold| hold.read(&mut read)).collect::<rusqlite::Result<_>>()?;
+        Ok(())
+    }
+
+    /// What the worker gets.
+    pub(crate) fn claimed(self) -> Claimed {
+        Claimed { claims: self.claims, next_run_at: self.next_run_at }
+    }
+}
+
+impl Hold {
+    fn read(&self, read: &mut CachedStatement<'_>) -> rusqlite::Result<Claim> {
+        let (_, mut job) = read.query_row([self.seq], rows::job)?;
+        job.status = Status::Processing;
+        job.attempt = self.number;
+        job.run = self.attempt.run;
+        job.worker_id = Some(self.worker);
+        job.lease_until = Some(self.lease_until);
+        job.started_at = Some(self.started_at);
+        job.updated_at = self.started_at;
+        Ok(Claim { job, worker: self.worker })
+    }
+}
+
 /// Makes due jobs queued, then hands queued ones to a worker.
-pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Claimed, StoreError> {
+pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Taken, StoreError> {
     promote(tx, limits::PROMOTE_MAX_JOBS)?;
     take(tx, request).map_err(store_error)
 }
 
-fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Claimed> {
+fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Taken> {
     let lanes = read::lanes(tx.connection, &request.queues, &request.names)?;
     let places = first_places(tx, &lanes, request.limit)?;
-    let mut claims = Vec::with_capacity(places.len());
+    let mut taken = Taken::default();
     if !places.is_empty() {
         let mut steps = Steps::prepare(tx)?;
-        for place in &places {
-            claims.push(hold(tx, &mut steps, request, place)?);
-        }
+        taken.holds =
+            places.iter().map(|place| hold(tx, &mut steps, request, place)).collect::<rusqlite::Result<_>>()?;
         leave_lanes(tx, &places)?;
     }
+    let room = request.limit - taken.holds.len();
+    if room > 0 && !request.ahead.is_zero() {
+        taken.holds.extend(take_ahead(tx, request, room)?);
+    }
+    if taken.holds.len() <= READ_AT_ONCE_MAX_JOBS {
+        taken.read(tx.connection)?;
+    }
     let next: Option<i64> = tx.prepare(sql::NEXT_DUE)?.query_row([], |row| row.get(0))?;
-    Ok(Claimed { claims, next_run_at: next.map(Timestamp::from_micros) })
+    taken.next_run_at = next.map(Timestamp::from_micros);
+    taken.look_again_at = taken.next_run_at.map(|next| request.look_again_at(tx.now, next));
+    Ok(taken)
+}
+
+/// Takes jobs that will be due within the instants that the request names, each as of its time.
+fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize) -> rusqlite::Result<Vec<Hold>> {
+    let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
+    let (mut holds, mut steps, now) = (Vec::new(), Steps::prepare(tx)?, tx.now);
+    for (run_at, seq) in due {
+        let job = DueJob::read(tx, run_at, seq)?;
+        if holds.len() < limit && request.serves(&job.lane.0, &job.lane.1) {
+            tx.now = now.max(Timestamp::from_micros(run_at));
+            job.promote(tx)?;
+            holds.push(hold(tx, &mut steps, request, &job.place())?);
+        }
+    }
+    tx.now = now;
+    Ok(holds)
 }
 
 /// Makes due scheduled and retrying jobs queued; says how many.
 pub(crate) fn promote(tx: &mut Tx<'_>, limit: usize) -> Result<usize, StoreError> {
-    let due: Vec<(i64, i64)> = {
-        let mut due = tx.prepare(sql::DUE).map_err(store_error)?;
-        let rows = due.query_map(params![tx.now.as_micros(), limit as i64], |row| Ok((row.get(0)?, row.get(1)?)));
-        rows.and_then(Iterator::collect).map_err(store_error)?
-    };
+    let due = due_until(tx, tx.now, limit).map_err(store_error)?;
     due.iter().try_for_each(|(run_at, seq)| promote_one(tx, *run_at, *seq)).map_err(store_error)?;
     Ok(due.len())
 }
 
+/// The jobs that are due by `until`: when, and which.
+fn due_until(tx: &Tx<'_>, until: Timestamp, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
+    let mut due = tx.prepare(sql::DUE)?;
+    let rows = due.query_map(params![until.as_micros(), limit as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
 fn promote_one(tx: &mut Tx<'_>, run_at: i64, seq: i64) -> rusqlite::Result<()> {
-    let read = |row: &Row<'_>| Ok((rows::word(row, 0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
-    let (from, queue, name, priority, last_event): (Status, String, String, u8, _) =
-        tx.prepare(sql::DUE_JOB)?.query_row([seq], read)?;
-    let line = EventLine::plain(Status::Queued, None);
-    let event = tx.event(&mut tx.prepare(sql::INSERT_EVENT)?, seq, last_event, line)?;
-    tx.prepare(sql::PROMOTE_JOB)?.execute(params![seq, tx.now.as_micros(), event])?;
-    tx.prepare(sql::DELETE_DUE)?.execute(params![run_at, seq])?;
-    tx.prepare(sql::INSERT_READY)?.execute(params![queue, name, priority, run_at, seq])?;
-    tx.count(&queue, &name, Some(from), Some(Status::Queued));
+    let job = DueJob::read(tx, run_at, seq)?;
+    job.promote(tx)?;
+    let (queue, name) = &job.lane;
+    tx.prepare(sql::INSERT_READY)?.execute(params![queue, name, job.priority, run_at, seq])?;
     tx.woke_work = true;
     Ok(())
+}
+
+/// A job that waits for its time.
+struct DueJob {
+    run_at: i64,
+    seq: i64,
+    status: Status,
+    lane: Lane,
+    priority: u8,
+    last_event: Option<i64>,
+}
+
+impl DueJob {
+    fn read(tx: &Tx<'_>, run_at: i64, seq: i64) -> rusqlite::Result<Self> {
+        tx.prepare(sql::DUE_JOB)?.query_row([seq], |row| {
+            let lane = (row.get(1)?, row.get(2)?);
+            Ok(Self { run_at, seq, status: rows::word(row, 0)?, lane, priority: row.get(3)?, last_event: row.get(4)? })
+        })
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { lane: &self.lane, priority: self.priority, run_at: self.run_at, seq: self.seq }
+    }
+
+    /// Makes it queued.
+    fn promote(&self, tx: &mut Tx<'_>) -> rusqlite::Result<()> {
+        let line = EventLine::plain(Status::Queued, None);
+        let event = tx.event(&mut tx.prepare(sql::INSERT_EVENT)?, self.seq, self.last_event, line)?;
+        tx.prepare(sql::PROMOTE_JOB)?.execute(params![self.seq, tx.now.as_micros(), event])?;
+        tx.prepare(sql::DELETE_DUE)?.execute(params![self.run_at, self.seq])?;
+        tx.count(&self.lane.0, &self.lane.1, Some(self.status), Some(Status::Queued));
+        Ok(())
+    }
 }
 
 /// A queue and a name.
@@ -120,7 +251,7 @@ fn leave_lanes(tx: &Tx<'_>, places: &[Place<'_>]) -> rusqlite::Result<()> {
 
 /// The statements that every claimed job needs, looked up once for a batch.
 struct Steps<'c> {
-    read: CachedStatement<'c>,
+    take: CachedStatement<'c>,
     insert_running: CachedStatement<'c>,
     insert_event: CachedStatement<'c>,
 }
@@ -128,47 +259,49 @@ struct Steps<'c> {
 impl<'c> Steps<'c> {
     fn prepare(tx: &Tx<'c>) -> rusqlite::Result<Self> {
         let (insert_running, insert_event) = (tx.prepare(sql::INSERT_RUNNING)?, tx.prepare(sql::INSERT_EVENT)?);
-        Ok(Self { read: tx.prepare(sql::CLAIM_READ)?, insert_running, insert_event })
+        Ok(Self { take: tx.prepare(sql::CLAIM_TAKE)?, insert_running, insert_event })
     }
 }
 
 /// Gives one job to the worker.
-fn hold(tx: &mut Tx<'_>, steps: &mut Steps<'_>, request: &ClaimRequest, place: &Place<'_>) -> rusqlite::Result<Claim> {
-    let Place { lane: (queue, name), priority, seq, .. } = place;
-    let read = |row: &Row<'_>| Ok((rows::job(row)?.1, rows::last_event(row)?));
-    let (mut job, last_event) = steps.read.query_row([seq], read)?;
-    let lease_until = tx.now.after(request.lease);
-    job.status = Status::Processing;
-    job.attempt += 1;
-    job.run += 1;
-    job.worker_id = Some(request.worker);
-    job.lease_until = Some(lease_until);
-    job.started_at = Some(tx.now);
-    job.updated_at = tx.now;
-    let line = EventLine::plain(Status::Processing, Some(job.run));
+fn hold(tx: &mut Tx<'_>, steps: &mut Steps<'_>, request: &ClaimRequest, place: &Place<'_>) -> rusqlite::Result<Hold> {
+    let Place { lane: (queue, name), priority, seq, run_at } = place;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?));
+    let (id, attempts, runs, keep_for, user, last_event): ([u8; 16], u32, u32, Option<u64>, _, _) =
+        steps.take.query_row([seq], read)?;
+    let line = EventLine::plain(Status::Processing, Some(runs + 1));
     let event = tx.event(&mut steps.insert_event, *seq, last_event, line)?;
-    steps.insert_running.execute(params![
-        job.id.to_bytes(),
-        seq,
-        job.run,
-        job.attempt,
-        request.worker.to_bytes(),
-        lease_until.as_micros(),
-        tx.now.as_micros(),
-        priority,
-        queue,
-        name,
-        job.spec.keep_for.map(|keep| keep.as_millis() as i64),
-        job.spec.user_id,
-        event,
-    ])?;
+    let running = Running {
+        seq: *seq,
+        run: runs + 1,
+        attempt: attempts + 1,
+        worker: request.worker,
+        lease_until: tx.now.after(request.lease),
+        started_at: tx.now,
+        priority: *priority,
+        queue: queue.clone(),
+        name: name.clone(),
+        keep_for: keep_for.map(Duration::from_millis),
+        user,
+        last_event: Some(event),
+    };
+    running.insert_with(&mut steps.insert_running, id)?;
     tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));
-    tx.tally(queue, name, Measure::Lateness, job.run_at, tx.now);
-    Ok(Claim { job, worker: request.worker })
+    tx.tally(queue, name, Measure::Lateness, Timestamp::from_micros(*run_at), tx.now);
+    let hold = Hold {
+        seq: *seq,
+        attempt: AttemptId { job: JobId::from_bytes(id), run: running.run },
+        number: running.attempt,
+        worker: request.worker,
+        started_at: tx.now,
+        lease_until: running.lease_until,
+    };
+    tx.remember(id, running);
+    Ok(hold)
 }
 
 /// Claims whose lease has run out.
-pub(crate) fn expired(connection: &rusqlite::Connection, now: Timestamp, limit: usize) -> rusqlite::Result<Vec<Claim>> {
+pub(crate) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> rusqlite::Result<Vec<Claim>> {
     let mut expired = connection.prepare_cached(sql::EXPIRED)?;
     let seqs = expired.query_map(params![now.as_micros(), limit as i64], |row| row.get::<_, i64>(0))?;
     let mut claims = Vec::new();

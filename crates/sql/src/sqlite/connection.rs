@@ -3,7 +3,7 @@
 use std::{path::Path, thread, time::Duration};
 
 use punctual_core::StoreError;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{Options, error::store_error};
 
@@ -31,8 +31,7 @@ pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
 
 fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_for_other_writers))?;
-    // Which of two processes switches a new file to WAL first does not matter, but both must not fail.
-    connection.pragma_update(None, "journal_mode", "wal")?;
+    switch_to_wal(connection)?;
     // Whoever wants more care than that waits for the flusher.
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "cache_size", -2_048)?;
@@ -41,6 +40,21 @@ fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(())
+}
+
+/// Whichever of several processes switches a new file first, the others wait for it. SQLite does not ask its busy handler then.
+fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "wal") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && wait_for_other_writers(tries) =>
+            {
+                tries += 1;
+            }
+            switched => return switched,
+        }
+    }
 }
 
 /// Waits briefly at first, since most writers are done within a millisecond, then longer, for a minute in all.

@@ -93,7 +93,7 @@ pub(crate) fn sync_log(path: &str) -> impl FnMut() -> io::Result<()> + Send + 's
 mod tests {
     use super::*;
     use crate::sqlite::{operation::Durability, tx::Tx};
-    use punctual_core::Claim;
+    use punctual_core::Settlement;
     use std::{sync::mpsc::TryRecvError, time::Duration};
 
     /// An operation whose caller is a channel.
@@ -108,7 +108,7 @@ mod tests {
             Ok(())
         }
 
-        fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim> {
+        fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement> {
             self.0.send(committed).unwrap();
             Vec::new()
         }

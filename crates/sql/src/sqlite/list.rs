@@ -1,8 +1,4 @@
 //! Lists, each read from an index in its order, with a bound on the rows that one page looks at.
-//!
-//! A list has one source, or several that are merged: one for each status, one for each lane of a queue. A source
-//! yields candidates in the list's order; what the filter does not select is passed over. A page ends when it is
-//! full, or when a source has looked at [`LIST_MAX_SCANNED_ROWS`] rows; then it says where to go on.
 
 use punctual_core::{
     Extras, Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
@@ -10,9 +6,10 @@ use punctual_core::{
 use rusqlite::{Connection, Row, Rows, params};
 
 use super::{error::store_error, read, rows, statements as sql};
+use crate::list::{self, Key, bad_cursor, merge};
 
-/// Where a page begins: the time and the place of the last row that a former page looked at.
-type Key = (i64, i64);
+/// What one source found: the places of jobs in their table.
+type Found<K> = list::Found<K, i64>;
 
 pub(crate) fn list(connection: &Connection, filter: &Filter, page: &Page) -> Result<JobPage, StoreError> {
     match filter.order() {
@@ -20,15 +17,6 @@ pub(crate) fn list(connection: &Connection, filter: &Filter, page: &Page) -> Res
         Order::Finished => timed(connection, filter, page, finished_sources),
         Order::Due => timed(connection, filter, page, due_sources),
     }
-}
-
-/// What one source found for a page.
-#[derive(Default)]
-struct Found<K> {
-    /// The jobs that fit, by key, in the list's order.
-    fitting: Vec<(K, i64)>,
-    /// Where it stopped early, if it did.
-    stopped: Option<K>,
 }
 
 /// Steps through a source until the page is full, the bound is reached, or it ends.
@@ -117,29 +105,15 @@ fn scan_newest(
 
 // By time: several sources, keyed by (time, seq), merged.
 
-/// A list's sources, each scanned from a key on. Keys of a list that runs backwards are negative, so that all merge alike.
+/// A list's sources, each scanned from a key on.
 type Sources = fn(&Connection, &Filter, Key, usize) -> rusqlite::Result<Vec<Found<Key>>>;
 
 fn timed(connection: &Connection, filter: &Filter, page: &Page, sources: Sources) -> Result<JobPage, StoreError> {
-    let after = page.after.as_deref().map_or(Some((i64::MIN, i64::MIN)), parse_key).ok_or_else(|| bad_cursor(page))?;
+    let after = list::begin(page)?.unwrap_or((i64::MIN, i128::MIN));
     let found = sources(connection, filter, after, page.limit).map_err(store_error)?;
     let (seqs, next) = merge(found, page.limit);
     let jobs = load(connection, seqs.into_iter()).map_err(store_error)?;
-    Ok(JobPage { jobs, next: next.map(|(time, seq)| format!("{time}.{seq}")) })
-}
-
-/// The first jobs of all sources together, and where the next page begins.
-fn merge(sources: Vec<Found<Key>>, limit: usize) -> (Vec<i64>, Option<Key>) {
-    // Nothing beyond the point where a source stopped may be shown yet: that source may have more before it.
-    let horizon = sources.iter().filter_map(|found| found.stopped).min();
-    let mut all: Vec<(Key, i64)> = sources.into_iter().flat_map(|found| found.fitting).collect();
-    all.sort_unstable();
-    all.retain(|(key, _)| horizon.is_none_or(|horizon| *key <= horizon));
-    let cut = all.len() > limit;
-    all.truncate(limit);
-    let last = all.last().map(|(key, _)| *key);
-    let next = if cut { last } else { horizon };
-    (all.into_iter().map(|(_, seq)| seq).collect(), next)
+    Ok(JobPage { jobs, next: next.map(list::cursor) })
 }
 
 fn finished_sources(
@@ -150,7 +124,7 @@ fn finished_sources(
 ) -> rusqlite::Result<Vec<Found<Key>>> {
     // The key is negated to run backwards; the first page begins at the end of time.
     let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
-    let before = if time == i64::MIN { (until, i64::MIN) } else { (-time, -seq) };
+    let before = if time == i64::MIN { (until, i64::MIN) } else { (-time, -seq as i64) };
     let since = filter.since.map_or(i64::MIN, Timestamp::as_micros);
     let mut found = Vec::new();
     for status in &filter.statuses {
@@ -159,7 +133,7 @@ fn finished_sources(
         found.push(scan(rows, limit, |row| {
             let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
             let (queue, name) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
-            Ok(((-time, -seq), seq, fits(filter, row, queue, name, 4)?))
+            Ok(((-time, -i128::from(seq)), seq, fits(filter, row, queue, name, 4)?))
         })?);
     }
     Ok(found)
@@ -171,7 +145,8 @@ fn due_sources(
     after: Key,
     limit: usize,
 ) -> rusqlite::Result<Vec<Found<Key>>> {
-    let from = filter.since.map_or(after, |since| after.max((since.as_micros() - 1, i64::MAX)));
+    let from = filter.since.map_or(after, |since| after.max((since.as_micros() - 1, i128::from(i64::MAX))));
+    let from = (from.0, from.1.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64);
     let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
     let wants = |status: Status| filter.statuses.contains(&status);
     let mut found = Vec::new();
@@ -181,7 +156,7 @@ fn due_sources(
             let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
             let (queue, name) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
             let wanted = wants(rows::word(row, 2)?);
-            Ok(((time, seq), seq, wanted && fits(filter, row, queue, name, 5)?))
+            Ok(((time, i128::from(seq)), seq, wanted && fits(filter, row, queue, name, 5)?))
         })?);
     }
     if wants(Status::Processing) {
@@ -189,7 +164,7 @@ fn due_sources(
         found.push(scan(statement.query(params![from.0, from.1, until])?, limit, |row| {
             let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
             let (queue, name) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
-            Ok(((time, seq), seq, fits(filter, row, queue, name, 4)?))
+            Ok(((time, i128::from(seq)), seq, fits(filter, row, queue, name, 4)?))
         })?);
     }
     if wants(Status::Queued) {
@@ -200,7 +175,7 @@ fn due_sources(
                 let rows = statement.query(params![queue, name, priority, from.0, from.1, until])?;
                 found.push(scan(rows, limit, |row| {
                     let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
-                    Ok(((time, seq), seq, fits(filter, row, &queue, &name, 2)?))
+                    Ok(((time, i128::from(seq)), seq, fits(filter, row, &queue, &name, 2)?))
                 })?);
             }
         }
@@ -211,14 +186,4 @@ fn due_sources(
 fn load(connection: &Connection, seqs: impl Iterator<Item = i64>) -> rusqlite::Result<Vec<Job>> {
     let mut get = connection.prepare_cached(sql::GET_BY_SEQ)?;
     seqs.map(|seq| get.query_row([seq], rows::job).map(|(_, job)| job)).collect()
-}
-
-fn parse_key(text: &str) -> Option<Key> {
-    let (time, seq) = text.split_once('.')?;
-    Some((time.parse().ok()?, seq.parse().ok()?))
-}
-
-fn bad_cursor(page: &Page) -> StoreError {
-    let cursor: String = page.after.iter().flat_map(|text| text.chars()).take(64).collect();
-    StoreError::BadCursor(cursor)
 }

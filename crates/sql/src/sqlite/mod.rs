@@ -6,6 +6,7 @@
 //! | which statements? | `sql/`, by `statements` |
 //! | how do operations share a commit? | `writer` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
+//! | who holds a job? | `running` |
 //! | operators' actions and retention | `change` |
 //! | jobs, histories, counters, lists | `read`, `list` |
 //! | workers and locks | `registry` |
@@ -24,12 +25,12 @@ mod read;
 mod reader;
 mod registry;
 mod rows;
+mod running;
 mod schema;
 mod settle;
 mod statements;
 mod tx;
 mod url;
-mod wake;
 mod writer;
 
 #[cfg(test)]
@@ -47,7 +48,8 @@ pub use rusqlite;
 use rusqlite::Connection;
 
 pub use self::schema::MIGRATIONS;
-use self::{error::store_error, operation::Durability, reader::Readers, tx::Tx, wake::Wakes, writer::Writer};
+use self::{error::store_error, operation::Durability, reader::Readers, tx::Tx, writer::Writer};
+use crate::wakes::Wakes;
 
 /// How a SQLite file is opened.
 #[derive(Debug, Clone)]
@@ -184,7 +186,7 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
-        self.writer.claim(request).await
+        self.writer.claim(request, &self.readers).await
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {

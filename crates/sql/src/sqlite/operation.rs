@@ -2,10 +2,14 @@
 
 use std::time::Instant;
 
-use punctual_core::{Claim, ClaimRequest, Claimed, Settlement, StoreError, Timestamp};
+use punctual_core::{ClaimRequest, Settlement, StoreError, Timestamp};
 use tokio::sync::oneshot;
 
-use super::{claim, settle::settle, tx::Tx};
+use super::{
+    claim::{self, Taken},
+    settle::settle,
+    tx::Tx,
+};
 
 /// When an operation's caller may be told that it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +45,8 @@ pub(crate) trait Operation: Send {
         None
     }
 
-    /// Tells the caller. Returns claims that nobody takes, because the caller has gone.
-    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim>;
+    /// Tells the caller. Returns what gives claims back that nobody takes, because the caller has gone.
+    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement>;
 }
 
 /// When a parked operation is to be run again, if nothing happens before.
@@ -79,7 +83,7 @@ where
         tx.finish()
     }
 
-    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim> {
+    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement> {
         let Self { done, caller, .. } = *self;
         // A caller that no longer waits does not mind.
         let _ = caller.send(committed.and_then(|()| done.ok_or(StoreError::Closed)));
@@ -91,8 +95,8 @@ where
 pub(crate) struct ClaimCall {
     pub(crate) request: ClaimRequest,
     pub(crate) deadline: Instant,
-    pub(crate) claimed: Claimed,
-    pub(crate) caller: Answer<Claimed>,
+    pub(crate) taken: Taken,
+    pub(crate) caller: Answer<Taken>,
 }
 
 impl Operation for ClaimCall {
@@ -106,29 +110,29 @@ impl Operation for ClaimCall {
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         if !self.caller.is_closed() {
-            self.claimed = claim::claim(tx, &self.request)?;
+            self.taken = claim::claim(tx, &self.request)?;
         }
         tx.finish()
     }
 
     fn parked(&self) -> Option<Parked> {
-        let waits = self.claimed.claims.is_empty() && !self.caller.is_closed() && Instant::now() < self.deadline;
-        waits.then_some(Parked { deadline: self.deadline, due: self.claimed.next_run_at })
+        let waits = self.taken.is_empty() && !self.caller.is_closed() && Instant::now() < self.deadline;
+        waits.then_some(Parked { deadline: self.deadline, due: self.taken.look_again_at })
     }
 
-    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Claim> {
-        let Self { claimed, caller, .. } = *self;
-        match caller.send(committed.map(|()| claimed)) {
-            Err(Ok(claimed)) => claimed.claims,
+    fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement> {
+        let Self { taken, caller, .. } = *self;
+        match caller.send(committed.map(|()| taken)) {
+            Err(Ok(taken)) => taken.releases(),
             _ => Vec::new(),
         }
     }
 }
 
 /// Gives back what was claimed for a caller that has gone meanwhile.
-pub(crate) fn release(orphans: &[Claim]) -> Box<dyn Operation> {
-    let releases: Vec<_> = orphans.iter().map(|claim| Settlement::release(claim.attempt_id(), claim.worker)).collect();
+pub(crate) fn release(releases: Vec<Settlement>) -> Box<dyn Operation> {
+    let weight = releases.len();
     let work = move |tx: &mut Tx<'_>| settle(tx, &releases);
     let (caller, _) = oneshot::channel();
-    Box::new(Call { durability: Durability::Soon, weight: orphans.len(), work, done: None, caller })
+    Box::new(Call { durability: Durability::Soon, weight, work, done: None, caller })
 }

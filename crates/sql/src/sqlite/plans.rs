@@ -62,6 +62,9 @@ fn the_hot_statements_use_the_indexes_that_their_files_name() {
             statements::RETIRABLE,
             "SEARCH punctual_jobs USING INDEX punctual_jobs_finished (status=? AND finished_at>? AND finished_at<?)",
         ),
+        (statements::CLAIM_TAKE, "SEARCH punctual_jobs USING INTEGER PRIMARY KEY (rowid=?)"),
+        // Few jobs are ephemeral; to begin with all jobs is what it must not do.
+        (statements::EPHEMERAL, "SCAN e"),
         (statements::PURGEABLE, "SEARCH punctual_deleted USING PRIMARY KEY (deleted_at<?)"),
     ];
     for (sql, line) in expected {

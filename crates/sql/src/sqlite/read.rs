@@ -9,7 +9,8 @@ use punctual_core::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{rows, settle::Running, statements as sql};
+use super::{rows, running::Running, statements as sql};
+use crate::pending;
 
 pub(crate) fn get(connection: &Connection, id: JobId) -> rusqlite::Result<Option<Job>> {
     let found = connection.prepare_cached(sql::GET)?.query_row([id.to_bytes()], rows::job).optional()?;
@@ -90,26 +91,12 @@ pub(crate) fn counts(connection: &Connection) -> rusqlite::Result<Vec<Count>> {
     Ok(counts)
 }
 
-/// Unfinished jobs by user and name; those of nobody are what is left of the other counters.
 pub(crate) fn pending_by_user(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Pending>> {
     let mut statement = connection.prepare_cached(sql::PENDING_BY_USER)?;
     let rows =
         statement.query_map([], |row| Ok(Pending { user_id: row.get(0)?, name: row.get(1)?, count: row.get(2)? }))?;
-    let mut pending = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-    let mut nobodys = BTreeMap::<String, u64>::new();
-    for count in counts(connection)?.into_iter().filter(|count| count.status.is_active()) {
-        *nobodys.entry(count.name).or_default() += count.count;
-    }
-    for users in &pending {
-        if let Some(left) = nobodys.get_mut(&users.name) {
-            *left = left.saturating_sub(users.count);
-        }
-    }
-    let nobodys = nobodys.into_iter().filter(|(_, count)| *count > 0);
-    pending.extend(nobodys.map(|(name, count)| Pending { user_id: None, name, count }));
-    pending.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cmp(b)));
-    pending.truncate(limit);
-    Ok(pending)
+    let users = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(pending::with_nobodys(users, counts(connection)?, limit))
 }
 
 pub(crate) fn dead_by_name(

@@ -44,11 +44,6 @@ pub(crate) fn job(row: &Row<'_>) -> rusqlite::Result<(i64, Job)> {
     Ok((row.get(0)?, job))
 }
 
-/// The last event of a job, from the same row.
-pub(crate) fn last_event(row: &Row<'_>) -> rusqlite::Result<Option<i64>> {
-    row.get(31)
-}
-
 /// The extras as they are stored: nothing for the many jobs that have none.
 pub(crate) fn extras_text(extras: &Extras) -> Result<Option<String>, StoreError> {
     if *extras == Extras::default() { Ok(None) } else { text(extras).map(Some) }

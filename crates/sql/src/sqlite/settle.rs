@@ -5,91 +5,51 @@ use std::time::Duration;
 use punctual_core::{
     AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreError, Timestamp, WorkerId, measure::Measure,
 };
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, params};
 
 use super::{
     error::store_error,
-    rows, statements as sql,
+    rows,
+    running::Running,
+    statements as sql,
     tx::{EventLine, Tx},
 };
 
-/// A row of the running ones: who holds a job, since when and until when.
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) seq: i64,
-    pub(crate) run: u32,
-    pub(crate) attempt: u32,
-    pub(crate) worker: WorkerId,
-    pub(crate) lease_until: Timestamp,
-    pub(crate) started_at: Timestamp,
-    pub(crate) priority: u8,
-    pub(crate) queue: String,
-    pub(crate) name: String,
-    pub(crate) keep_for: Option<Duration>,
-    pub(crate) user: Option<String>,
-    last_event: Option<i64>,
+/// Closes the attempt, if it is still under way: its row, its counters, and the end of the lease. Says whether it was.
+pub(crate) fn close(
+    tx: &mut Tx<'_>,
+    held: &Running,
+    id: [u8; 16],
+    status: AttemptStatus,
+    error: Option<&str>,
+) -> rusqlite::Result<bool> {
+    let (mut delete, mut insert) = (tx.prepare(sql::DELETE_RUNNING)?, tx.prepare(sql::INSERT_ATTEMPT)?);
+    close_with(tx, held, (&mut delete, &mut insert), id, status, error)
 }
 
-impl Running {
-    /// Who holds the job, if anybody does.
-    pub(crate) fn find(connection: &Connection, id: [u8; 16]) -> rusqlite::Result<Option<Self>> {
-        Self::find_with(&mut connection.prepare_cached(sql::RUNNING)?, id)
+fn close_with(
+    tx: &mut Tx<'_>,
+    held: &Running,
+    (delete, insert): (&mut CachedStatement<'_>, &mut CachedStatement<'_>),
+    id: [u8; 16],
+    status: AttemptStatus,
+    error: Option<&str>,
+) -> rusqlite::Result<bool> {
+    if delete.execute(params![id, held.run, held.worker.to_bytes()])? == 0 {
+        return Ok(false);
     }
-
-    fn find_with(running: &mut CachedStatement<'_>, id: [u8; 16]) -> rusqlite::Result<Option<Self>> {
-        let row = running.query_row([id], |row| {
-            Ok(Self {
-                seq: row.get(0)?,
-                run: row.get(1)?,
-                attempt: row.get(2)?,
-                worker: WorkerId::from_bytes(row.get(3)?),
-                lease_until: rows::instant(row, 4)?,
-                started_at: rows::instant(row, 5)?,
-                priority: row.get(6)?,
-                queue: row.get(7)?,
-                name: row.get(8)?,
-                keep_for: row.get::<_, Option<u64>>(9)?.map(Duration::from_millis),
-                user: row.get(10)?,
-                last_event: row.get(11)?,
-            })
-        });
-        row.optional()
-    }
-
-    /// Closes the attempt: its row, its counters, and the end of the lease.
-    pub(crate) fn close(
-        &self,
-        tx: &mut Tx<'_>,
-        id: [u8; 16],
-        status: AttemptStatus,
-        error: Option<&str>,
-    ) -> rusqlite::Result<()> {
-        let (mut delete, mut insert) = (tx.prepare(sql::DELETE_RUNNING)?, tx.prepare(sql::INSERT_ATTEMPT)?);
-        self.close_with(tx, (&mut delete, &mut insert), id, status, error)
-    }
-
-    fn close_with(
-        &self,
-        tx: &mut Tx<'_>,
-        (delete, insert): (&mut CachedStatement<'_>, &mut CachedStatement<'_>),
-        id: [u8; 16],
-        status: AttemptStatus,
-        error: Option<&str>,
-    ) -> rusqlite::Result<()> {
-        delete.execute([id])?;
-        insert.execute(params![
-            self.seq,
-            self.run,
-            self.attempt,
-            status.as_str(),
-            self.worker.to_bytes(),
-            self.started_at.as_micros(),
-            tx.now.as_micros(),
-            error,
-        ])?;
-        tx.tally(&self.queue, &self.name, Measure::Ended(status), self.started_at, tx.now);
-        Ok(())
-    }
+    insert.execute(params![
+        held.seq,
+        held.run,
+        held.attempt,
+        status.as_str(),
+        held.worker.to_bytes(),
+        held.started_at.as_micros(),
+        tx.now.as_micros(),
+        error,
+    ])?;
+    tx.tally(&held.queue, &held.name, Measure::Ended(status), held.started_at, tx.now);
+    Ok(true)
 }
 
 /// The statements that every settled job needs, looked up once for a batch.
@@ -117,18 +77,26 @@ pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Result<Vec<
 
 fn settle_one<'c>(tx: &mut Tx<'c>, steps: &mut Steps<'c>, settlement: &Settlement) -> Result<Settled, StoreError> {
     let id = settlement.attempt.job.to_bytes();
-    let Some(held) = Running::find_with(&mut steps.running, id).map_err(store_error)? else {
-        return Ok(Settled::Stale);
-    };
-    let fence_holds = held.run == settlement.attempt.run && held.worker == settlement.worker;
-    if !fence_holds || (settlement.only_if_expired && held.lease_until > tx.now) {
-        return Ok(Settled::Stale);
-    }
+    let Some(held) = holder(tx, steps, settlement).map_err(store_error)? else { return Ok(Settled::Stale) };
     let error = settlement.fault.as_ref().map(rows::text).transpose()?;
     let closing = (&mut steps.delete_running, &mut steps.insert_attempt);
-    held.close_with(tx, closing, id, settlement.attempt_status, error.as_deref()).map_err(store_error)?;
+    if !close_with(tx, &held, closing, id, settlement.attempt_status, error.as_deref()).map_err(store_error)? {
+        return Ok(Settled::Stale);
+    }
     rest(tx, steps, settlement, &held, error.as_deref()).map_err(store_error)?;
     Ok(Settled::Done)
+}
+
+/// The execution that the settlement means, if it may end it: as this process remembers it, or as the table has it.
+fn holder(tx: &mut Tx<'_>, steps: &mut Steps<'_>, settlement: &Settlement) -> rusqlite::Result<Option<Running>> {
+    let id = settlement.attempt.job.to_bytes();
+    let remembered = tx.held.remove(&id);
+    // How long a lease lasts, only the table knows.
+    if let Some(held) = remembered.filter(|held| held.is_of(settlement) && !settlement.only_if_expired) {
+        return Ok(Some(held));
+    }
+    let held = Running::find_with(&mut steps.running, id)?.filter(|held| held.is_of(settlement));
+    Ok(held.filter(|held| !settlement.only_if_expired || held.lease_until <= tx.now))
 }
 
 /// The job comes to rest where the decision says.

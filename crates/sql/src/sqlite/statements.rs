@@ -24,6 +24,7 @@ statements! {
     LANE_QUEUES "lane_queues"
     LANE_NAMES "lane_names"
     LANE_HEAD "lane_head"
+    CLAIM_TAKE "claim_take"
     CLAIM_READ "claim_read"
     INSERT_RUNNING "insert_running"
     RUNNING "running"

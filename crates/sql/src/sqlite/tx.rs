@@ -8,7 +8,7 @@ use punctual_core::{
 };
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::{error::store_error, statements as sql};
+use super::{error::store_error, running::Running, statements as sql};
 
 /// An operation under way. The transaction around it belongs to the writer, or to the caller of `enqueue_in`.
 #[derive(Debug)]
@@ -26,9 +26,18 @@ pub(crate) struct Tx<'c> {
     lanes: Vec<Lane>,
     /// Changes of the counts of users' unfinished jobs.
     pending: HashMap<(String, String), i64>,
+    /// Claims that this process made, so that their settles need not look them up. A hint: whoever uses it lets the row in the
+    /// table decide.
+    pub(crate) held: Held,
     /// The lane that was used last, which is nearly always the next one too.
     last_lane: usize,
 }
+
+/// The claims of this process, by job.
+pub(crate) type Held = HashMap<[u8; 16], Running>;
+
+/// So many claims are remembered. More than a process can be running are those that others ended, and are forgotten.
+const HELD_MAX_COUNT: usize = 16_384;
 
 #[derive(Debug)]
 struct Lane {
@@ -48,6 +57,7 @@ impl<'c> Tx<'c> {
             next_event: None,
             lanes: Vec::new(),
             pending: HashMap::new(),
+            held: Held::new(),
             last_lane: 0,
         }
     }
@@ -82,6 +92,14 @@ impl<'c> Tx<'c> {
         insert.execute(params![seq, job, previous, at, status.as_str(), run, actor, detail])?;
         self.next_event = Some(seq + 1);
         Ok(seq)
+    }
+
+    /// Remembers a claim for its settle.
+    pub(crate) fn remember(&mut self, id: [u8; 16], running: Running) {
+        if self.held.len() >= HELD_MAX_COUNT {
+            self.held.clear();
+        }
+        self.held.insert(id, running);
     }
 
     /// Counts that a job has moved between two statuses, or has come, or has gone.

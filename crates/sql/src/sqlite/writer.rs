@@ -18,20 +18,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use punctual_core::{ClaimRequest, Claimed, Clock, StoreError, limits};
+use punctual_core::{ClaimRequest, Claimed, Clock, Settlement, StoreError, limits};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::{
     Options, Synchronous,
     checkpoint::Checkpointer,
+    claim::Taken,
     connection,
     error::store_error,
     flush::{Flusher, sync_log},
     operation::{Call, ClaimCall, Durability, Operation, Parked, release},
-    tx::Tx,
-    wake::Wakes,
+    reader::Readers,
+    tx::{Held, Tx},
 };
+use crate::wakes::Wakes;
 
 /// How often the change counter is read while somebody waits, for as long as something goes on, and when nothing does.
 const POLL_PERIODS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
@@ -69,6 +71,7 @@ impl Writer {
             wakes,
             inbox,
             parked: Vec::new(),
+            held: Held::new(),
             last_sign: Instant::now(),
             checkpointer,
         };
@@ -91,12 +94,18 @@ impl Writer {
     }
 
     /// Claims jobs, and waits for some if the request says so.
-    pub(crate) async fn claim(&self, request: ClaimRequest) -> Result<Claimed, StoreError> {
+    pub(crate) async fn claim(&self, request: ClaimRequest, readers: &Readers) -> Result<Claimed, StoreError> {
         let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
         let (caller, answer) = oneshot::channel();
-        let mut answer = ClaimAnswer { writer: self, answer };
-        self.send(Message::Operation(Box::new(ClaimCall { request, deadline, claimed: Claimed::default(), caller })))?;
-        (&mut answer.answer).await.map_err(|_| StoreError::Closed)?
+        let mut answer = ClaimAnswer { writer: self, answer, unread: Vec::new() };
+        self.send(Message::Operation(Box::new(ClaimCall { request, deadline, taken: Taken::default(), caller })))?;
+        let mut taken = (&mut answer.answer).await.map_err(|_| StoreError::Closed)??;
+        if !taken.is_read() {
+            answer.unread = taken.releases();
+            taken = readers.call(move |connection| taken.read(connection).map(|()| taken).map_err(store_error)).await?;
+            answer.unread.clear();
+        }
+        Ok(taken.claimed())
     }
 
     /// Lets the thread know that somebody waits for other processes' commits.
@@ -111,20 +120,22 @@ impl Writer {
     }
 }
 
-/// An answer on its way. If its caller goes before it takes the answer, what was claimed is given back.
+/// An answer on its way. If its caller goes before it has all of it, what was claimed is given back.
 struct ClaimAnswer<'w> {
     writer: &'w Writer,
-    answer: oneshot::Receiver<Result<Claimed, StoreError>>,
+    answer: oneshot::Receiver<Result<Taken, StoreError>>,
+    /// What gives back claims whose jobs are being read.
+    unread: Vec<Settlement>,
 }
 
 impl Drop for ClaimAnswer<'_> {
     fn drop(&mut self) {
         self.answer.close();
-        if let Ok(Ok(claimed)) = self.answer.try_recv()
-            && !claimed.claims.is_empty()
-        {
+        let untaken = self.answer.try_recv().ok().and_then(Result::ok);
+        let releases = untaken.map_or_else(|| std::mem::take(&mut self.unread), |taken| taken.releases());
+        if !releases.is_empty() {
             // A writer that is closed leaves it to the lease.
-            let _ = self.writer.send(Message::Operation(release(&claimed.claims)));
+            let _ = self.writer.send(Message::Operation(release(releases)));
         }
     }
 }
@@ -176,6 +187,8 @@ struct WriterThread {
     inbox: Receiver<Message>,
     /// Claims that wait for work.
     parked: Vec<Box<dyn Operation>>,
+    /// Claims that have been made here and not settled.
+    held: Held,
     /// When something was asked for, or another process committed, for the last time.
     last_sign: Instant,
     checkpointer: Checkpointer,
@@ -287,7 +300,7 @@ impl WriterThread {
             flusher.answer_when_durable(careful);
         }
         if !orphans.is_empty() {
-            self.commit(vec![release(&orphans)], false);
+            self.commit(vec![release(orphans)], false);
         }
     }
 
@@ -300,11 +313,13 @@ impl WriterThread {
         let (now, mut woke) = (self.clock.now(), Woke::default());
         let mut run = |operation: &mut Box<dyn Operation>| {
             let mut tx = Tx::new(&transaction, now);
+            tx.held = std::mem::take(&mut self.held);
             if let Err(error) = operation.run(&mut tx) {
                 // After some failures, a full disk among them, SQLite has undone the whole transaction by itself.
                 let by_store = transaction.is_autocommit();
                 return Err(if by_store { Undone::ByStore(error) } else { Undone::ByOperation(error) });
             }
+            self.held = std::mem::take(&mut tx.held);
             woke.work |= tx.woke_work;
             woke.jobs |= tx.woke_jobs;
             Ok(woke.work)

@@ -1,6 +1,6 @@
 use std::{task::Poll, time::Duration};
 
-use punctual_core::{AttemptStatus, ClaimRequest, JobId, Status};
+use punctual_core::{AttemptStatus, ClaimRequest, Claimed, Fault, JobId, Json, Outcome, Retry, Settled, Status};
 
 use crate::{
     Fixture,
@@ -37,6 +37,7 @@ pub async fn a_claim_takes_only_the_queues_and_names_it_asks_for(fx: &Fixture) {
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         limit: 10,
         lease: LEASE,
+        ahead: Duration::ZERO,
         wait: Duration::ZERO,
     };
     let got =
@@ -105,18 +106,51 @@ pub async fn due_jobs_become_queued_and_are_claimed_in_one_step(fx: &Fixture) {
     assert_eq!(fx.story(scheduled).await, [Status::Scheduled, Status::Queued, Status::Processing]);
 }
 
+pub async fn a_worker_with_room_claims_ahead(fx: &Fixture) {
+    let late = fx.enqueue_in(20, |_| ()).await;
+    let (second, first) = (fx.enqueue_in(9, |_| ()).await, fx.enqueue_in(8, |_| ()).await);
+    let other = fx.enqueue_in(7, |spec| spec.queue = "other".into()).await;
+    let queued = fx.enqueue(|_| ()).await;
+    let request = ClaimRequest {
+        queues: vec![fx.job(queued).await.spec.queue],
+        ahead: Duration::from_secs(10),
+        ..ask_for(fx, 2)
+    };
+    let jobs = |claimed: Claimed| claimed.claims.iter().map(|claim| claim.job.id).collect::<Vec<_>>();
+    let claimed = fx.store.claim(request.clone()).await.unwrap();
+    assert_eq!(jobs(claimed), [queued, first], "what is queued comes first, then what is due first");
+    assert_eq!(jobs(fx.store.claim(request.clone()).await.unwrap()), [second]);
+    let claimed = fx.store.claim(request).await.unwrap();
+    assert_eq!(claimed.next_run_at, Some(fx.now().after(Duration::from_secs(7))), "the other queue's is left alone");
+    assert!(claimed.claims.is_empty(), "and so is the late one");
+    for (id, status) in [(late, Status::Scheduled), (other, Status::Scheduled), (second, Status::Processing)] {
+        assert_eq!(fx.job(id).await.status, status);
+    }
+}
+
+pub async fn a_job_claimed_ahead_starts_at_its_time(fx: &Fixture) {
+    let id = fx.enqueue_in(8, |_| ()).await;
+    let due = fx.now().after(Duration::from_secs(8));
+    let request = ClaimRequest { ahead: Duration::from_secs(10), ..ask_for(fx, 1) };
+    let claim = fx.store.claim(request).await.unwrap().claims.remove(0);
+    assert_eq!((claim.job.id, claim.job.run_at, claim.job.started_at), (id, due, Some(due)));
+    assert_eq!(claim.job.lease_until, Some(due.after(LEASE)));
+    assert_eq!(fx.job(id).await, claim.job);
+    assert_eq!(fx.story(id).await, [Status::Scheduled, Status::Queued, Status::Processing]);
+    let events = fx.store.events(id).await.unwrap();
+    assert_eq!(events[1..].iter().map(|event| event.at).collect::<Vec<_>>(), [due, due]);
+    fx.pass(9);
+    fx.settle(&claim, success()).await;
+    let attempt = fx.store.attempts(id).await.unwrap().remove(0);
+    assert_eq!((attempt.started_at, attempt.finished_at), (due, Some(fx.now())));
+    super::audit(fx).await;
+}
+
 pub async fn a_claim_tells_when_the_next_job_is_due(fx: &Fixture) {
     fx.enqueue_in(60, |spec| spec.queue = "other".into()).await;
     fx.enqueue_in(30, |_| ()).await;
     fx.enqueue(|_| ()).await;
-    let request = ClaimRequest {
-        worker: fx.worker(),
-        queues: vec![],
-        names: vec![],
-        limit: 10,
-        lease: LEASE,
-        wait: Duration::ZERO,
-    };
+    let request = ask_for(fx, 10);
     let claimed = fx.store.claim(request.clone()).await.unwrap();
     assert_eq!((claimed.claims.len(), claimed.next_run_at), (1, Some(fx.now().after(Duration::from_secs(30)))));
     fx.pass(60);
@@ -150,7 +184,15 @@ pub async fn two_workers_never_hold_the_same_job(fx: &Fixture) {
 fn patient(fx: &Fixture) -> ClaimRequest {
     // Longer than any clock reaches: an absurd wish is a long one, not a crash.
     let wait = Duration::MAX;
-    ClaimRequest { worker: fx.worker(), queues: vec![], names: vec![], limit: 5, lease: LEASE, wait }
+    ClaimRequest {
+        worker: fx.worker(),
+        queues: vec![],
+        names: vec![],
+        limit: 5,
+        lease: LEASE,
+        ahead: Duration::ZERO,
+        wait,
+    }
 }
 
 pub async fn a_claim_that_waits_is_answered_by_the_next_enqueue(fx: &Fixture) {
@@ -192,7 +234,7 @@ pub async fn a_claim_that_stops_waiting_holds_nothing(fx: &Fixture) {
 
 /// The store has answered, but the caller goes before it looks.
 pub async fn a_claim_whose_answer_nobody_takes_holds_nothing(fx: &Fixture) {
-    let ask = |wait| ClaimRequest { worker: fx.worker(), queues: vec![], names: vec![], limit: 10, lease: LEASE, wait };
+    let ask = |wait| ClaimRequest { wait, ..ask_for(fx, 10) };
     let mut waiting = fx.store.claim(ask(Duration::from_secs(60)));
     // Polled once, it waits in the store.
     assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
@@ -200,4 +242,72 @@ pub async fn a_claim_whose_answer_nobody_takes_holds_nothing(fx: &Fixture) {
     drop(waiting);
     let claims = fx.store.claim(ask(Duration::from_secs(60))).await.unwrap().claims;
     assert_eq!(claims.iter().map(|claim| (claim.job.id, claim.job.attempt)).collect::<Vec<_>>(), [(id, 1)]);
+}
+
+fn ask_for(fx: &Fixture, limit: usize) -> ClaimRequest {
+    ClaimRequest {
+        worker: fx.worker(),
+        queues: vec![],
+        names: vec![],
+        limit,
+        lease: LEASE,
+        ahead: Duration::ZERO,
+        wait: Duration::ZERO,
+    }
+}
+
+/// An engine may take another way for large claims than for small ones; nobody can tell.
+pub async fn a_large_claim_brings_every_job_whole_and_in_order(fx: &Fixture) {
+    let job = |n: u32| {
+        fx.new_job(|spec| {
+            spec.payload = Json::trusted(format!(r#"{{"n":{n}}}"#));
+            spec.priority = (n % 3) as u8;
+            spec.user_id = n.is_multiple_of(2).then(|| format!("user {n}"));
+            spec.extras.tags = vec![format!("tag {n}")];
+        })
+    };
+    fx.enqueue_all((0..300).map(job).collect()).await;
+    // Some have run before.
+    for claim in fx.claim(fx.worker(), 50).await {
+        let failed = Outcome::Failed { fault: Fault::new("no"), retry: Retry::After(Duration::ZERO) };
+        fx.settle(&claim, failed).await;
+    }
+    let claimed = fx.store.claim(ask_for(fx, 1_000)).await.unwrap().claims;
+    assert_eq!(claimed.len(), 300);
+    assert!(claimed.is_sorted_by_key(|claim| (u8::MAX - claim.job.spec.priority, claim.job.run_at)));
+    for claim in claimed {
+        assert_eq!(fx.job(claim.job.id).await, claim.job);
+        assert_eq!(fx.settle(&claim, success()).await, Settled::Done);
+    }
+}
+
+/// The caller of a large claim goes at each moment at which it might.
+pub async fn a_large_claim_that_is_given_up_holds_nothing(fx: &Fixture) {
+    fx.enqueue_all((0..200).map(|_| fx.new_job(|_| ())).collect()).await;
+    for patience in 1..=4 {
+        let (mut claim, mut polls) = (fx.store.claim(ask_for(fx, 1_000)), 0);
+        let given_up = std::future::poll_fn(|cx| {
+            polls += 1;
+            match claim.as_mut().poll(cx) {
+                Poll::Ready(claimed) => Poll::Ready(Some(claimed)),
+                Poll::Pending if polls == patience => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        });
+        let claimed = given_up.await;
+        drop(claim);
+        let mut claims = claimed.map_or_else(Vec::new, |claimed| claimed.unwrap().claims);
+        // The claim that was given up may still be at work: the next one has what that left, and then what it gives back.
+        while claims.len() < 200 {
+            let ask = ClaimRequest { wait: Duration::from_secs(10), ..ask_for(fx, 1_000) };
+            let more = fx.store.claim(ask).await.unwrap().claims;
+            assert!(!more.is_empty(), "patience {patience}: {} of 200 came back", claims.len());
+            claims.extend(more);
+        }
+        assert_eq!(claims.len(), 200, "patience {patience}");
+        for claim in claims {
+            assert_eq!(claim.job.attempt, 1);
+            assert_eq!(fx.settle(&claim, Outcome::Released).await, Settled::Done);
+        }
+    }
 }

@@ -32,6 +32,8 @@ macro_rules! conformance {
             a_unique_key_is_free_again_once_its_job_is_cancelled_or_deleted
             a_unique_key_twice_in_one_batch_makes_one_job
             a_claim_whose_answer_nobody_takes_holds_nothing
+            a_large_claim_brings_every_job_whole_and_in_order
+            a_large_claim_that_is_given_up_holds_nothing
             an_extension_never_shortens_a_lease
             the_longest_allowed_texts_and_odd_characters_are_kept
             an_empty_batch_is_nothing
@@ -42,6 +44,8 @@ macro_rules! conformance {
             a_claim_opens_an_attempt_and_an_event
             due_jobs_become_queued_and_are_claimed_in_one_step
             a_claim_tells_when_the_next_job_is_due
+            a_worker_with_room_claims_ahead
+            a_job_claimed_ahead_starts_at_its_time
             a_clock_set_back_does_not_strand_queued_jobs
             two_workers_never_hold_the_same_job
             a_claim_that_waits_is_answered_by_the_next_enqueue

@@ -1,2 +1,2 @@
--- Nobody holds a job any longer. In: id. Index: primary key.
-delete from punctual_running where job_id = ?1
+-- A worker holds a job no longer. In: id, run, worker. Rows changed: 1 if it did. Index: primary key.
+delete from punctual_running where job_id = ?1 and run = ?2 and worker_id = ?3

@@ -1,4 +1,4 @@
-//! Hints to those who wait for a job to change, within the process.
+//! Hints to those who wait, within the process.
 
 use async_trait::async_trait;
 use punctual_core::Watch;

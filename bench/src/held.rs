@@ -1,0 +1,95 @@
+//! What a transaction that somebody keeps open costs: the server clears away nothing that ended after it began.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use punctual::{
+    Punctual,
+    postgres::sqlx::{self, Connection},
+};
+use serde_json::{Map, Value, json};
+use tokio::time;
+
+use crate::{OnProgress, Place, Settings, check, object, throughput};
+
+/// Jobs a second meanwhile.
+const LOAD: usize = 5_000;
+/// The load comes in so many batches a second.
+const BATCHES: usize = 10;
+/// Drains before and after, for the rate without such a transaction.
+const FREE_DRAINS: usize = 2;
+
+/// The drain rate after a transaction was open for a minute and for five, to that without it.
+pub(crate) async fn held(
+    place: &Place,
+    settings: &Settings,
+    jobs: usize,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
+    let needs = "`held` needs a server that others work on too: name a postgres: store";
+    let mut other = place.server().await?.context(needs)?;
+    let punctual = place.fresh("held").await?;
+    let mut done = 0;
+    let mut free = Vec::new();
+    for _ in 0..FREE_DRAINS {
+        free.push(drain(&punctual, settings, jobs, &mut done).await?);
+    }
+    let mut transaction = other.begin().await?;
+    // It has written something and seen something: neither what is older nor what is newer can be cleared away.
+    sqlx::query("select txid_current()").execute(&mut *transaction).await?;
+    sqlx::query("declare held cursor for select * from pg_class").execute(&mut *transaction).await?;
+    let opened = Instant::now();
+    work_until(&punctual, settings, opened, Duration::from_secs(60), &mut done, on_progress).await?;
+    let after_1m = drain(&punctual, settings, jobs, &mut done).await?;
+    work_until(&punctual, settings, opened, Duration::from_secs(300), &mut done, on_progress).await?;
+    let after_5m = drain(&punctual, settings, jobs, &mut done).await?;
+    transaction.rollback().await?;
+    for _ in 0..FREE_DRAINS {
+        free.push(drain(&punctual, settings, jobs, &mut done).await?);
+    }
+    check::all_succeeded(&punctual, done).await?;
+    let usual = free.iter().sum::<f64>() / free.len() as f64;
+    Ok(object(json!({
+        "ratio_1m": after_1m / usual,
+        "ratio_5m": after_5m / usual,
+        "drain_per_s_free": free.iter().map(|rate| rate.round()).collect::<Vec<_>>(),
+        "drain_per_s_1m": after_1m.round(),
+        "drain_per_s_5m": after_5m.round(),
+        "load_per_s": LOAD,
+    })))
+}
+
+/// Jobs a second of a bulk of them.
+async fn drain(punctual: &Punctual, settings: &Settings, jobs: usize, done: &mut usize) -> Result<f64> {
+    throughput::bulk_enqueue(punctual, jobs, &|_, _, _| ()).await?;
+    let start = Instant::now();
+    let worker = throughput::noop_worker(punctual, settings.concurrency).await?;
+    worker.until_empty().await;
+    let rate = jobs as f64 / start.elapsed().as_secs_f64();
+    worker.stop().await;
+    *done += jobs;
+    Ok(rate)
+}
+
+/// A steady load until the transaction has been open for so long.
+async fn work_until(
+    punctual: &Punctual,
+    settings: &Settings,
+    opened: Instant,
+    age: Duration,
+    done: &mut usize,
+    on_progress: OnProgress<'_>,
+) -> Result<()> {
+    let worker = throughput::noop_worker(punctual, settings.concurrency).await?;
+    let mut beat = time::interval(Duration::from_secs(1) / BATCHES as u32);
+    while opened.elapsed() < age {
+        beat.tick().await;
+        let to = *done + LOAD / BATCHES;
+        punctual.enqueue_all(throughput::batch(*done, to)).await?;
+        *done = to;
+        on_progress("seconds held", opened.elapsed().as_secs(), age.as_secs());
+    }
+    worker.until_empty().await;
+    worker.stop().await;
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Jobs in a PostgreSQL database, and in transactions on it.
+
+use std::{any::Any, future::Future, pin::Pin};
+
+use punctual_core::{Enqueued, Error, Invalid, NewJob, Settled, Settlement, StoreError};
+pub use punctual_sql::postgres::{Options, PostgresStore, drop_schemas, server_settings, sqlx};
+use sqlx::{PgConnection, Postgres, Transaction};
+
+use crate::{Context, Punctual, Within};
+
+/// An answer that is awaited.
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+impl<'a> Within<'a> for &'a mut PgConnection {
+    type Enqueued = Answer<'a, Vec<Enqueued>>;
+    type Settled = Answer<'a, Settled>;
+
+    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued {
+        Box::pin(async move { Ok(store(punctual)?.enqueue_in(self, &jobs?).await?) })
+    }
+
+    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
+        Box::pin(async move {
+            let settled = store(ctx.punctual())?.settle_in(self, &[settlement?]).await?[0];
+            ctx.note_completion(settled);
+            Ok(settled)
+        })
+    }
+}
+
+impl<'a> Within<'a> for &'a mut Transaction<'_, Postgres> {
+    type Enqueued = Answer<'a, Vec<Enqueued>>;
+    type Settled = Answer<'a, Settled>;
+
+    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued {
+        (&mut **self).enqueue(punctual, jobs)
+    }
+
+    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
+        (&mut **self).settle(ctx, settlement)
+    }
+}
+
+/// The engine behind a connection, which must be PostgreSQL for its transactions.
+fn store(punctual: &Punctual) -> Result<&PostgresStore, StoreError> {
+    let any: &dyn Any = &**punctual.store();
+    any.downcast_ref().ok_or_else(|| {
+        let info = punctual.store().info();
+        StoreError::Other(format!(
+            "a transaction of PostgreSQL cannot hold jobs of {} ({}); connect Punctual to the same database",
+            info.location, info.engine
+        ))
+    })
+}

@@ -1,0 +1,82 @@
+//! Enqueue and finish jobs inside a transaction of your own, on your own connection to the store's database.
+
+use punctual_core::{Error, Invalid, Json, NewJob, Outcome, Settlement, limits, settle};
+use serde::Serialize;
+
+use crate::{Context, Draft, Punctual};
+
+/// A transaction of the caller's own: `&rusqlite::Transaction` or `&rusqlite::Connection` with a SQLite store, which answer at
+/// once; `&mut sqlx::Transaction` or `&mut sqlx::PgConnection` with a PostgreSQL store, whose answers are awaited.
+pub trait Within<'a>: Sized {
+    /// What [`Punctual::enqueue_in`] answers: a result, or a future of one.
+    type Enqueued;
+    /// What [`Context::complete_in`] answers: a result, or a future of one.
+    type Settled;
+
+    /// Stores jobs that were checked.
+    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued;
+
+    /// Ends an execution.
+    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled;
+}
+
+impl Punctual {
+    /// Enqueues jobs within `transaction`: they exist if and only if it commits.
+    ///
+    /// With a SQLite store:
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")]
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.db");
+    /// use punctual_client::{Draft, Punctual, sqlite::rusqlite::Connection};
+    /// let punctual = Punctual::connect(&format!("sqlite:{}", path.display())).await?;
+    /// let mut connection = Connection::open(&path).unwrap();
+    /// let transaction = connection.transaction().unwrap();
+    /// transaction.execute("create table orders (id integer)", []).unwrap();
+    /// punctual.enqueue_in(&transaction, [Draft::new("confirm-order", &7)])?;
+    /// transaction.commit().unwrap();
+    /// # Ok::<(), punctual_core::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// With a PostgreSQL store:
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "postgres")]
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use punctual_client::{Draft, Punctual, postgres::sqlx::{self, PgPool}};
+    /// let punctual = Punctual::connect("postgres://app@localhost/shop").await?;
+    /// let pool = PgPool::connect("postgres://app@localhost/shop").await?;
+    /// let mut transaction = pool.begin().await?;
+    /// sqlx::query("insert into orders (id) values (7)").execute(&mut *transaction).await?;
+    /// punctual.enqueue_in(&mut transaction, [Draft::new("confirm-order", &7)]).await?;
+    /// transaction.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn enqueue_in<'a, T: Within<'a>, D: Into<Draft>>(
+        &'a self,
+        transaction: T,
+        jobs: impl IntoIterator<Item = D>,
+    ) -> T::Enqueued {
+        transaction.enqueue(self, self.check(jobs))
+    }
+}
+
+impl Context {
+    /// Finishes the job with `result` within `transaction`, so that the handler's own writes and the job's end are
+    /// one: after a crash either both are there or neither. Return `Ok` from the handler once it has committed.
+    ///
+    /// [`Settled::Stale`](punctual_core::Settled::Stale) means that the job is no longer this execution's: roll back.
+    pub fn complete_in<'a, T: Within<'a>>(&'a self, transaction: T, result: &impl Serialize) -> T::Settled {
+        transaction.settle(self, self.success(result))
+    }
+
+    fn success(&self, result: &impl Serialize) -> Result<Settlement, Error> {
+        let result = Json::of(result).map_err(|error| Invalid::new("result", error.to_string()))?;
+        result.check("result", limits::RESULT_MAX_BYTES)?;
+        Ok(settle(self.claim(), Outcome::Succeeded { result: Some(result) }, 0.0))
+    }
+}

@@ -1,0 +1,263 @@
+//! What users of PostgreSQL rely on: their own transactions, servers that crash and come back, many processes at once.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use common::{Place, Process, count, until};
+use punctual::{
+    Context, Draft, Failure, Filter, Page, Punctual, Settled, Status, Worker,
+    admin::Retention,
+    core::Keep,
+    postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
+};
+use punctual_servers::{Care, Postgres};
+use punctual_testkit::conformance::audit_store;
+
+const LONG: Duration = Duration::from_secs(120);
+
+/// A connection of the caller's own, as an application has one. Its settings are not Punctual's.
+async fn own_connection(place: &Place) -> PgConnection {
+    PgConnection::connect(place.url.split('?').next().unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_commits() {
+    let place = Place::postgres();
+    let punctual = place.connect().await;
+    let mut connection = own_connection(&place).await;
+    let mut transaction = connection.begin().await.unwrap();
+    let drafts = [Draft::new("x", &1), Draft::new("x", &2).unique_key("k")];
+    let kept = punctual.enqueue_in(&mut transaction, drafts).await.unwrap();
+    for job in &kept {
+        assert!(punctual.job(job.id).await.is_err(), "not before the commit");
+    }
+    let path: String = sqlx::query_scalar("show search_path").fetch_one(&mut *transaction).await.unwrap();
+    assert_eq!(path, "\"$user\", public", "the caller's settings are as they were");
+    transaction.commit().await.unwrap();
+    for job in &kept {
+        assert_eq!(punctual.job(job.id).await.unwrap().status, Status::Queued);
+    }
+    let mut transaction = connection.begin().await.unwrap();
+    let lost = punctual.enqueue_in(&mut transaction, [Draft::new("x", &3).unique_key("other")]).await.unwrap()[0];
+    let existing = punctual.enqueue_in(&mut transaction, [Draft::new("x", &4).unique_key("k")]).await.unwrap()[0];
+    assert_eq!((existing.id, existing.existing), (kept[1].id, true));
+    transaction.rollback().await.unwrap();
+    assert!(punctual.job(lost.id).await.is_err());
+    assert!(!punctual.enqueue(Draft::new("x", &3).unique_key("other")).await.unwrap().existing, "its key is free");
+    assert_eq!(audit_store(&**punctual.store()).await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once() {
+    let place = Place::postgres();
+    let punctual = place.connect().await;
+    let effects = format!("effects_{:016x}", fastrand::u64(..));
+    let mut connection = own_connection(&place).await;
+    sqlx::query(AssertSqlSafe(format!("create table {effects} (job text)"))).execute(&mut connection).await.unwrap();
+    let (server, table) = (place.url.split('?').next().unwrap().to_owned(), effects.clone());
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", move |ctx: Context| {
+            let (server, insert) = (server.clone(), AssertSqlSafe(format!("insert into {table} values ($1)")));
+            async move {
+                let mut connection = PgConnection::connect(&server).await?;
+                let mut transaction = connection.begin().await?;
+                sqlx::query(insert).bind(ctx.id().to_string()).execute(&mut *transaction).await?;
+                assert_eq!(ctx.complete_in(&mut transaction, &"done").await?, Settled::Done);
+                if ctx.attempt() == 1 {
+                    // A crash before the commit: neither the effect nor the end is there.
+                    transaction.rollback().await?;
+                    return Err(Failure::retry_after(Duration::ZERO, "crashed before the commit"));
+                }
+                // Nobody can extend the lease meanwhile, nobody waits for that, and it is not taken for lost when it has run out.
+                until("the lease to run out", async || {
+                    let lease = ctx.punctual().job(ctx.id()).await.unwrap().lease_until;
+                    lease.unwrap() < ctx.punctual().store().now()
+                })
+                .await;
+                transaction.commit().await?;
+                Ok(None)
+            }
+        })
+        .lease(Duration::from_millis(500))
+        .start()
+        .await
+        .unwrap();
+    let id = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
+    let done = punctual.wait(id, LONG).await.unwrap();
+    assert_eq!((done.status, done.attempt), (Status::Succeeded, 2));
+    assert_eq!(done.result.unwrap().as_str(), "\"done\"");
+    let stats = worker.stop().await;
+    assert_eq!((stats.succeeded, stats.stale, stats.lost_leases), (1, 0, 0));
+    let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(format!("select count(*) from {effects}")));
+    assert_eq!(count.fetch_one(&mut connection).await.unwrap(), 1);
+    audit_store(&**punctual.store()).await;
+}
+
+#[tokio::test]
+async fn a_transaction_of_postgres_holds_no_jobs_of_another_engine() {
+    let sqlite = Place::new().connect().await;
+    let mut connection = own_connection(&Place::postgres()).await;
+    let error = sqlite.enqueue_in(&mut connection, [Draft::new("x", &1)]).await.unwrap_err();
+    assert!(error.to_string().contains("connect Punctual to the same database"), "{error}");
+}
+
+/// Three times: the server is ended at once under full load, and starts again a moment later.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_and_no_worker_dies_when_the_server_crashes() {
+    let mut server = Postgres::start(Care::Durable).unwrap();
+    let place = Place::on(&server.url());
+    let punctual = place.connect().await;
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", |_: Context| async { Ok(None) })
+        .concurrency(200)
+        .lease(Duration::from_secs(2))
+        .start()
+        .await
+        .unwrap();
+    let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
+    let enqueuers: Vec<_> = (0..8).map(|_| tokio::spawn(enqueue_on(punctual.clone(), acknowledged.clone()))).collect();
+    let known = || acknowledged.lock().unwrap().len();
+    for _ in 0..3 {
+        let enough = known() + 500;
+        until("work to be done", async || known() >= enough && worker.stats().succeeded as usize >= enough / 2).await;
+        server.crash().unwrap();
+        server.start_again().unwrap();
+    }
+    let enough = known() + 500;
+    until("work to be done after the last crash", async || known() >= enough).await;
+    for enqueuer in enqueuers {
+        enqueuer.abort();
+        let _ = enqueuer.await;
+    }
+    until("all jobs to come to an end", async || {
+        count(&punctual, Status::Queued).await + count(&punctual, Status::Processing).await == 0
+    })
+    .await;
+    let acknowledged = acknowledged.lock().unwrap().clone();
+    for id in acknowledged {
+        let (job, events) = (punctual.job(id).await.unwrap(), punctual.store().events(id).await.unwrap());
+        let ends = events.iter().filter(|event| event.status.is_finished()).count();
+        assert_eq!((job.status, ends), (Status::Succeeded, 1), "{id}");
+    }
+    worker.stop().await;
+    audit_store(&**punctual.store()).await;
+}
+
+/// Enqueues jobs one after the other, and notes those that were acknowledged. While the server is away, it tries again.
+async fn enqueue_on(punctual: Punctual, acknowledged: Arc<Mutex<BTreeSet<punctual::JobId>>>) {
+    loop {
+        match punctual.enqueue(Draft::new("x", &()).max_attempts(100)).await {
+            Ok(job) => drop(acknowledged.lock().unwrap().insert(job.id)),
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// How long eight processes do everything at once.
+const MIXED_TIME: Duration = Duration::from_secs(60);
+
+/// What has ended goes at once.
+const NOTHING_KEPT: Keep = Keep { succeeded: Duration::ZERO, dead: Duration::ZERO, cancelled: Duration::ZERO };
+
+#[test]
+fn mixed_process() {
+    common::in_process(async |url: String| {
+        let punctual = Punctual::connect(&url).await.unwrap();
+        let worker = Worker::builder(punctual.clone())
+            .handler("x", |ctx: Context| async move {
+                if fastrand::u8(..) < 50 {
+                    Err(Failure::new("as it happens"))
+                } else {
+                    Ok(Some(ctx.claim().job.spec.payload.clone()))
+                }
+            })
+            .concurrency(50)
+            .retention(Some(Retention { keep: NOTHING_KEPT, ..Retention::default() }))
+            .start()
+            .await
+            .unwrap();
+        let end = tokio::time::Instant::now() + MIXED_TIME;
+        let enqueue = until_then(end, || enqueue_mixed(&punctual));
+        let operate = until_then(end, || operate(&punctual));
+        let upkeep = until_then(end, || upkeep(&punctual));
+        tokio::join!(enqueue, operate, upkeep);
+        worker.stop().await;
+    });
+}
+
+async fn until_then<F: Future<Output = ()>>(end: tokio::time::Instant, mut work: impl FnMut() -> F) {
+    while tokio::time::Instant::now() < end {
+        work().await;
+    }
+}
+
+/// Jobs for now, for soon, for other days, with and without keys and users.
+async fn enqueue_mixed(punctual: &Punctual) {
+    let draft = |number: u32| {
+        let draft = Draft::new("x", &number).queue(format!("q{}", number % 3)).priority((number % 2) as u8);
+        match number % 8 {
+            0 => draft.delay(Duration::from_millis(u64::from(number % 500))),
+            1 => draft.delay(Duration::from_secs(86_400 * u64::from(number % 40))),
+            2 => draft.unique_key(format!("k{}", number % 50)),
+            3 => draft.user("ada").tag("t"),
+            4 => draft.keep_for(Duration::ZERO),
+            _ => draft,
+        }
+    };
+    let drafts: Vec<Draft> = (0..fastrand::usize(1..60)).map(|_| draft(fastrand::u32(..))).collect();
+    punctual.enqueue_all(drafts).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+/// Lists some jobs and does something to each.
+async fn operate(punctual: &Punctual) {
+    let admin = punctual.admin("operator");
+    let status = [Status::Queued, Status::Scheduled, Status::Dead, Status::Processing][fastrand::usize(..4)];
+    let page = punctual.store().list(Filter::status(status), Page::first(20)).await.unwrap();
+    for job in page.jobs {
+        // What has moved on meanwhile refuses.
+        let _ = match fastrand::u8(..4) {
+            0 => admin.cancel(job.id, None).await,
+            1 => admin.retry(job.id).await,
+            2 => admin.delete(job.id).await,
+            _ => admin.run(job.id).await.map(drop),
+        };
+    }
+}
+
+async fn upkeep(punctual: &Punctual) {
+    let store = punctual.store();
+    store.retire(NOTHING_KEPT, 500).await.unwrap();
+    store.purge(Duration::ZERO, 500).await.unwrap();
+    store.trim(Duration::from_secs(5), 1_000).await.unwrap();
+    store.promote(100).await.unwrap();
+    store.tend().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_processes_that_do_everything_at_once_never_wait_for_each_other_in_a_circle() {
+    let server = Postgres::start(Care::None).unwrap();
+    let started = server.log().len();
+    let place = Place::on(&server.url());
+    let punctual = place.connect().await;
+    let processes: Vec<Process> = (0..8).map(|_| place.start("mixed_process", 0)).collect();
+    let failed = processes.into_iter().map(Process::wait).filter(|status| !status.success()).count();
+    let log = server.log().split_off(started);
+    let is_bad = |line: &&str| ["ERROR:", "PANIC:", "deadlock"].iter().any(|word| line.contains(word));
+    if let Some(first) = log.lines().position(|line| is_bad(&line)) {
+        let bad = log.lines().filter(is_bad).count();
+        let told: Vec<&str> = log.lines().skip(first).take(400).collect();
+        panic!("{bad} complaints, the first:\n{}", told.join("\n"));
+    }
+    assert_eq!(failed, 0, "processes failed; see above");
+    assert!(count(&punctual, Status::Scheduled).await > 0, "jobs of other days are there");
+    audit_store(&**punctual.store()).await;
+}

@@ -1,0 +1,23 @@
+//! Unfinished jobs by user and name.
+
+use std::collections::BTreeMap;
+
+use punctual_core::{Count, Pending};
+
+/// Adds to users' unfinished jobs those of nobody in particular, which are what is left of all; most first, at most `limit`.
+pub(crate) fn with_nobodys(mut pending: Vec<Pending>, counts: Vec<Count>, limit: usize) -> Vec<Pending> {
+    let mut nobodys = BTreeMap::<String, u64>::new();
+    for count in counts.into_iter().filter(|count| count.status.is_active()) {
+        *nobodys.entry(count.name).or_default() += count.count;
+    }
+    for users in &pending {
+        if let Some(left) = nobodys.get_mut(&users.name) {
+            *left = left.saturating_sub(users.count);
+        }
+    }
+    let nobodys = nobodys.into_iter().filter(|(_, count)| *count > 0);
+    pending.extend(nobodys.map(|(name, count)| Pending { user_id: None, name, count }));
+    pending.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cmp(b)));
+    pending.truncate(limit);
+    pending
+}

@@ -1,0 +1,317 @@
+//! Operators' actions, and jobs that leave.
+//!
+//! Who changes a job takes its row in ready, due or running first, then the job's own, as claims, promotions and settles do;
+//! and of several jobs, those with smaller ids first. Unique keys come after the jobs, in the order of keys, as for enqueues.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use punctual_core::{Change, Changed, Job, JobId, Keep, Status, StoreError, Timestamp, Verb, change, limits};
+use sqlx::{PgConnection, Row, postgres::PgRow};
+
+use super::{
+    Core,
+    days::{self, Day},
+    error, old_days, rows,
+    session::Unit,
+    statements as sql,
+    value::{At, Uuid, job_id, uuid},
+};
+
+/// How often a change is tried again because a job moved on meanwhile.
+const TRIES_MAX: usize = 20;
+
+/// Applies operators' wishes.
+pub(crate) async fn change(store: &Core, changes: &[Change]) -> Result<Vec<Changed>, StoreError> {
+    for _ in 0..TRIES_MAX {
+        match try_change(store, changes).await {
+            Ok(Some(changed)) => {
+                store.hints.tell_work();
+                store.hints.tell_jobs();
+                return Ok(changed);
+            }
+            // A job moved on between the look at it and the hold of it.
+            Ok(None) => {}
+            Err(error) if error::gave_way(&error) => {}
+            Err(error) => return Err(store.sessions.error(error)),
+        }
+    }
+    Err(StoreError::Busy { waited_ms: 0 })
+}
+
+async fn try_change(store: &Core, changes: &[Change]) -> sqlx::Result<Option<Vec<Changed>>> {
+    let mut unit = store.sessions.several().await?;
+    let now = store.sessions.now(&mut unit).await?;
+    let ids: BTreeSet<JobId> = changes.iter().map(|change| change.job).collect();
+    let Some(mut jobs) = hold(&mut unit, &ids, now).await? else { return Ok(None) };
+    let mut answers = Vec::with_capacity(changes.len());
+    for wish in changes {
+        let Some(held) = jobs.get_mut(&wish.job) else {
+            answers.push(Changed::NotFound);
+            continue;
+        };
+        let before = held.clone();
+        answers.push(match change::apply(wish.verb, &mut held.job, now) {
+            Ok(true) => Changed::Already,
+            Err(refused) => Changed::Refused(refused),
+            Ok(false) => {
+                let by = (Some(wish.actor.as_str()), wish.reason.as_deref());
+                replace(&mut unit, &before, held, now, by).await?;
+                Changed::Done
+            }
+        });
+    }
+    unit.done().await?;
+    let queued = jobs.values().filter(|held| held.job.status == Status::Queued);
+    queued.for_each(|held| store.lanes.put(held.lane, held.job.run_at));
+    Ok(Some(answers))
+}
+
+/// A job that nobody else can change for now, with how many events it has, and its lane.
+#[derive(Clone)]
+struct Held {
+    job: Job,
+    events: i32,
+    lane: i32,
+}
+
+/// Holds jobs; nothing if one of them moved on between the look at it and the hold of it.
+async fn hold(
+    connection: &mut PgConnection,
+    ids: &BTreeSet<JobId>,
+    now: Timestamp,
+) -> sqlx::Result<Option<BTreeMap<JobId, Held>>> {
+    let uuids: Vec<Uuid> = ids.iter().map(|id| uuid(*id)).collect();
+    let times: Vec<At> = ids.iter().map(|id| At(id.timestamp())).collect();
+    let seen = look(connection, &uuids, &times).await?;
+    let is_old = |at: Timestamp| old_days::is_old(Day::of(at), now);
+    if seen.values().any(|held| is_old(held.job.id.timestamp()) || held.job.finished_at.is_some_and(is_old)) {
+        old_days::share(connection).await?;
+    }
+    sqlx::query(*sql::CHANGE_HOLD_RUNNING).bind(&uuids).execute(&mut *connection).await?;
+    hold_places(connection, seen.values().collect()).await?;
+    hold_jobs(connection, &uuids, &times).await?;
+    let held = look(connection, &uuids, &times).await?;
+    let place = |held: &Held| (held.job.id, held.job.status, held.job.run, held.job.run_at);
+    Ok(held.values().map(place).eq(seen.values().map(place)).then_some(held))
+}
+
+/// Holds jobs, then their unique keys, which they may have to give back.
+async fn hold_jobs(connection: &mut PgConnection, ids: &[Uuid], times: &[At]) -> sqlx::Result<()> {
+    sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(ids).bind(times).execute(&mut *connection).await?;
+    let rows = sqlx::query(*sql::KEYS_OF).bind(ids).bind(times).fetch_all(&mut *connection).await?;
+    let key = |row: &PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
+    let keys = rows.iter().map(key).collect::<sqlx::Result<BTreeSet<(String, String)>>>()?;
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let (scopes, keys): (Vec<String>, Vec<String>) = keys.into_iter().unzip();
+    sqlx::query(*sql::KEYS_HOLD).bind(scopes).bind(keys).execute(connection).await.map(drop)
+}
+
+async fn look(connection: &mut PgConnection, ids: &[Uuid], times: &[At]) -> sqlx::Result<BTreeMap<JobId, Held>> {
+    // In a transaction of several statements none may fail, as one would that names a partition which has gone.
+    let every = [days::JOBS.name.to_owned()];
+    let query = sqlx::query(sql::of_tables(*sql::GET_MANY, every.iter()));
+    let rows = query.bind(ids).bind(times).fetch_all(connection).await?;
+    let held = |row: &PgRow| {
+        let job = rows::job_now(row)?;
+        Ok((job.id, Held { job, events: row.try_get(29)?, lane: row.try_get(30)? }))
+    };
+    rows.iter().map(held).collect()
+}
+
+/// Holds the places in ready and due, so that nobody claims or promotes what is about to change.
+async fn hold_places(connection: &mut PgConnection, jobs: Vec<&Held>) -> sqlx::Result<()> {
+    let (queued, others): (Vec<&Held>, Vec<&Held>) =
+        jobs.into_iter().partition(|held| held.job.status == Status::Queued);
+    if !queued.is_empty() {
+        sqlx::query(*sql::CHANGE_HOLD_READY)
+            .bind(queued.iter().map(|held| held.lane).collect::<Vec<_>>())
+            .bind(queued.iter().map(|held| At(held.job.run_at)).collect::<Vec<_>>())
+            .bind(queued.iter().map(|held| uuid(held.job.id)).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+    }
+    let timed: Vec<&Job> = others.into_iter().map(|held| &held.job).filter(|job| job.status.is_timed()).collect();
+    if !timed.is_empty() {
+        sqlx::query(*sql::CHANGE_HOLD_DUE)
+            .bind(timed.iter().map(|job| At(job.run_at)).collect::<Vec<_>>())
+            .bind(timed.iter().map(|job| uuid(job.id)).collect::<Vec<_>>())
+            .execute(connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Moves a job from where `before` stands to where `after` stands, with one event.
+async fn replace(
+    connection: &mut PgConnection,
+    before: &Held,
+    after: &mut Held,
+    now: Timestamp,
+    (actor, detail): (Option<&str>, Option<&str>),
+) -> sqlx::Result<()> {
+    let (old, new) = (&before.job, &after.job);
+    match old.status {
+        Status::Queued => {
+            let query = sqlx::query(*sql::CHANGE_LEAVE_READY).bind(before.lane).bind(At(old.run_at)).bind(uuid(old.id));
+            query.execute(&mut *connection).await?;
+        }
+        Status::Scheduled | Status::Retrying => {
+            let query = sqlx::query(*sql::CHANGE_LEAVE_DUE).bind(At(old.run_at)).bind(uuid(old.id));
+            query.execute(&mut *connection).await?;
+        }
+        _ => {}
+    }
+    let pending = |status: Status| i64::from(status.is_active());
+    let run = (old.status == Status::Processing).then_some(old.run as i32);
+    sqlx::query(*sql::CHANGE_SAVE)
+        .bind(uuid(new.id))
+        .bind(At(new.id.timestamp()))
+        .bind(At(now))
+        .bind(new.status.as_str())
+        .bind(At(new.run_at))
+        .bind(new.attempt as i32)
+        .bind(new.run as i32)
+        .bind(new.spec.max_attempts as i32)
+        .bind(new.started_at.map(At))
+        .bind(new.finished_at.map(At))
+        .bind(before.events)
+        .bind(At(old.updated_at))
+        .bind(run)
+        .bind(actor)
+        .bind(detail)
+        .bind(old.status.as_str())
+        .bind(old.finished_at.map(At))
+        .bind(pending(new.status) - pending(old.status))
+        .execute(connection)
+        .await?;
+    after.events += 1;
+    Ok(())
+}
+
+/// A transaction for retention, unless another process is at it: two of them would only wait for each other.
+async fn retention(store: &Core) -> sqlx::Result<Option<Unit>> {
+    let mut unit = store.sessions.several().await?;
+    let alone = "select pg_try_advisory_xact_lock(hashtext('punctual retention'), hashtext(current_schema()))";
+    let alone: bool = sqlx::query_scalar(alone).fetch_one(&mut *unit).await?;
+    Ok(alone.then_some(unit))
+}
+
+/// Makes finished jobs deleted that have been kept long enough.
+pub(crate) async fn retire(store: &Core, keep: Keep, limit: usize) -> sqlx::Result<usize> {
+    let Some(mut unit) = retention(store).await? else { return Ok(0) };
+    let now = store.sessions.now(&mut unit).await?;
+    let ids = retirable(store, &mut unit, keep, now, limit).await?;
+    let Some(mut jobs) = hold(&mut unit, &ids, now).await? else { return Ok(0) };
+    for held in jobs.values_mut() {
+        let before = held.clone();
+        // An operator may have deleted it meanwhile.
+        if matches!(change::apply(Verb::Delete, &mut held.job, now), Ok(false)) {
+            replace(&mut unit, &before, held, now, (Some("retention"), None)).await?;
+        }
+    }
+    unit.done().await?;
+    Ok(ids.len())
+}
+
+async fn retirable(
+    store: &Core,
+    connection: &mut PgConnection,
+    keep: Keep,
+    now: Timestamp,
+    limit: usize,
+) -> sqlx::Result<BTreeSet<JobId>> {
+    let mut found: Vec<Uuid> = Vec::new();
+    let room = |found: &Vec<Uuid>| (limit - found.len().min(limit)) as i64;
+    // What ended between the days that go as a whole.
+    let whole = old_days::whole(store, connection, keep).await?;
+    let starts = std::iter::once(Timestamp::MIN).chain(whole.iter().map(|day| day.plus(1).start()));
+    let ends = whole.iter().map(|day| day.start()).chain([Timestamp::MAX]);
+    let times: Vec<_> = starts.zip(ends).filter(|(since, until)| since < until).collect();
+    for (status, text) in sql::ENDS.into_iter().zip(*sql::RETIRABLE_ENDED) {
+        let cutoff = now.before(keep.of(status));
+        for (since, until) in times.iter().filter(|(since, _)| *since <= cutoff) {
+            let query = sqlx::query_scalar::<_, Uuid>(text).bind(At(cutoff)).bind(room(&found));
+            found.extend(query.bind(At(*since)).bind(At(*until)).fetch_all(&mut *connection).await?);
+        }
+    }
+    let kept = sqlx::query_scalar::<_, Uuid>(*sql::RETIRABLE_KEPT).bind(At(now)).bind(room(&found));
+    found.extend(kept.fetch_all(&mut *connection).await?);
+    Ok(found.into_iter().map(job_id).collect())
+}
+
+/// Removes deleted jobs with all that belongs to them.
+pub(crate) async fn purge(store: &Core, after: Duration, limit: usize) -> sqlx::Result<usize> {
+    let Some(mut unit) = retention(store).await? else { return Ok(0) };
+    let cutoff = store.sessions.now(&mut unit).await?.before(after);
+    let ids = sqlx::query_scalar(*sql::PURGEABLE).bind(At(cutoff)).bind(limit as i64).fetch_all(&mut *unit).await?;
+    let removed = remove(&mut unit, ids).await?;
+    unit.done().await?;
+    Ok(removed)
+}
+
+/// Removes ephemeral jobs that nobody runs.
+pub(crate) async fn drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sqlx::Result<usize> {
+    let Some(mut unit) = retention(store).await? else { return Ok(0) };
+    let ids: Vec<Uuid> =
+        sqlx::query_scalar(*sql::EPHEMERAL).bind(At(before)).bind(limit as i64).fetch_all(&mut *unit).await?;
+    let wanted: BTreeSet<JobId> = ids.into_iter().map(job_id).collect();
+    // One that was claimed meanwhile stays.
+    let held = hold(&mut unit, &wanted, store.clock_now()).await?.unwrap_or_default();
+    let idle = held.values().filter(|held| held.job.status != Status::Processing).map(|held| uuid(held.job.id));
+    let removed = remove(&mut unit, idle.collect()).await?;
+    unit.done().await?;
+    Ok(removed)
+}
+
+async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Result<usize> {
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    ids.sort_unstable();
+    let times: Vec<At> = ids.iter().map(|id| At(job_id(*id).timestamp())).collect();
+    hold_jobs(connection, &ids, &times).await?;
+    let removed: i64 =
+        sqlx::query_scalar(*sql::REMOVE).persistent(false).bind(ids).bind(times).fetch_one(&mut *connection).await?;
+    Ok(removed as usize)
+}
+
+/// Removes old attempts, logs, counters and workers.
+pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::Result<usize> {
+    let Some(mut unit) = retention(store).await? else { return Ok(0) };
+    let now = store.sessions.now(&mut unit).await?;
+    // Many events share an instant; which of them are meant is found by a hash.
+    sqlx::query("select set_config('enable_hashjoin', 'on', true)").execute(&mut *unit).await?;
+    let cutoff = now.before(after);
+    let row = sqlx::query(*sql::TRIM)
+        .persistent(false)
+        .bind(At(cutoff))
+        .bind(At(now.before(limits::TALLIES_KEPT)))
+        .bind(At(now.before(limits::WORKER_SILENT_MAX)))
+        .bind(limit as i64)
+        .bind(At(store.upkeep.trimmed_until()))
+        .fetch_one(&mut *unit)
+        .await?;
+    unit.done().await?;
+    store.upkeep.trimmed(rows::optional_instant(&row, 1)?.unwrap_or(cutoff));
+    Ok(row.try_get::<i64, _>(0)? as usize)
+}
+
+/// Adds up the counters' changes, unless somebody else is at it.
+pub(crate) async fn fold(store: &Core) -> sqlx::Result<()> {
+    let mut unit = store.sessions.several().await?;
+    let mine: bool =
+        sqlx::query_scalar("select pg_try_advisory_xact_lock(hashtext('punctual fold'), hashtext(current_schema()))")
+            .fetch_one(&mut *unit)
+            .await?;
+    if mine {
+        for statement in [*sql::FOLD_COUNTS, *sql::FOLD_PENDING, *sql::FOLD_TALLIES] {
+            sqlx::query(statement).execute(&mut *unit).await?;
+        }
+    }
+    unit.done().await
+}

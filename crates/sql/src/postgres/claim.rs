@@ -1,0 +1,437 @@
+//! Jobs go out to workers.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use punctual_core::{
+    AttemptId, Claim, ClaimRequest, Claimed, Extras, Job, JobId, Json, NewJob, Settlement, Spec, Status, StoreError,
+    Timestamp, Watch, WorkflowId, limits,
+};
+use sqlx::{Row, postgres::PgRow};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
+
+use super::{
+    Core, error,
+    lanes::{Lane, SLACK},
+    pace::{Pace, Turn},
+    read, rows, settle, statements as sql,
+    value::{At, Uuid, job_id, uuid},
+};
+
+/// How often an idle claim looks, without a hint.
+const POLL: Duration = Duration::from_millis(250);
+/// The same where no hints come from other processes.
+const POLL_WITHOUT_HINTS: Duration = Duration::from_millis(25);
+
+/// What the claims of a process know of the store.
+#[derive(Debug)]
+pub(crate) struct Outlook {
+    state: Mutex<OutlookState>,
+    /// Looks at everything from the beginning, at what may have come late, and at all leases.
+    full_looks: Pace,
+    late_looks: Pace,
+    lease_looks: Pace,
+}
+
+#[derive(Debug)]
+struct OutlookState {
+    /// When the next job is due, as far as known.
+    next_run_at: Option<Timestamp>,
+    /// When that was asked for.
+    asked: Option<Instant>,
+    /// No job is due and no lease has run out before, as far as known.
+    due_bound: Timestamp,
+    lease_bound: Timestamp,
+}
+
+impl Outlook {
+    pub(crate) fn new() -> Self {
+        let (min, short, long) = (Timestamp::MIN, Duration::from_millis(100), Duration::from_secs(30));
+        Self {
+            state: Mutex::new(OutlookState { next_run_at: None, asked: None, due_bound: min, lease_bound: min }),
+            full_looks: Pace::new(30, (short, long)),
+            late_looks: Pace::new(10, (Duration::ZERO, Duration::from_secs(1))),
+            lease_looks: Pace::new(30, (Duration::ZERO, long)),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, OutlookState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether something may be due.
+    fn may_be_due(&self, now: Timestamp) -> bool {
+        let state = self.lock();
+        state.asked.is_none_or(|asked| asked.elapsed() > POLL) || state.next_run_at.is_some_and(|due| due <= now)
+    }
+
+    /// Everything up to then has been made queued, but for what comes late.
+    fn promoted(&self, until: Timestamp) {
+        self.lock().due_bound = until.before(SLACK);
+    }
+
+    /// What the rows of a claim say of the next job's time.
+    fn learn(&self, rows: &[PgRow]) -> sqlx::Result<Option<Timestamp>> {
+        let next_run_at = rows.first().map(|row| rows::optional_instant(row, 1)).transpose()?.flatten();
+        let mut state = self.lock();
+        state.next_run_at = next_run_at;
+        state.asked = Some(Instant::now());
+        Ok(next_run_at)
+    }
+
+    /// Something was scheduled that may be due before what is known.
+    pub(crate) fn scheduled(&self) {
+        self.lock().asked = None;
+    }
+
+    /// The same, if any of these has to wait for its time.
+    pub(crate) fn scheduled_all(&self, jobs: &[NewJob]) {
+        let Some(first) = jobs.iter().filter(|job| job.timed).map(|job| job.id.timestamp()).min() else { return };
+        let mut state = self.lock();
+        state.asked = None;
+        state.due_bound = state.due_bound.min(first);
+    }
+}
+
+/// Claims jobs, and waits for some if the request says so. A caller that goes meanwhile holds nothing: whatever was claimed for
+/// it goes back.
+pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed, StoreError> {
+    let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
+    loop {
+        let mut hints = store.hints.work.listen();
+        let claimed = claim_now(store, &request).await?;
+        if !claimed.claims.is_empty() || Instant::now() >= deadline {
+            return Ok(claimed);
+        }
+        let poll = if store.options.transaction_pooler { POLL_WITHOUT_HINTS } else { POLL };
+        let now = store.clock_now();
+        let due = claimed.next_run_at.map_or(poll, |next| request.look_again_at(now, next).since(now));
+        let pause = poll.min(due).min(deadline - Instant::now());
+        tokio::select! {
+            () = hints.changed() => {}
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+/// One try, on a task of its own, which sees to the end of what it began.
+async fn claim_now(store: &Core, request: &ClaimRequest) -> Result<Claimed, StoreError> {
+    let (caller, answer) = oneshot::channel();
+    let (own, request) = (store.clone(), request.clone());
+    let task = async move {
+        let claimed = try_claim(&own, &request).await;
+        if let Err(Ok(untaken)) = caller.send(claimed) {
+            let release = |claim: &Claim| Settlement::release(claim.attempt_id(), claim.worker);
+            give_back(&own, untaken.claims.iter().map(release).collect()).await;
+        }
+    };
+    tokio::spawn(task);
+    answer.await.map_err(|_| StoreError::Closed)?
+}
+
+async fn try_claim(store: &Core, request: &ClaimRequest) -> Result<Claimed, StoreError> {
+    let error = |error| store.sessions.error(error);
+    let look = Look::begin(store);
+    if store.hints.take_late() {
+        store.lanes.forget_bounds();
+        store.outlook.lock().due_bound = Timestamp::MIN;
+    }
+    if store.outlook.may_be_due(store.clock_now()) {
+        promote_since(store, look.due_bound(store), limits::PROMOTE_MAX_JOBS).await?;
+    }
+    let taken = look_and_take(store, request, &look).await;
+    drop(look);
+    let mut taken = taken.map_err(error)?;
+    let claims = match take_ahead(store, request, &mut taken).await {
+        Ok(()) => read_claims(store, request, &mut taken.holds).await,
+        Err(refused) => Err(error(refused)),
+    };
+    match claims {
+        Ok(claims) => Ok(Claimed { claims, next_run_at: taken.next_run_at }),
+        // The worker will never hear of them.
+        Err(error) => {
+            let release = |hold: &Hold| Settlement::release(hold.attempt, request.worker);
+            give_back(store, taken.holds.iter().map(release).collect()).await;
+            Err(error)
+        }
+    }
+}
+
+/// How thoroughly a claim looks for jobs.
+enum Look<'a> {
+    /// From where the last one ended.
+    Near,
+    /// From a moment before: a transaction that began earlier may have ended later.
+    Late(#[expect(dead_code, reason = "held for as long as it takes")] Turn<'a>),
+    /// From the beginning of everything.
+    Full(#[expect(dead_code, reason = "held for as long as it takes")] Turn<'a>),
+}
+
+impl<'a> Look<'a> {
+    fn begin(store: &'a Core) -> Self {
+        let late = || store.outlook.late_looks.begin().map_or(Self::Near, Self::Late);
+        store.outlook.full_looks.begin().map_or_else(late, Self::Full)
+    }
+
+    const fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+
+    /// Where to begin in a lane.
+    fn lane_bound(&self, bound: Timestamp) -> Timestamp {
+        match self {
+            Self::Near => bound,
+            Self::Late(_) => bound.before(SLACK),
+            Self::Full(_) => Timestamp::MIN,
+        }
+    }
+
+    /// Where to begin among the jobs that wait for their time.
+    fn due_bound(&self, store: &Core) -> Timestamp {
+        if self.is_full() { Timestamp::MIN } else { store.outlook.lock().due_bound }
+    }
+}
+
+/// Takes jobs; at first, if it is time for that, looks which lanes there are.
+async fn look_and_take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Result<Taken> {
+    if look.is_full() {
+        let mut unit = store.sessions.single().await?;
+        store.lanes.refresh(&mut unit).await?;
+        unit.done().await?;
+    }
+    take(store, request, look).await
+}
+
+/// Gives back what was claimed for nobody.
+async fn give_back(store: &Core, releases: Vec<Settlement>) {
+    if releases.is_empty() {
+        return;
+    }
+    if let Err(error) = settle::settle(store, releases).await {
+        tracing::warn!(%error, "could not give back jobs that nobody waits for; their leases will run out");
+    }
+}
+
+/// What a claim took.
+struct Taken {
+    holds: Vec<Hold>,
+    next_run_at: Option<Timestamp>,
+}
+
+/// A job that a claim took, and what the claim changed of it.
+struct Hold {
+    attempt: AttemptId,
+    number: u32,
+    lane: i32,
+    run_at: Timestamp,
+    started_at: Timestamp,
+    /// What the job is apart from that, if the claim told.
+    job: Option<Job>,
+}
+
+impl Hold {
+    /// The job as its worker gets it.
+    fn claim(&self, mut job: Job, request: &ClaimRequest) -> Claim {
+        job.status = Status::Processing;
+        job.attempt = self.number;
+        job.run = self.attempt.run;
+        job.worker_id = Some(request.worker);
+        job.lease_until = Some(self.started_at.after(request.lease));
+        job.started_at = Some(self.started_at);
+        job.updated_at = self.started_at;
+        Claim { job, worker: request.worker }
+    }
+}
+
+/// Takes queued jobs, the first ones of the worker's lanes.
+async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Result<Taken> {
+    let lanes = store.lanes.served(&request.queues, &request.names);
+    let due_bound = look.due_bound(store);
+    let several = lanes.len() > 1;
+    let mut unit = store.sessions.single().await?;
+    let mut query = sqlx::query(sql::CLAIM[usize::from(several)])
+        .bind(store.sessions.clock())
+        .bind(lanes.iter().map(|lane| lane.number).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| At(look.lane_bound(lane.bound))).collect::<Vec<_>>())
+        .bind(request.limit as i64)
+        .bind(Uuid::from_u128(request.worker.to_bits()))
+        .bind(request.lease.as_micros() as i64)
+        .bind(At(due_bound));
+    if several {
+        query = query.bind(lanes.iter().map(|lane| i16::from(lane.priority)).collect::<Vec<_>>());
+    }
+    let rows = query.fetch_all(&mut *unit).await?;
+    unit.done().await?;
+    let names: HashMap<i32, Lane> =
+        lanes.iter().filter_map(|lane| Some((lane.number, store.lanes.lane(lane.number)?))).collect();
+    let mut holds = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let Some(mut hold) = hold(row, rows::instant(row, 0)?)? else { continue };
+        store.lanes.taken(hold.lane, hold.run_at);
+        hold.job = new_job(row, &hold, &names)?;
+        holds.push(hold);
+    }
+    let priority = |hold: &Hold| names.get(&hold.lane).map_or(0, |lane| lane.2);
+    holds.sort_unstable_by_key(|hold| (u8::MAX - priority(hold), hold.run_at, hold.attempt.job));
+    Ok(Taken { holds, next_run_at: store.outlook.learn(&rows)? })
+}
+
+/// Takes jobs that will be due within the instants that the request names, if it has room for more.
+async fn take_ahead(store: &Core, request: &ClaimRequest, taken: &mut Taken) -> sqlx::Result<()> {
+    let room = request.limit - taken.holds.len();
+    let soon = store.clock_now().after(request.ahead);
+    if room == 0 || request.ahead.is_zero() || taken.next_run_at.is_none_or(|next| next > soon) {
+        return Ok(());
+    }
+    let lanes = store.lanes.served(&request.queues, &request.names);
+    let mut unit = store.sessions.single().await?;
+    let rows = sqlx::query(*sql::CLAIM_AHEAD)
+        .bind(store.sessions.clock())
+        .bind(lanes.iter().map(|lane| lane.number).collect::<Vec<_>>())
+        .bind(request.ahead.as_micros() as i64)
+        .bind(room as i64)
+        .bind(Uuid::from_u128(request.worker.to_bits()))
+        .bind(request.lease.as_micros() as i64)
+        .fetch_all(&mut *unit)
+        .await?;
+    unit.done().await?;
+    let mut holds = Vec::with_capacity(rows.len());
+    for row in &rows {
+        holds.extend(hold(row, rows::optional_instant(row, 6)?.unwrap_or(Timestamp::MIN))?);
+    }
+    holds.sort_unstable_by_key(|hold| (hold.run_at, hold.attempt.job));
+    taken.holds.extend(holds);
+    taken.next_run_at = store.outlook.learn(&rows)?;
+    Ok(())
+}
+
+/// A row of a claim, if it has a job.
+fn hold(row: &PgRow, started_at: Timestamp) -> sqlx::Result<Option<Hold>> {
+    let Some(id) = row.try_get::<Option<Uuid>, _>(2)? else { return Ok(None) };
+    Ok(Some(Hold {
+        attempt: AttemptId { job: job_id(id), run: rows::number(row, 3)? },
+        number: rows::number(row, 4)?,
+        lane: row.try_get(5)?,
+        run_at: rows::instant(row, 6)?,
+        started_at,
+        job: None,
+    }))
+}
+
+/// The job of a row of claim.sql, if it was claimed for the first time and is all there.
+fn new_job(row: &PgRow, hold: &Hold, lanes: &HashMap<i32, Lane>) -> sqlx::Result<Option<Job>> {
+    let (Some(payload), Some((queue, name, priority))) = (row.try_get::<Option<String>, _>(17)?, lanes.get(&hold.lane))
+    else {
+        return Ok(None);
+    };
+    let created_at = rows::instant(row, 7)?;
+    let spec = Spec {
+        name: name.clone(),
+        queue: queue.clone(),
+        payload: Json::trusted(payload),
+        priority: *priority,
+        max_attempts: rows::number(row, 8)?,
+        timeout: Duration::from_millis(row.try_get::<i64, _>(9)? as u64),
+        user_id: row.try_get(12)?,
+        correlation_id: row.try_get(13)?,
+        unique_key: row.try_get(14)?,
+        workflow_id: row.try_get::<Option<Uuid>, _>(15)?.map(|id| WorkflowId::from_bits(id.as_u128())),
+        keep_for: row.try_get::<Option<i64>, _>(10)?.map(|keep| Duration::from_millis(keep as u64)),
+        ephemeral: row.try_get(11)?,
+        extras: rows::document::<Extras>(row, 16)?.unwrap_or_default(),
+    };
+    Ok(Some(NewJob { id: hold.attempt.job, spec, timed: false }.into_job(created_at)))
+}
+
+/// The claims of what was taken; reads the jobs that the claim did not tell of.
+async fn read_claims(store: &Core, request: &ClaimRequest, holds: &mut [Hold]) -> Result<Vec<Claim>, StoreError> {
+    let ids: Vec<JobId> = holds.iter().filter(|hold| hold.job.is_none()).map(|hold| hold.attempt.job).collect();
+    let mut jobs = HashMap::with_capacity(ids.len());
+    for (table, ids) in store.days.by_table(ids, |id| *id) {
+        let rows = match read_table(store, &table, &ids).await {
+            // The day has gone, and what was left of it lies elsewhere.
+            Err(gone) if error::partition_gone(&gone) => read_table(store, "punctual_jobs", &ids).await,
+            rows => rows,
+        };
+        for row in rows.map_err(|error| store.sessions.error(error))? {
+            let job = rows::job(&row).map_err(|error| store.sessions.error(error))?;
+            jobs.insert(job.id, job);
+        }
+    }
+    let claim = |hold: &mut Hold| {
+        let job = hold.job.take().or_else(|| jobs.remove(&hold.attempt.job))?;
+        Some(hold.claim(job, request))
+    };
+    Ok(holds.iter_mut().filter_map(claim).collect())
+}
+
+async fn read_table(store: &Core, table: &str, ids: &[JobId]) -> sqlx::Result<Vec<PgRow>> {
+    let mut unit = store.sessions.single().await?;
+    let rows = sqlx::query(sql::of_table(*sql::CLAIM_READ, table))
+        .bind(ids.iter().map(|id| uuid(*id)).collect::<Vec<_>>())
+        .bind(ids.iter().map(|id| At(id.timestamp())).collect::<Vec<_>>())
+        .fetch_all(&mut *unit)
+        .await?;
+    unit.done().await?;
+    Ok(rows)
+}
+
+/// Makes due scheduled and retrying jobs queued; says how many.
+pub(crate) async fn promote(store: &Core, limit: usize) -> Result<usize, StoreError> {
+    promote_since(store, Timestamp::MIN, limit).await
+}
+
+async fn promote_since(store: &Core, bound: Timestamp, limit: usize) -> Result<usize, StoreError> {
+    let error = |error| store.sessions.error(error);
+    let now = store.clock_now();
+    let mut unit = store.sessions.single().await.map_err(error)?;
+    let rows = sqlx::query(*sql::PROMOTE)
+        .bind(store.sessions.clock())
+        .bind(At(bound))
+        .bind(limit as i64)
+        .fetch_all(&mut *unit)
+        .await
+        .map_err(error)?;
+    unit.done().await.map_err(error)?;
+    let mut promoted = 0;
+    for row in &rows {
+        let read = || -> sqlx::Result<_> { Ok((row.try_get(0)?, rows::instant(row, 1)?, row.try_get::<i64, _>(2)?)) };
+        let (lane, run_at, count) = read().map_err(error)?;
+        store.lanes.put(lane, run_at);
+        promoted += count as usize;
+    }
+    if promoted < limit {
+        store.outlook.promoted(now);
+    }
+    if promoted > 0 {
+        store.hints.tell_work();
+    }
+    Ok(promoted)
+}
+
+/// Claims whose lease has run out.
+pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<Vec<Claim>> {
+    let (now, full) = (store.clock_now(), store.outlook.lease_looks.begin());
+    let bound = if full.is_some() { Timestamp::MIN } else { store.outlook.lock().lease_bound };
+    let mut unit = store.sessions.single().await?;
+    let ids: Vec<Uuid> = sqlx::query_scalar(*sql::EXPIRED)
+        .bind(store.sessions.clock())
+        .bind(limit as i64)
+        .bind(At(bound))
+        .fetch_all(&mut *unit)
+        .await?;
+    drop(full);
+    // What was found now and is still held then is found again.
+    store.outlook.lock().lease_bound = if ids.is_empty() { now.before(SLACK) } else { bound };
+    let ids: Vec<JobId> = ids.into_iter().map(job_id).collect();
+    unit.done().await?;
+    let jobs = read::get_many(store, &ids).await?;
+    let claims = ids.iter().filter_map(|id| jobs.get(id).cloned());
+    Ok(claims.filter_map(|job| Some(Claim { worker: job.worker_id?, job })).collect())
+}

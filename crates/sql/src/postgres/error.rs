@@ -1,0 +1,41 @@
+//! PostgreSQL's errors in the port's words.
+
+use punctual_core::StoreError;
+use sqlx::Error;
+
+/// What a failure means to a caller of the port. `store` is the address, without secrets.
+pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
+    let unreachable = |reason: String| StoreError::Unreachable { store: store.to_owned(), reason };
+    match &error {
+        Error::Database(refused) => match refused.code().as_deref().unwrap_or_default() {
+            "53100" => StoreError::Full(refused.to_string()),
+            "25006" => StoreError::ReadOnly(format!("{refused}; is this server a replica?")),
+            "40P01" | "40001" | "55P03" => StoreError::Busy { waited_ms: 0 },
+            "57014" => StoreError::Other(format!("{refused}; the limit is the address's statement_timeout")),
+            "42501" => StoreError::Other(format!("{refused}; docs/operations.md says what the role needs")),
+            // The server is going, coming, or full of connections; or it does not know us.
+            "57P01" | "57P02" | "57P03" | "53300" => unreachable(refused.to_string()),
+            "28000" | "28P01" | "3D000" => unreachable(format!("{refused}; check user, password and database")),
+            _ => StoreError::Other(refused.to_string()),
+        },
+        Error::PoolTimedOut => unreachable("no connection became free in time; raise max_connections".to_owned()),
+        Error::PoolClosed => StoreError::Closed,
+        Error::Io(_) | Error::Tls(_) | Error::Protocol(_) | Error::WorkerCrashed => unreachable(error.to_string()),
+        _ => StoreError::Other(error.to_string()),
+    }
+}
+
+/// Whether the same statement may succeed at once: two of them waited for each other, and this one was chosen to give way.
+pub(crate) fn gave_way(error: &Error) -> bool {
+    matches!(error, Error::Database(refused) if matches!(refused.code().as_deref(), Some("40P01" | "40001")))
+}
+
+/// Whether a row was to be stored whose key is there already.
+pub(crate) fn known_already(error: &Error) -> bool {
+    matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("23505"))
+}
+
+/// Whether a statement named a partition that has gone meanwhile.
+pub(crate) fn partition_gone(error: &Error) -> bool {
+    matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("42P01"))
+}

@@ -1,0 +1,171 @@
+//! What `punctual doctor` looks at in a PostgreSQL database.
+
+use punctual_core::Finding;
+use sqlx::PgConnection;
+
+use super::Core;
+
+/// The oldest PostgreSQL that the statements are written for.
+const OLDEST_VERSION: i32 = 130_000;
+
+/// Looks for damage and bad settings.
+pub(crate) async fn examine(store: &Core) -> sqlx::Result<Vec<Finding>> {
+    let mut unit = store.sessions.several().await?;
+    // Everything is read whole here, once.
+    sqlx::query("select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_bitmapscan']) name")
+        .execute(&mut *unit)
+        .await?;
+    let findings = vec![
+        version(&mut unit).await?,
+        rights(&mut unit).await?,
+        counters(&mut unit).await?,
+        places(&mut unit).await?,
+        stories(&mut unit).await?,
+        open_transactions(&mut unit).await?,
+    ];
+    unit.done().await?;
+    Ok(findings)
+}
+
+fn finding(check: &str, ok: bool, message: impl Into<String>) -> Finding {
+    Finding { check: check.into(), ok, message: message.into() }
+}
+
+async fn number(connection: &mut PgConnection, sql: &'static str) -> sqlx::Result<i64> {
+    sqlx::query_scalar(sql).persistent(false).fetch_one(connection).await
+}
+
+async fn version(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+    let found: i32 =
+        sqlx::query_scalar("select current_setting('server_version_num')::int4").fetch_one(connection).await?;
+    let ok = found >= OLDEST_VERSION;
+    let hint = if ok { "" } else { "; Punctual needs 13 or later" };
+    Ok(finding("version", ok, format!("PostgreSQL {}.{}{hint}", found / 10_000, found % 10_000)))
+}
+
+/// The role must be able to do what the corridor and the upkeep do.
+async fn rights(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+    let missing: Vec<String> = sqlx::query_scalar(
+        "select c.relname::text from pg_class c
+         where c.relnamespace = current_schema()::regnamespace and c.relname like 'punctual\\_%' and c.relkind in ('r', 'p')
+           and not (has_table_privilege(c.oid, 'select, insert, update, delete') and pg_has_role(c.relowner, 'usage'))
+         order by 1",
+    )
+    .persistent(false)
+    .fetch_all(connection)
+    .await?;
+    let ok = missing.is_empty();
+    let message = if ok {
+        "the role may do all that is needed".to_owned()
+    } else {
+        format!("the role does not own {}; docs/operations.md says what it needs", missing.join(", "))
+    };
+    Ok(finding("rights", ok, message))
+}
+
+/// The counters must equal what they count.
+async fn counters(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+    let wrong = number(
+        connection,
+        "with kept as (
+             select lane, status, sum(n) as n from (select * from punctual_counts union all select * from punctual_counts_new) c
+             group by 1, 2 having sum(n) <> 0),
+         counted as (select lane, status, count(*) as n from punctual_jobs_now group by 1, 2),
+         kept_users as (
+             select user_id, name, sum(n) as n from (select * from punctual_pending union all select * from punctual_pending_new) p
+             group by 1, 2 having sum(n) <> 0),
+         counted_users as (
+             select user_id, name, count(*) as n from punctual_jobs where user_id is not null and finished_at is null group by 1, 2)
+         select (select count(*) from ((table kept except table counted) union all (table counted except table kept)) d)
+              + (select count(*) from ((table kept_users except table counted_users)
+                                       union all (table counted_users except table kept_users)) d)",
+    )
+    .await?;
+    let ok = wrong == 0;
+    let message =
+        if ok { "as counted".to_owned() } else { format!("{wrong} counters are wrong; were tables edited by hand?") };
+    Ok(finding("counters", ok, message))
+}
+
+/// Every unfinished job must stand where claims find it.
+async fn places(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+    let misplaced = number(
+        connection,
+        "select (select count(*) from punctual_jobs_now j left join punctual_ready r
+                     on r.lane = j.lane and r.run_at = j.run_at and r.id = j.id
+                 where (j.status = 'queued') <> (r.id is not null))
+              + (select count(*) from punctual_jobs_now j left join punctual_due d on d.run_at = j.run_at and d.id = j.id
+                 where (j.status in ('scheduled', 'retrying')) <> (d.id is not null))
+              + (select count(*) from punctual_jobs j left join punctual_lanes l
+                     on l.lane = j.lane and l.queue = j.queue and l.name = j.name and l.priority = j.priority
+                 where l.lane is null)
+              + (select count(*) from punctual_ready r where not exists (select from punctual_jobs j where j.id = r.id))
+              + (select count(*) from punctual_due d where not exists (select from punctual_jobs j where j.id = d.id))
+              + (select count(*) from punctual_running r where not exists (select from punctual_jobs j where j.id = r.id))
+              + (select count(*) from punctual_jobs j left join punctual_events e
+                     on e.final and e.status = j.status and e.at = j.finished_at and e.job_id = j.id
+                 where (j.status in ('succeeded', 'dead', 'cancelled')) <> (e.job_id is not null))
+              + (select count(*) from punctual_events e left join punctual_jobs j on j.id = e.job_id
+                 where e.final and (j.status, j.finished_at) is distinct from (e.status, e.at)
+                     and (j.id is not null or punctual_scheduled_at(e.job_id) >= (
+                         select coalesce(max(jobs_gone_before), '-infinity') from punctual_old_days)))
+              + (select count(*) from punctual_jobs j left join punctual_deleted d
+                     on d.deleted_at = j.updated_at and d.id = j.id and d.finished_at = j.finished_at
+                 where (j.status = 'deleted') <> (d.id is not null))
+              + (select count(*) from punctual_deleted d where not exists (
+                     select from punctual_jobs j where j.id = d.id and j.updated_at = d.deleted_at))
+              + (select count(*) from punctual_kept k left join punctual_jobs j on j.id = k.id
+                 where j.finished_at + j.keep_for_ms * interval '1 millisecond' is distinct from k.expires_at)
+              + (select count(*) from punctual_keys k left join punctual_jobs j on j.id = k.job_id
+                 where j.unique_key is distinct from k.key)
+              + (select count(*) from punctual_labels l where not exists (select from punctual_jobs j where j.id = l.id))
+              + (select count(*) from punctual_ephemeral e left join punctual_jobs j on j.id = e.id where j.ephemeral is not true)",
+    )
+    .await?;
+    let ok = misplaced == 0;
+    let message =
+        if ok { "every job stands in its place".to_owned() } else { format!("{misplaced} stand in a wrong place") };
+    Ok(finding("places", ok, message))
+}
+
+/// Every job must have as many events as it says.
+async fn stories(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+    let broken = number(
+        connection,
+        "with told as (
+             select job_id, count(*) as n, max(n) as last from (
+                 select job_id, n from punctual_events
+                 union all
+                 select job_id, n - 1 from punctual_events where started_at is not null
+                 union all
+                 select id, events from punctual_running
+                 union all
+                 select id, 1 from punctual_jobs j where not exists (
+                     select from punctual_events e where e.at = j.created_at and e.job_id = j.id and e.n = 1)) e
+             group by job_id)
+         select (select count(*) from punctual_jobs_now j left join told t on t.job_id = j.id
+                 where t.n is distinct from j.events or t.last is distinct from j.events)
+              + (select count(*) from told t where not exists (select from punctual_jobs j where j.id = t.job_id)
+                     -- What went with its day leaves its events behind for a while.
+                     and punctual_scheduled_at(t.job_id) >= (
+                         select coalesce(max(jobs_gone_before), '-infinity') from punctual_old_days))",
+    )
+    .await?;
+    let ok = broken == 0;
+    let message = if ok { "every job has its whole story".to_owned() } else { format!("{broken} stories are broken") };
+    Ok(finding("events", ok, message))
+}
+
+/// A transaction that stays open keeps the server from clearing away what is behind it.
+async fn open_transactions(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+    const LONG_SECONDS: i64 = 300;
+    let oldest = number(
+        connection,
+        "select coalesce(max(extract(epoch from clock_timestamp() - xact_start)), 0)::int8 from pg_stat_activity
+         where pid <> pg_backend_pid() and backend_type = 'client backend' and xact_start is not null",
+    )
+    .await?;
+    let ok = oldest < LONG_SECONDS;
+    let hint = if ok { "" } else { "; nothing behind it can be cleared away, end it" };
+    Ok(finding("transactions", ok, format!("the oldest is {oldest} s old{hint}")))
+}

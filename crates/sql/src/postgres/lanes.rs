@@ -1,0 +1,153 @@
+//! Lanes: a queue, a name and a priority. Claims go from lane to lane, so they must know which there are.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Mutex, PoisonError},
+};
+
+use punctual_core::{NewJob, Spec, Timestamp};
+use sqlx::{PgConnection, Row};
+
+use super::statements as sql;
+
+/// A queue, a name and a priority.
+pub(crate) type Lane = (String, String, u8);
+
+/// A queued job may turn up this long behind one that has been claimed: its enqueue began before, and ended after.
+pub(crate) const SLACK: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The lanes that this process knows.
+///
+/// Where rows were deleted lately, an index still has their entries, and with a long transaction about, it keeps them.
+/// A claim that began at the head of its lane would step over all of them, every time. So it begins at a bound.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    numbers: HashMap<Lane, i32>,
+    /// By number: the lane, and the time before which nothing is expected in it.
+    bounds: BTreeMap<i32, (Lane, Timestamp)>,
+}
+
+/// A lane that a worker serves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Served {
+    pub(crate) number: i32,
+    pub(crate) priority: u8,
+    /// Nothing is expected before.
+    pub(crate) bound: Timestamp,
+}
+
+impl Lanes {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those of the jobs' lanes that are not known.
+    pub(crate) fn unknown(&self, jobs: &[NewJob]) -> Vec<Lane> {
+        let mut distinct: Vec<&NewJob> = jobs.iter().collect();
+        distinct.dedup_by_key(|job| (&job.spec.queue, &job.spec.name, job.spec.priority));
+        let known = self.lock();
+        let lanes = distinct.into_iter().map(|job| lane_of(&job.spec));
+        let unknown: BTreeSet<Lane> = lanes.filter(|lane| !known.numbers.contains_key(lane)).collect();
+        unknown.into_iter().collect()
+    }
+
+    /// Stores lanes that are not known.
+    pub(crate) async fn add(&self, connection: &mut PgConnection, lanes: Vec<Lane>) -> sqlx::Result<()> {
+        sqlx::query(*sql::LANES_ADD)
+            .bind(lanes.iter().map(|(queue, _, _)| queue.as_str()).collect::<Vec<_>>())
+            .bind(lanes.iter().map(|(_, name, _)| name.as_str()).collect::<Vec<_>>())
+            .bind(lanes.iter().map(|(_, _, priority)| i16::from(*priority)).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+        self.refresh(connection).await
+    }
+
+    /// Looks again which lanes there are.
+    pub(crate) async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        let rows = sqlx::query(*sql::LANES).fetch_all(connection).await?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let lane: Lane = (row.try_get(1)?, row.try_get(2)?, row.try_get::<i16, _>(3)? as u8);
+            found.push((row.try_get(0)?, lane));
+        }
+        let mut known = self.lock();
+        for (number, lane) in found {
+            known.numbers.insert(lane.clone(), number);
+            known.bounds.entry(number).or_insert((lane, Timestamp::MIN));
+        }
+        Ok(())
+    }
+
+    /// The numbers of jobs' lanes, all of which are known.
+    pub(crate) fn numbers<'a>(&self, jobs: impl IntoIterator<Item = &'a NewJob>) -> Vec<i32> {
+        let known = self.lock();
+        let mut last: Option<(&Spec, i32)> = None;
+        let number = |job: &'a NewJob| {
+            let spec = &job.spec;
+            let same = |a: &Spec| (&a.queue, &a.name, a.priority) == (&spec.queue, &spec.name, spec.priority);
+            // Neighbours are mostly of the same lane.
+            let number = match last {
+                Some((former, number)) if same(former) => number,
+                _ => known.numbers.get(&lane_of(spec)).copied().unwrap_or_default(),
+            };
+            last = Some((spec, number));
+            number
+        };
+        jobs.into_iter().map(number).collect()
+    }
+
+    /// The lane of a number, if it is known.
+    pub(crate) fn lane(&self, number: i32) -> Option<Lane> {
+        self.lock().bounds.get(&number).map(|(lane, _)| lane.clone())
+    }
+
+    /// The lanes that a worker serves. Empty wishes stand for all there are.
+    pub(crate) fn served(&self, queues: &[String], names: &[String]) -> Vec<Served> {
+        let wanted = |wishes: &[String], word: &String| wishes.is_empty() || wishes.contains(word);
+        let known = self.lock();
+        let served =
+            known.bounds.iter().filter(|(_, ((queue, name, _), _))| wanted(queues, queue) && wanted(names, name));
+        let lane = |(number, ((_, _, priority), bound)): (&i32, &(Lane, Timestamp))| Served {
+            number: *number,
+            priority: *priority,
+            bound: *bound,
+        };
+        served.map(lane).collect()
+    }
+
+    /// A claim has taken jobs of a lane up to `run_at`: nothing older is expected, but for what comes [late](SLACK).
+    pub(crate) fn taken(&self, number: i32, run_at: Timestamp) {
+        if let Some((_, bound)) = self.lock().bounds.get_mut(&number) {
+            *bound = (*bound).max(run_at);
+        }
+    }
+
+    /// Something as old as `run_at` has come into a lane.
+    pub(crate) fn put(&self, number: i32, run_at: Timestamp) {
+        if let Some((_, bound)) = self.lock().bounds.get_mut(&number) {
+            *bound = (*bound).min(run_at);
+        }
+    }
+
+    /// Jobs have come in, each as old as its id says at most.
+    pub(crate) fn put_all(&self, jobs: &[NewJob]) {
+        let mut oldest: HashMap<i32, Timestamp> = HashMap::new();
+        for (job, number) in jobs.iter().zip(self.numbers(jobs)) {
+            let known = oldest.entry(number).or_insert(Timestamp::MAX);
+            *known = job.id.timestamp().min(*known);
+        }
+        oldest.into_iter().for_each(|(number, at)| self.put(number, at));
+    }
+
+    /// Anything is expected anywhere.
+    pub(crate) fn forget_bounds(&self) {
+        self.lock().bounds.values_mut().for_each(|(_, bound)| *bound = Timestamp::MIN);
+    }
+}
+
+fn lane_of(spec: &Spec) -> Lane {
+    (spec.queue.clone(), spec.name.clone(), spec.priority)
+}

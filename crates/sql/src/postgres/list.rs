@@ -1,0 +1,257 @@
+//! Lists, each read from an index in its order, with a bound on the rows that one page looks at.
+
+use std::collections::HashSet;
+
+use punctual_core::{
+    Extras, Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
+};
+use sqlx::{Row, postgres::PgRow};
+
+use super::{
+    Core, read, rows, statements as sql,
+    value::{At, Uuid, job_id, uuid},
+};
+use crate::list::{self, Found, Key, bad_cursor};
+
+/// Rows that are fetched at first, and at most, in one go: most pages are full after the first.
+const CHUNKS: (usize, usize) = (200, 5_000);
+
+pub(crate) async fn list(store: &Core, filter: &Filter, page: &Page) -> Result<JobPage, StoreError> {
+    let error = |error| store.sessions.error(error);
+    let listed = if filter.order() == Order::Newest {
+        let after = page.after.as_deref().map(str::parse::<JobId>).transpose().map_err(|_| bad_cursor(page))?;
+        newest(store, filter, page, after).await
+    } else {
+        let after = list::begin(page)?;
+        timed(store, filter, page, after).await
+    };
+    listed.map_err(error)
+}
+
+/// Which rows a source has: the statement, and what it is told besides where to begin.
+enum Source<'a> {
+    Newest,
+    Lanes(Vec<i32>),
+    Label(&'static str, &'a str),
+    /// By its place in [`sql::ENDS`].
+    Ended(usize),
+    Deleted,
+    Due,
+    Running,
+    Lane(i32),
+}
+
+/// A place in a source: a time and an id.
+type Place = (Timestamp, JobId);
+
+impl Source<'_> {
+    /// Up to `count` rows beyond `from`; `bound` is the other end of the list.
+    async fn fetch(&self, store: &Core, from: Place, bound: Timestamp, count: usize) -> sqlx::Result<Vec<PgRow>> {
+        let text = match self {
+            Self::Newest => *sql::LIST_NEWEST,
+            Self::Lanes(_) => *sql::LIST_LANES,
+            Self::Label(..) => *sql::LIST_LABEL,
+            Self::Ended(end) => sql::LIST_ENDED[*end],
+            Self::Deleted => *sql::LIST_DELETED,
+            Self::Due => *sql::LIST_DUE,
+            Self::Running => *sql::LIST_RUNNING,
+            Self::Lane(_) => *sql::LIST_LANE,
+        };
+        let query = sqlx::query(text).bind(At(from.0)).bind(uuid(from.1)).bind(At(bound)).bind(count as i64);
+        let query = match self {
+            Self::Lanes(numbers) => query.bind(numbers),
+            Self::Label(kind, value) => query.bind(*kind).bind(*value),
+            Self::Lane(number) => query.bind(*number),
+            Self::Newest | Self::Ended(_) | Self::Deleted | Self::Due | Self::Running => query,
+        };
+        let mut unit = store.sessions.single().await?;
+        let rows = query.fetch_all(&mut *unit).await?;
+        unit.done().await?;
+        Ok(rows)
+    }
+}
+
+// Newest first: one source, keyed by id.
+
+async fn newest(store: &Core, filter: &Filter, page: &Page, after: Option<JobId>) -> sqlx::Result<JobPage> {
+    let until = filter.until.unwrap_or(Timestamp::MAX);
+    // Nothing at `until` itself: before the least id of that instant.
+    let first = (until, JobId::from_bits(0));
+    let from = after.map_or(first, |id| first.min((id.timestamp(), id)));
+    let since = filter.since.unwrap_or(Timestamp::MIN);
+    let wishes = [("correlation", &filter.correlation_id), ("user", &filter.user_id), ("tag", &filter.tag)];
+    let label = wishes.into_iter().find_map(|(kind, wish)| Some(Source::Label(kind, wish.as_deref()?)));
+    let source = match label {
+        Some(label) => label,
+        None if filter.name.is_some() => Source::Lanes(lanes(store, filter).await?),
+        None => Source::Newest,
+    };
+    let found = scan(store, filter, &source, (from, since), page.limit).await?;
+    let ids: Vec<JobId> = found.fitting.into_iter().map(|(_, id)| id).collect();
+    let next = found.stopped.map(|(_, id)| id.to_string());
+    Ok(JobPage { jobs: load(store, &ids).await?, next })
+}
+
+/// The lanes that a filter speaks of.
+async fn lanes(store: &Core, filter: &Filter) -> sqlx::Result<Vec<i32>> {
+    let mut unit = store.sessions.single().await?;
+    store.lanes.refresh(&mut unit).await?;
+    unit.done().await?;
+    let one = |wish: &Option<String>| wish.iter().cloned().collect::<Vec<_>>();
+    let served = store.lanes.served(&one(&filter.queue), &one(&filter.name));
+    Ok(served.into_iter().map(|lane| lane.number).collect())
+}
+
+/// What a source says of a job.
+struct Candidate {
+    place: Place,
+    /// Its queue and name, if the source knows.
+    lane: Option<(String, String)>,
+    /// Its status, if the source knows.
+    status: Option<Status>,
+}
+
+impl Candidate {
+    fn read(store: &Core, row: &PgRow) -> sqlx::Result<Self> {
+        let lane = row.try_get::<Option<i32>, _>(2)?.and_then(|number| store.lanes.lane(number));
+        let status = row.try_get::<Option<&str>, _>(3)?.and_then(|word| word.parse().ok());
+        let place = (rows::instant(row, 0)?, job_id(row.try_get::<Uuid, _>(1)?));
+        Ok(Self { place, lane: lane.map(|(queue, name, _)| (queue, name)), status })
+    }
+
+    /// Whether it is selected, if that can be told without a look at the job.
+    fn fits(&self, filter: &Filter) -> Option<bool> {
+        let (queue, name) = self.lane.as_ref().map(|(queue, name)| (queue.as_str(), name.as_str())).unzip();
+        let told = |wish: &Option<String>, found: Option<&str>| match (wish, found) {
+            (None, _) => Some(true),
+            (Some(_), None) => None,
+            (Some(wish), Some(found)) => Some(wish == found),
+        };
+        let status = self.status.map(|status| is_wanted(filter, status));
+        let user = told(&filter.user_id, None);
+        let (correlation, tag) = (told(&filter.correlation_id, None), told(&filter.tag, None));
+        let all = [status, told(&filter.queue, queue), told(&filter.name, name), user, correlation, tag];
+        if all.contains(&Some(false)) {
+            Some(false)
+        } else {
+            all.into_iter().all(|told| told.is_some()).then_some(true)
+        }
+    }
+}
+
+fn is_wanted(filter: &Filter, status: Status) -> bool {
+    if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) }
+}
+
+/// Which of the candidates that do not say enough of themselves are selected, by a look at the jobs.
+async fn look(store: &Core, filter: &Filter, candidates: &[Candidate]) -> sqlx::Result<HashSet<JobId>> {
+    let unclear = candidates.iter().filter(|candidate| candidate.fits(filter).is_none());
+    let ids: Vec<JobId> = unclear.map(|candidate| candidate.place.1).collect();
+    let mut fitting = HashSet::new();
+    for row in read::rows_of(store, *sql::LIST_DETAILS, &ids).await? {
+        if job_fits(filter, &row)? {
+            fitting.insert(job_id(row.try_get::<Uuid, _>(0)?));
+        }
+    }
+    Ok(fitting)
+}
+
+/// Whether a job is selected, by its row of list_details.sql.
+fn job_fits(filter: &Filter, row: &PgRow) -> sqlx::Result<bool> {
+    let same = |wish: &Option<String>, column| -> sqlx::Result<bool> {
+        Ok(wish.is_none() || row.try_get::<Option<&str>, _>(column)? == wish.as_deref())
+    };
+    if !is_wanted(filter, rows::word(row, 1)?) || !same(&filter.queue, 2)? || !same(&filter.name, 3)? {
+        return Ok(false);
+    }
+    if !same(&filter.user_id, 4)? || !same(&filter.correlation_id, 5)? {
+        return Ok(false);
+    }
+    let Some(tag) = &filter.tag else { return Ok(true) };
+    Ok(rows::document::<Extras>(row, 6)?.is_some_and(|extras| extras.tags.contains(tag)))
+}
+
+// By time: several sources, keyed by (time, id), merged.
+
+async fn timed(store: &Core, filter: &Filter, page: &Page, after: Option<Key>) -> sqlx::Result<JobPage> {
+    let backwards = filter.order() == Order::Finished;
+    let wants = |status: Status| filter.statuses.contains(&status);
+    let mut sources = Vec::new();
+    for status in &filter.statuses {
+        match status {
+            Status::Succeeded | Status::Dead | Status::Cancelled => {
+                sources.extend(sql::ENDS.iter().position(|end| end == status).map(Source::Ended));
+            }
+            Status::Deleted => sources.push(Source::Deleted),
+            Status::Processing => sources.push(Source::Running),
+            Status::Queued => sources.extend(lanes(store, filter).await?.into_iter().map(Source::Lane)),
+            Status::Waiting | Status::Scheduled | Status::Retrying | Status::Failed => {}
+        }
+    }
+    if wants(Status::Scheduled) || wants(Status::Retrying) {
+        sources.push(Source::Due);
+    }
+    let (since, until) = (filter.since.unwrap_or(Timestamp::MIN), filter.until.unwrap_or(Timestamp::MAX));
+    let (first, bound) = if backwards {
+        ((until, JobId::from_bits(0)), since)
+    } else {
+        ((since.before(std::time::Duration::from_micros(1)), JobId::from_bits(u128::MAX)), until)
+    };
+    let from = match after {
+        Some((time, id)) if backwards => first.min((Timestamp::from_micros(-time), JobId::from_bits(-id as u128))),
+        Some((time, id)) => first.max((Timestamp::from_micros(time), JobId::from_bits(id as u128))),
+        None if !backwards && filter.since.is_none() => (Timestamp::MIN, JobId::from_bits(0)),
+        None => first,
+    };
+    let mut found = Vec::with_capacity(sources.len());
+    for source in sources {
+        let scanned = scan(store, filter, &source, (from, bound), page.limit).await?;
+        let fitting = scanned.fitting.into_iter().map(|(place, id)| (key(place, backwards), id)).collect();
+        found.push(Found { fitting, stopped: scanned.stopped.map(|place| key(place, backwards)) });
+    }
+    let (ids, next) = list::merge(found, page.limit);
+    Ok(JobPage { jobs: load(store, &ids).await?, next: next.map(list::cursor) })
+}
+
+fn key((time, id): Place, backwards: bool) -> Key {
+    let (time, id) = (time.as_micros(), id.to_bits() as i128);
+    if backwards { (-time, -id) } else { (time, id) }
+}
+
+/// Steps through a source until the page is full, the bound is reached, or it ends.
+async fn scan(
+    store: &Core,
+    filter: &Filter,
+    source: &Source<'_>,
+    (mut from, bound): (Place, Timestamp),
+    limit: usize,
+) -> sqlx::Result<Found<Place, JobId>> {
+    let mut found = Found { fitting: Vec::new(), stopped: None };
+    let (mut looked_at, mut chunk) = (0, CHUNKS.0);
+    loop {
+        let rows = source.fetch(store, from, bound, chunk).await?;
+        let candidates = rows.iter().map(|row| Candidate::read(store, row)).collect::<sqlx::Result<Vec<_>>>()?;
+        let looked = look(store, filter, &candidates).await?;
+        for candidate in candidates {
+            from = candidate.place;
+            looked_at += 1;
+            if candidate.fits(filter).unwrap_or_else(|| looked.contains(&from.1)) {
+                found.fitting.push((from, from.1));
+            }
+            if found.fitting.len() == limit || looked_at == LIST_MAX_SCANNED_ROWS {
+                found.stopped = Some(from);
+                return Ok(found);
+            }
+        }
+        if rows.len() < chunk {
+            return Ok(found);
+        }
+        chunk = CHUNKS.1;
+    }
+}
+
+/// Jobs in the order of their ids here. What has gone between the two statements is left out.
+async fn load(store: &Core, ids: &[JobId]) -> sqlx::Result<Vec<Job>> {
+    let mut jobs = read::get_many(store, ids).await?;
+    Ok(ids.iter().filter_map(|id| jobs.remove(id)).collect())
+}

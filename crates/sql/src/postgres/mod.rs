@@ -1,0 +1,380 @@
+//! The engine for a team: PostgreSQL 13 or later.
+//!
+//! | question | file |
+//! |---|---|
+//! | which tables are there? | `migrations/` |
+//! | which statements? | `sql/`, by `statements` |
+//! | how are connections set up? | `session` |
+//! | what is read from where it ended last? | `pace` |
+//! | where do jobs of a day lie? | `days` |
+//! | how do enqueues share a commit? | `gather` |
+//! | how are idle workers woken? | `wake` |
+//! | enqueue, claim, settle | `enqueue`, `claim` with `lanes`, `settle` |
+//! | operators' actions and retention | `change`, `old_days` |
+//! | jobs, histories, counters, lists | `read`, `list` |
+//! | workers and locks | `registry` |
+
+mod change;
+mod claim;
+mod days;
+mod enqueue;
+mod error;
+mod examine;
+mod gather;
+mod lanes;
+mod list;
+mod offset;
+mod old_days;
+mod pace;
+#[cfg(test)]
+mod plans;
+mod read;
+mod registry;
+mod rows;
+mod schema;
+mod session;
+mod settle;
+mod statements;
+mod upkeep;
+mod url;
+mod value;
+mod wake;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use punctual_core::{
+    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
+    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store,
+    StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
+};
+pub use sqlx;
+use sqlx::{PgConnection, postgres::PgConnectOptions};
+
+use self::{
+    claim::Outlook, days::Days, gather::Gather, lanes::Lanes, offset::Offset, session::Sessions, upkeep::Upkeep,
+    wake::Hints,
+};
+pub use self::{
+    schema::MIGRATIONS,
+    session::{drop_schemas, server_settings},
+};
+
+/// How a database is used.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How to connect.
+    pub connect: PgConnectOptions,
+    /// The schema that the tables are in. It is created if it does not exist.
+    pub schema: String,
+    /// The most connections that this process opens, besides one that listens for hints.
+    pub max_connections: u32,
+    /// How long a statement may take before the server ends it.
+    pub statement_timeout: Duration,
+    /// Whether a pooler stands in between that gives each transaction another connection. Hints from other processes do not
+    /// come then, and settings are made in every transaction.
+    pub transaction_pooler: bool,
+    /// How many days ahead partitions are made.
+    pub days_ahead: u32,
+    /// How large a day of jobs must be for retention to take it as a whole, in bytes.
+    pub whole_day_min_bytes: u64,
+    /// Where the time comes from, if not from the server: tests bring their own.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Options {
+    /// A database, with the schema `public` and eight connections.
+    pub fn new(connect: PgConnectOptions) -> Self {
+        Self {
+            connect,
+            schema: "public".to_owned(),
+            max_connections: 8,
+            statement_timeout: Duration::from_secs(60),
+            transaction_pooler: false,
+            days_ahead: 2,
+            whole_day_min_bytes: 64 << 20,
+            clock: None,
+        }
+    }
+
+    /// Uses another clock than the server's.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// The address, without secrets.
+    fn location(&self) -> String {
+        let connect = &self.connect;
+        let database = connect.get_database().unwrap_or_default();
+        let (user, host, port) = (connect.get_username(), connect.get_host(), connect.get_port());
+        format!("postgres://{user}@{host}:{port}/{database}?schema={}", self.schema)
+    }
+}
+
+/// Jobs in a PostgreSQL database.
+#[derive(Clone)]
+pub struct PostgresStore {
+    core: Core,
+    enqueues: Arc<Gather<NewJob, Enqueued>>,
+}
+
+/// What every operation needs.
+#[derive(Clone)]
+pub(crate) struct Core(Arc<Inner>);
+
+pub(crate) struct Inner {
+    options: Options,
+    sessions: Sessions,
+    version: String,
+    days: Days,
+    lanes: Lanes,
+    outlook: Outlook,
+    hints: Hints,
+    offset: Offset,
+    upkeep: Upkeep,
+}
+
+impl std::ops::Deref for Core {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Core {
+    /// The server's time, as well as this process knows it.
+    pub(crate) fn clock_now(&self) -> Timestamp {
+        match &self.options.clock {
+            Some(clock) => clock.now(),
+            None => self.offset.apply(SystemClock.now()),
+        }
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgresStore({})", self.core.options.location())
+    }
+}
+
+impl PostgresStore {
+    /// Connects to a database, and brings its schema up to date.
+    pub async fn open(options: Options) -> StoreResult<Self> {
+        let sessions = Sessions::connect(&options).await?;
+        schema::migrate(&sessions, &options.schema).await?;
+        let error = |error| sessions.error(error);
+        let mut unit = sessions.single().await.map_err(error)?;
+        let version: String = sqlx::query_scalar("select current_setting('server_version')")
+            .fetch_one(&mut *unit)
+            .await
+            .map_err(error)?;
+        let (days, lanes, offset) = (Days::default(), Lanes::default(), Offset::default());
+        days.refresh(&mut unit).await.map_err(error)?;
+        lanes.refresh(&mut unit).await.map_err(error)?;
+        offset.measure(&mut unit).await.map_err(error)?;
+        unit.done().await.map_err(error)?;
+        let hints = Hints::start(sessions.pool(), &options.schema, !options.transaction_pooler);
+        let (outlook, upkeep) = (Outlook::new(), Upkeep::new());
+        let core = Core(Arc::new(Inner { options, sessions, version, days, lanes, outlook, hints, offset, upkeep }));
+        upkeep::make_days(&core).await.map_err(|error| core.sessions.error(error))?;
+        let enqueuer = core.clone();
+        let enqueues = Gather::new(Arc::new(move |jobs| {
+            let core = enqueuer.clone();
+            Box::pin(async move { enqueue::enqueue(&core, &jobs).await })
+        }));
+        Ok(Self { core, enqueues: Arc::new(enqueues) })
+    }
+
+    /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they exist
+    /// if and only if that transaction commits.
+    ///
+    /// The jobs must have been checked, as the client's `enqueue_in` does.
+    pub async fn enqueue_in(&self, connection: &mut PgConnection, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        enqueue::prepare(&self.core, jobs).await?;
+        let error = |error| self.core.sessions.error(error);
+        let scope = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
+        let enqueued = enqueue::enqueue_in(&self.core, connection, jobs, enqueue::Ids::Unknown).await;
+        let enqueued = match enqueued {
+            Ok(enqueued) => self.core.hints.tell_in(connection).await.map(|()| enqueued),
+            Err(error) => Err(error),
+        };
+        scope.leave(connection, enqueued).await.map_err(error)
+    }
+
+    /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
+    pub async fn settle_in(
+        &self,
+        connection: &mut PgConnection,
+        settlements: &[Settlement],
+    ) -> StoreResult<Vec<Settled>> {
+        let error = |error| self.core.sessions.error(error);
+        let scope = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
+        let settled = settle::settle_in(connection, self.core.sessions.clock(), settlements).await;
+        let settled = match settled {
+            Ok(settled) => self.core.hints.tell_in(connection).await.map(|()| settled),
+            Err(error) => Err(error),
+        };
+        scope.leave(connection, settled).await.map_err(error)
+    }
+
+    fn told<T>(&self, result: sqlx::Result<T>) -> StoreResult<T> {
+        result.map_err(|error| self.core.sessions.error(error))
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn info(&self) -> StoreInfo {
+        let location = self.core.options.location();
+        StoreInfo { engine: "postgres", version: self.core.version.clone(), location }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.core.clock_now()
+    }
+
+    fn watch(&self) -> Box<dyn Watch> {
+        Box::new(self.core.hints.jobs.listen())
+    }
+
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+        self.enqueues.call(jobs).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+        claim::claim(&self.core, request).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        settle::settle(&self.core, settlements).await
+    }
+
+    async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.told(settle::extend(&self.core, worker, lease, &attempts).await)
+    }
+
+    async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.told(settle::held(&self.core, worker, &attempts).await)
+    }
+
+    async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
+        self.told(settle::note(&self.core, &notes).await)
+    }
+
+    async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
+        self.told(claim::expired(&self.core, limit).await)
+    }
+
+    async fn promote(&self, limit: usize) -> StoreResult<usize> {
+        claim::promote(&self.core, limit).await
+    }
+
+    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+        change::change(&self.core, &changes).await
+    }
+
+    async fn get(&self, id: JobId) -> StoreResult<Option<Job>> {
+        self.told(read::get(&self.core, id).await)
+    }
+
+    async fn list(&self, filter: Filter, page: Page) -> StoreResult<JobPage> {
+        list::list(&self.core, &filter, &page).await
+    }
+
+    async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>> {
+        self.told(read::attempts(&self.core, job).await)
+    }
+
+    async fn events(&self, job: JobId) -> StoreResult<Vec<Event>> {
+        self.told(read::events(&self.core, job).await)
+    }
+
+    async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>> {
+        self.told(read::logs(&self.core, job, limit).await)
+    }
+
+    async fn counts(&self) -> StoreResult<Vec<Count>> {
+        self.told(read::counts(&self.core).await)
+    }
+
+    async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>> {
+        self.told(read::pending_by_user(&self.core, limit).await)
+    }
+
+    async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>> {
+        self.told(read::dead_by_name(&self.core, since, until).await)
+    }
+
+    async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
+        self.told(read::tallies(&self.core, since, until).await)
+    }
+
+    async fn beat(&self, beat: Beat) -> StoreResult<()> {
+        self.told(registry::beat(&self.core, &beat).await)
+    }
+
+    async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
+        self.told(registry::leave(&self.core, worker).await)
+    }
+
+    async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
+        self.told(registry::workers(&self.core).await)
+    }
+
+    async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
+        self.told(registry::lock(&self.core, name, owner, ttl).await)
+    }
+
+    async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
+        self.told(registry::extend_lock(&self.core, &name, &owner, ttl).await)
+    }
+
+    async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
+        self.told(registry::unlock(&self.core, &name, &owner).await)
+    }
+
+    async fn locks(&self) -> StoreResult<Vec<Lock>> {
+        self.told(registry::locks(&self.core).await)
+    }
+
+    async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
+        self.told(change::retire(&self.core, keep, limit).await)
+    }
+
+    async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.told(change::purge(&self.core, after, limit).await)
+    }
+
+    async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.told(change::trim(&self.core, after, limit).await)
+    }
+
+    async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
+        self.told(change::drop_ephemeral(&self.core, before, limit).await)
+    }
+
+    async fn drop_days(&self, keep: Keep, deleted: Duration) -> StoreResult<usize> {
+        self.told(old_days::drop_days(&self.core, keep, deleted).await)
+    }
+
+    async fn tend(&self) -> StoreResult<()> {
+        self.told(upkeep::tend(&self.core).await)
+    }
+
+    async fn schema(&self) -> StoreResult<Schema> {
+        let read = async {
+            let mut unit = self.core.sessions.single().await?;
+            let schema = schema::read(&mut unit).await?;
+            unit.done().await?;
+            Ok(schema)
+        };
+        self.told(read.await)
+    }
+
+    async fn examine(&self) -> StoreResult<Vec<Finding>> {
+        self.told(examine::examine(&self.core).await)
+    }
+}

@@ -1,0 +1,376 @@
+//! Retention of whole days.
+//!
+//! To remove a day's jobs one by one costs as much as to run them. Where a day is large, its jobs stay as they are until most of them
+//! have been kept long enough, as finished and then as deleted. Then the day's partition is exchanged for what is left of it, and
+//! after it those of the events and logs whose jobs have gone.
+//!
+//! A partition is detached in the plain way: PostgreSQL does it concurrently only where there is no default partition. The lock
+//! that this takes is asked for a moment at a time, and held for a moment.
+
+use std::time::Duration;
+
+use punctual_core::{JobId, Keep, Timestamp};
+use sqlx::{AssertSqlSafe, PgConnection, Row};
+
+use super::{
+    Core,
+    days::{self, Day, Table},
+    session::Unit,
+    statements as sql,
+    value::{At, Uuid, job_id},
+};
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// A day is exchanged when it has been over for so many days. Who brings jobs for such a day [says so](share).
+const SETTLED_DAYS: i64 = 3;
+/// How long a day of jobs is not looked at again that was left as it is.
+const JOBS_LOOK_PERIOD: Duration = DAY;
+/// How long a day of events or logs is not looked at again: few of their jobs are of a later day.
+const STORIES_LOOK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
+/// How long the lock for an exchange is waited for at a time, and how often.
+const LOCK_MAX_WAIT_MS: u64 = 100;
+const LOCK_TRIES_MAX: usize = 20;
+
+/// What keeps old days as they are: shared by whoever brings jobs to them, or brings their jobs back to life.
+const OLD_DAYS: &str = "hashtext('punctual old days'), hashtext(current_schema())";
+
+/// Keeps old days from being exchanged until the transaction ends.
+pub(crate) async fn share(connection: &mut PgConnection) -> sqlx::Result<()> {
+    let share = format!("select pg_advisory_xact_lock_shared({OLD_DAYS})");
+    sqlx::query(AssertSqlSafe(share)).execute(connection).await.map(drop)
+}
+
+/// Whether a day may be exchanged soon, or already.
+pub(crate) fn is_old(day: Day, now: Timestamp) -> bool {
+    day.plus(SETTLED_DAYS - 1) < Day::of(now)
+}
+
+/// The days whose finished jobs are not to be gone through one by one, oldest first.
+pub(crate) async fn whole(store: &Core, connection: &mut PgConnection, keep: Keep) -> sqlx::Result<Vec<Day>> {
+    // A day's length is too long for what is to be kept for less.
+    if shortest(keep) < DAY {
+        return Ok(Vec::new());
+    }
+    // What was looked at has gone, or too much of it stays for it to go as a whole.
+    let looked_at: Vec<String> =
+        sqlx::query_scalar("select partition from punctual_old_days").fetch_all(&mut *connection).await?;
+    let mut days = of_size(connection, days::JOBS, store.options.whole_day_min_bytes).await?;
+    days.retain(|day| !looked_at.contains(&days::JOBS.partition(*day)));
+    Ok(days)
+}
+
+fn shortest(keep: Keep) -> Duration {
+    keep.succeeded.min(keep.dead).min(keep.cancelled)
+}
+
+/// The days of a table that have at least so many bytes, oldest first.
+async fn of_size(connection: &mut PgConnection, table: Table, min_bytes: u64) -> sqlx::Result<Vec<Day>> {
+    let names: Vec<String> = sqlx::query_scalar(
+        "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid
+         where i.inhparent = to_regclass($1) and pg_relation_size(c.oid) >= $2::int8",
+    )
+    .bind(table.name)
+    .bind(i64::try_from(min_bytes).unwrap_or(i64::MAX))
+    .fetch_all(connection)
+    .await?;
+    let mut days: Vec<Day> = names.iter().filter_map(|name| table.day_of(name)).collect();
+    days.sort_unstable();
+    Ok(days)
+}
+
+/// Exchanges old days for what is left of them; says how many jobs have gone.
+pub(crate) async fn drop_days(store: &Core, keep: Keep, deleted: Duration) -> sqlx::Result<usize> {
+    drop_detached(store).await?;
+    let mut gone = 0;
+    if shortest(keep) >= DAY {
+        // With a day more for what ended on the next.
+        let over = store.clock_now().before(shortest(keep)).before(deleted).before(DAY);
+        for day in due(store, days::JOBS, JOBS_LOOK_PERIOD).await?.into_iter().filter(|day| day.plus(1).start() <= over)
+        {
+            gone += exchange_jobs(store, day, keep, deleted).await?;
+        }
+    }
+    for table in [days::EVENTS, days::LOGS] {
+        for day in due(store, table, STORIES_LOOK_PERIOD).await? {
+            exchange_stories(store, table, day).await?;
+        }
+    }
+    for table in days::TABLES {
+        drop_empty(store, table).await?;
+    }
+    Ok(gone)
+}
+
+/// The days of a table that are old and were not looked at lately: of jobs those that are large, of the rest all, since
+/// what is left there of jobs that have gone is in the way of lists.
+async fn due(store: &Core, table: Table, period: Duration) -> sqlx::Result<Vec<Day>> {
+    let now = store.clock_now();
+    let min_bytes = if table == days::JOBS { store.options.whole_day_min_bytes } else { 0 };
+    let mut unit = store.sessions.single().await?;
+    let lately: Vec<String> =
+        sqlx::query_scalar("select partition from punctual_old_days where looked_at > $1::timestamptz")
+            .bind(At(now.before(period)))
+            .fetch_all(&mut *unit)
+            .await?;
+    let mut days = of_size(&mut unit, table, min_bytes).await?;
+    unit.done().await?;
+    days.retain(|day| is_old(day.plus(1), now) && !lately.contains(&table.partition(*day)));
+    Ok(days)
+}
+
+/// A transaction beside which nobody changes old days, unless somebody is at it or the day has been seen to meanwhile.
+async fn alone(store: &Core, table: Table, day: Day, period: Duration) -> sqlx::Result<Option<Unit>> {
+    let mut unit = store.sessions.several().await?;
+    let alone = format!(
+        "select pg_try_advisory_xact_lock(hashtext('punctual retention'), hashtext(current_schema()))
+            and pg_try_advisory_xact_lock({OLD_DAYS})"
+    );
+    let alone: bool = sqlx::query_scalar(AssertSqlSafe(alone)).fetch_one(&mut *unit).await?;
+    // Whole tables are read here, however long that takes.
+    let settings = "select set_config(name, value, true)
+         from (values ('enable_seqscan', 'on'), ('enable_hashjoin', 'on'), ('statement_timeout', '0')) s (name, value)";
+    sqlx::query(settings).execute(&mut *unit).await?;
+    let due: bool = sqlx::query_scalar(
+        "select to_regclass($1) is not null and not exists (
+             select from punctual_old_days where partition = $1 and looked_at > $2::timestamptz)",
+    )
+    .bind(table.partition(day))
+    .bind(At(store.clock_now().before(period)))
+    .fetch_one(&mut *unit)
+    .await?;
+    Ok((alone && due).then_some(unit))
+}
+
+async fn exchange_jobs(store: &Core, day: Day, keep: Keep, deleted: Duration) -> sqlx::Result<usize> {
+    let Some(mut unit) = alone(store, days::JOBS, day, JOBS_LOOK_PERIOD).await? else { return Ok(0) };
+    let now = store.sessions.now(&mut unit).await?;
+    let (jobs, labels) = (days::JOBS.partition(day), days::LABELS.partition(day));
+    let gone = is_gone(now, keep, deleted);
+    let leaving = leaving(&mut unit, &format!("{jobs} j"), &gone).await?;
+    let Some(leaving) = leaving else {
+        note(&mut unit, &jobs, now, None).await?;
+        return unit.done().await.map(|()| 0);
+    };
+    // What is not finished goes on meanwhile.
+    let live = sqlx::query_scalar(AssertSqlSafe(format!("select id from {jobs} where finished_at is null")));
+    let live: Vec<Uuid> = live.fetch_all(&mut *unit).await?;
+    let kept = format!("select j.* from {jobs} j where finished_at is not null and not ({gone})");
+    let mut left = copy(&mut unit, days::JOBS, day, &kept).await?;
+    let kept =
+        format!("select l.* from {labels} l where exists (select from {jobs} j where j.id = l.id and not ({gone}))");
+    let labelled = days::LABELS.has(&mut unit, day).await?;
+    let labels_left = if labelled { copy(&mut unit, days::LABELS, day, &kept).await? } else { 0 };
+    let tables = if labelled { vec![days::JOBS, days::LABELS] } else { vec![days::JOBS] };
+    let forget = sql::OLD_DAY_FORGET.replace("{jobs}", &jobs).replace("{gone}", &gone);
+    sqlx::raw_sql(AssertSqlSafe(forget)).execute(&mut *unit).await?;
+    if !hold(&mut unit, &tables, day).await? {
+        return Ok(0);
+    }
+    let add = format!(
+        "insert into {jobs}_left select j.* from unnest($1::uuid[], $2::timestamptz[]) u (id, scheduled_at)
+         cross join lateral (select * from {jobs} j where j.scheduled_at = u.scheduled_at and j.id = u.id) j
+         on conflict do nothing"
+    );
+    let times: Vec<At> = live.iter().map(|id| At(job_id(*id).timestamp())).collect();
+    left += sqlx::query(AssertSqlSafe(add)).bind(live).bind(times).execute(&mut *unit).await?.rows_affected();
+    exchange(&mut unit, days::JOBS, day, left > 0).await?;
+    if labelled {
+        exchange(&mut unit, days::LABELS, day, labels_left > 0).await?;
+    }
+    note(&mut unit, &jobs, now, Some(day.plus(1).start())).await?;
+    unit.done().await?;
+    tracing::info!(partition = jobs, gone = leaving, left, "jobs of a day have gone");
+    drop_detached(store).await?;
+    Ok(leaving as usize)
+}
+
+/// Exchanges a day of events or logs for those whose jobs are still there, if most of the jobs have gone.
+async fn exchange_stories(store: &Core, table: Table, day: Day) -> sqlx::Result<()> {
+    let Some(mut unit) = alone(store, table, day, STORIES_LOOK_PERIOD).await? else { return Ok(()) };
+    let now = store.sessions.now(&mut unit).await?;
+    let partition = table.partition(day);
+    // Up to when jobs have gone, if some have since the last look.
+    let before: Option<At> = sqlx::query_scalar(
+        "select max(jobs_gone_before) from punctual_old_days
+         having max(looked_at) filter (where jobs_gone_before is not null)
+             > coalesce(max(looked_at) filter (where partition = $1), '-infinity')",
+    )
+    .bind(&partition)
+    .fetch_optional(&mut *unit)
+    .await?
+    .flatten();
+    let Some(At(before)) = before.filter(|before| day.plus(1).start() <= before.0) else { return Ok(()) };
+    // Jobs of the time before are there, or have gone.
+    let with_jobs = format!(
+        "{partition} e left join (select id from punctual_jobs where scheduled_at < '{before}') j on j.id = e.job_id"
+    );
+    let gone = format!("e.job_id < '{:032x}' and j.id is null", first_id(before).to_bits());
+    let Some(leaving) = leaving(&mut unit, &with_jobs, &gone).await? else {
+        note(&mut unit, &partition, now, None).await?;
+        return unit.done().await;
+    };
+    let left = copy(&mut unit, table, day, &format!("select e.* from {with_jobs} where not ({gone})")).await?;
+    if !hold(&mut unit, &[table], day).await? {
+        return Ok(());
+    }
+    exchange(&mut unit, table, day, left > 0).await?;
+    note(&mut unit, &partition, now, None).await?;
+    unit.done().await?;
+    tracing::info!(partition, gone = leaving, left, "a day's records of jobs that have gone went after them");
+    drop_detached(store).await
+}
+
+/// Says of a job `j` whether it has been kept long enough, as finished and as deleted.
+fn is_gone(now: Timestamp, keep: Keep, deleted: Duration) -> String {
+    let cutoff = now.before(deleted);
+    let finished = |status, kept: Duration| format!("when '{status}' then {}::float8", kept.as_millis());
+    let kept = [
+        finished("succeeded", keep.succeeded),
+        finished("dead", keep.dead),
+        finished("cancelled", keep.cancelled),
+        finished("deleted", Duration::ZERO),
+    ];
+    format!(
+        "j.finished_at is not null and case when j.status = 'deleted' then j.updated_at else j.finished_at end
+             + case when j.status <> 'deleted' and j.keep_for_ms is not null then j.keep_for_ms
+                    else case j.status {} end end * interval '1 millisecond' <= '{cutoff}'",
+        kept.join(" ")
+    )
+}
+
+/// How many rows would go; nothing if they are the smaller part.
+async fn leaving(connection: &mut PgConnection, rows: &str, gone: &str) -> sqlx::Result<Option<i64>> {
+    let count = format!("select count(*), count(*) filter (where {gone}) from {rows}");
+    let row = sqlx::query(AssertSqlSafe(count)).fetch_one(connection).await?;
+    let (all, leaving): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+    Ok((leaving > 0 && leaving >= all - leaving).then_some(leaving))
+}
+
+/// Copies what is kept of a day; says how much that is.
+async fn copy(connection: &mut PgConnection, table: Table, day: Day, kept: &str) -> sqlx::Result<u64> {
+    let (name, partition, fill) = (table.name, table.partition(day), table.fill);
+    let create = format!("create table {partition}_left (like {name} including all) with (fillfactor = {fill})");
+    sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *connection).await?;
+    let insert = format!("insert into {partition}_left {kept}");
+    let left = sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut *connection).await?.rows_affected();
+    // So that nobody has to look through it again while everybody waits.
+    let (column, from, to) = (table.column, day.start(), day.plus(1).start());
+    let check = format!(
+        "alter table {partition}_left add constraint of_day check ({column} >= '{from}' and {column} < '{to}')"
+    );
+    sqlx::raw_sql(AssertSqlSafe(check)).execute(connection).await?;
+    Ok(left)
+}
+
+/// Keeps everybody from a day, and from the way to it, until the transaction ends. Where there is no moment for it, it is left for later.
+async fn hold(connection: &mut PgConnection, tables: &[Table], day: Day) -> sqlx::Result<bool> {
+    let all: Vec<String> = tables
+        .iter()
+        .map(|table| format!("only {}, only {}, only {0}_rest", table.name, table.partition(day)))
+        .collect();
+    let lock = format!(
+        "do $$
+         begin
+             set local lock_timeout = '{LOCK_MAX_WAIT_MS}ms';
+             lock table {} in access exclusive mode;
+             perform set_config('punctual.holds', 'on', true);
+         exception when lock_not_available then null;
+         end $$",
+        all.join(", ")
+    );
+    for _ in 0..LOCK_TRIES_MAX {
+        sqlx::raw_sql(AssertSqlSafe(lock.clone())).execute(&mut *connection).await?;
+        let holds: Option<String> =
+            sqlx::query_scalar("select current_setting('punctual.holds', true)").fetch_one(&mut *connection).await?;
+        if holds.as_deref() == Some("on") {
+            return Ok(true);
+        }
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(10..100))).await;
+    }
+    tracing::warn!(day = %day.start(), "busy all the time: what has gone of the day will be removed later");
+    Ok(false)
+}
+
+/// Drops old days that have nothing in them.
+async fn drop_empty(store: &Core, table: Table) -> sqlx::Result<()> {
+    let is_empty = async |connection: &mut PgConnection, day: Day| {
+        let look = format!("select not exists (select from {})", table.partition(day));
+        sqlx::query_scalar::<_, bool>(AssertSqlSafe(look)).persistent(false).fetch_one(connection).await
+    };
+    let now = store.clock_now();
+    let mut unit = store.sessions.single().await?;
+    let mut empty = Vec::new();
+    for day in of_size(&mut unit, table, 0).await?.into_iter().filter(|day| is_old(day.plus(1), now)) {
+        if is_empty(&mut unit, day).await? {
+            empty.push(day);
+        }
+    }
+    unit.done().await?;
+    for day in empty {
+        let Some(mut unit) = alone(store, table, day, Duration::ZERO).await? else { return Ok(()) };
+        if hold(&mut unit, &[table], day).await? && is_empty(&mut unit, day).await? {
+            detach(&mut unit, table, day).await?;
+        }
+        unit.done().await?;
+    }
+    drop_detached(store).await
+}
+
+async fn detach(connection: &mut PgConnection, table: Table, day: Day) -> sqlx::Result<()> {
+    let (name, partition) = (table.name, table.partition(day));
+    let detach =
+        format!("alter table {name} detach partition {partition}; alter table {partition} rename to {partition}_gone");
+    sqlx::raw_sql(AssertSqlSafe(detach)).execute(connection).await.map(drop)
+}
+
+/// Puts what is left of a day in its place.
+async fn exchange(connection: &mut PgConnection, table: Table, day: Day, any_left: bool) -> sqlx::Result<()> {
+    detach(connection, table, day).await?;
+    let (name, partition) = (table.name, table.partition(day));
+    let attach = if any_left {
+        let (from, to) = (day.start(), day.plus(1).start());
+        format!(
+            "alter table {partition}_left rename to {partition};
+             alter table {name} attach partition {partition} for values from ('{from}') to ('{to}');
+             alter table {partition} drop constraint of_day"
+        )
+    } else {
+        format!("drop table {partition}_left")
+    };
+    sqlx::raw_sql(AssertSqlSafe(attach)).execute(connection).await.map(drop)
+}
+
+/// Remembers that a day was looked at, and whether its jobs have gone.
+async fn note(
+    connection: &mut PgConnection,
+    partition: &str,
+    now: Timestamp,
+    jobs_gone_before: Option<Timestamp>,
+) -> sqlx::Result<()> {
+    let note = sqlx::query(
+        "insert into punctual_old_days (partition, looked_at, jobs_gone_before) values ($1, $2, $3)
+         on conflict (partition) do update set looked_at = excluded.looked_at,
+             jobs_gone_before = coalesce(excluded.jobs_gone_before, punctual_old_days.jobs_gone_before)",
+    );
+    note.bind(partition).bind(At(now)).bind(jobs_gone_before.map(At)).execute(connection).await.map(drop)
+}
+
+/// Drops what was detached, here or in a process that did not come to it.
+async fn drop_detached(store: &Core) -> sqlx::Result<()> {
+    let mut unit = store.sessions.single().await?;
+    let names: Vec<String> = sqlx::query_scalar(
+        "select relname::text from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'
+             and not relispartition and relname ~ '^punctual_[a-z]+_[0-9]{8}_gone$'",
+    )
+    .fetch_all(&mut *unit)
+    .await?;
+    for name in names {
+        sqlx::raw_sql(AssertSqlSafe(format!("drop table if exists {name}"))).execute(&mut *unit).await?;
+    }
+    unit.done().await
+}
+
+/// No job that is scheduled for an earlier instant has a greater id.
+fn first_id(at: Timestamp) -> JobId {
+    JobId::from_bits(u128::from((at.as_micros() / 1_000).unsigned_abs()) << 80)
+}

@@ -1,0 +1,159 @@
+//! The plans of the hot statements, as the engine's own sessions make them: kept ones, made while the tables were empty.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use sqlx::{AssertSqlSafe, Row};
+
+use super::{Core, Options, PostgresStore, statements as sql};
+
+/// A store of its own, and a way to run and explain statements in one of its sessions.
+struct Bench {
+    core: Core,
+    unit: super::session::Unit,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+            .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+        let mut options: Options = url.parse().unwrap();
+        options.schema = format!("test_{:016x}", fastrand::u64(..));
+        options.days_ahead = 3;
+        let core = PostgresStore::open(options).await.unwrap().core;
+        let unit = core.sessions.single().await.unwrap();
+        Self { core, unit }
+    }
+
+    async fn run(&mut self, sql: &str) {
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut *self.unit).await.unwrap();
+    }
+
+    /// Has the session plan a statement now, for good.
+    async fn prepare(&mut self, name: &str, text: &str, args: &str) {
+        self.run(&format!("prepare {name} as {text}")).await;
+        self.run(&format!("explain execute {name} ({args})")).await;
+    }
+
+    /// Runs a statement that was prepared; returns what it did, a line for each step.
+    async fn explain(&mut self, name: &str, args: &str) -> Vec<String> {
+        let explain = format!("explain (analyze, buffers, timing off, summary off) execute {name} ({args})");
+        let rows = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_all(&mut *self.unit).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    async fn fill(&mut self, jobs: usize) {
+        self.run(&format!(
+            "insert into punctual_lanes (queue, name, priority) values ('default', 'x', 5), ('default', 'y', 5) on conflict do nothing;
+             insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events)
+             select now() - n * interval '1 millisecond', gen_random_uuid(), now(), 1 + n % 2, 0, 0, 1 from generate_series(1, {jobs}) n;
+             insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
+             select now() + n * interval '1 minute', gen_random_uuid(), now(), now(), 1 + n % 2, 'scheduled' from generate_series(1, {jobs}) n"
+        ))
+        .await;
+    }
+}
+
+/// Pages that the whole statement looked at.
+fn pages(plan: &[String]) -> u64 {
+    let line = plan.iter().find(|line| line.trim_start().starts_with("Buffers:")).unwrap();
+    let numbers = line.split(['=', ' ']).filter_map(|word| word.parse::<u64>().ok());
+    numbers.sum()
+}
+
+/// Rows that any step read of a table by an index.
+fn most_rows(plan: &[String], table: &str) -> u64 {
+    let of_table = plan.iter().filter(|line| line.contains("Index") && line.contains(&format!("on {table}")));
+    let rows = |line: &String| line.split("actual rows=").nth(1)?.split([' ', '.']).next()?.parse::<u64>().ok();
+    of_table.filter_map(rows).max().unwrap_or_default()
+}
+
+fn assert_no_whole_table(plan: &[String]) {
+    let whole = plan.iter().find(|line| line.contains("Seq Scan on punctual_"));
+    assert!(whole.is_none(), "{}", plan.join("\n"));
+}
+
+const ONE_LANE: &str =
+    "null, array[1], array['-infinity'::timestamptz], 100, gen_random_uuid(), 30000000, '-infinity'::timestamptz";
+const TWO_LANES: &str = "null, array[1, 2], array['-infinity'::timestamptz, '-infinity'], 100, gen_random_uuid(), 30000000, '-infinity'::timestamptz, array[5, 5]::int2[]";
+const AHEAD: &str = "null, array[1, 2], 120000000, 100, gen_random_uuid(), 30000000";
+const DUE: &str = "null, '-infinity', 100";
+
+#[tokio::test]
+async fn claims_and_promotions_read_only_the_head_of_an_index() {
+    let mut bench = Bench::new().await;
+    let statements = [
+        ("one", sql::CLAIM[0], ONE_LANE),
+        ("two", sql::CLAIM[1], TWO_LANES),
+        ("ahead", *sql::CLAIM_AHEAD, AHEAD),
+        ("due", *sql::PROMOTE, DUE),
+    ];
+    for (name, text, args) in statements {
+        bench.prepare(name, text, args).await;
+    }
+    let mut pages_before = Vec::new();
+    for jobs in [2_000, 200_000] {
+        bench.fill(jobs).await;
+        let mut looked_at = Vec::new();
+        for (name, _, args) in statements {
+            let plan = bench.explain(name, args).await;
+            assert_no_whole_table(&plan);
+            assert!(most_rows(&plan, "punctual_ready") <= 101, "{name}: {}", plan.join("\n"));
+            assert!(most_rows(&plan, "punctual_due") <= 101, "{name}: {}", plan.join("\n"));
+            looked_at.push(pages(&plan));
+        }
+        if !pages_before.is_empty() {
+            let more = looked_at.iter().zip(&pages_before).all(|(now, before)| *now <= 2 * before + 200);
+            assert!(more, "with a hundred times the rows: {pages_before:?}, then {looked_at:?} pages");
+        }
+        pages_before = looked_at;
+    }
+}
+
+#[tokio::test]
+async fn a_report_of_one_day_reads_that_days_partitions() {
+    let mut bench = Bench::new().await;
+    let today = super::days::Day::of(bench.core.clock_now());
+    let (from, to) = (today.plus(1).start(), today.plus(2).start());
+    let args = format!("'{from}', '{to}'");
+    bench.prepare("dead", *sql::DEAD_BY_NAME, &args).await;
+    let plan = bench.explain("dead", &args).await;
+    assert_no_whole_table(&plan);
+    let events: Vec<&String> = plan.iter().filter(|line| line.contains("on punctual_events_")).collect();
+    let suffix: String = from.to_string().chars().take(10).filter(|c| *c != '-').collect();
+    assert!(events.iter().all(|line| line.contains(&suffix)), "{}", plan.join("\n"));
+    assert_eq!(events.len(), 1, "{}", plan.join("\n"));
+}
+
+#[tokio::test]
+async fn a_look_up_by_id_touches_one_partition() {
+    let mut bench = Bench::new().await;
+    let args = "gen_random_uuid(), now()";
+    bench.prepare("get_one", &sql::of_table(*sql::GET, "punctual_jobs").0, args).await;
+    let plan = bench.explain("get_one", args).await;
+    assert_no_whole_table(&plan);
+    let partitions = plan.iter().filter(|line| line.contains("on punctual_jobs_")).count();
+    assert_eq!(partitions, 1, "{}", plan.join("\n"));
+}
+
+/// Each execution is looked for by its key, even by a plan that was made when the table was known to be empty.
+#[tokio::test]
+async fn a_settle_reads_only_what_it_settles() {
+    let mut bench = Bench::new().await;
+    let running = "insert into punctual_running
+        select lpad(to_hex(n), 32, '0')::uuid, lpad('1', 32, '0')::uuid, now(), now(), now(), now(), 1, 1, 1, 1 from generate_series(1, 1000) n";
+    for statement in [running, "delete from punctual_running", "vacuum punctual_running"] {
+        bench.run(statement).await;
+    }
+    let each = |value: &dyn Fn(u8) -> String| (1..=10).map(value).collect::<Vec<_>>().join(", ");
+    let args = format!(
+        "null, array[{}]::uuid[], array[{}], array[{}], null, '{:032x}', false, 'succeeded', 'succeeded', null, false, 'succeeded', null, null",
+        each(&|n| format!("'{n:032x}'")),
+        each(&|_| "now()".to_owned()),
+        each(&|_| "1".to_owned()),
+        1
+    );
+    bench.prepare("settle", &sql::of_table(sql::SETTLE.of(true, false), "punctual_jobs").0, &args).await;
+    bench.run(running).await;
+    let plan = bench.explain("settle", &args).await;
+    assert!(most_rows(&plan, "punctual_running") <= 1, "{}", plan.join("\n"));
+}

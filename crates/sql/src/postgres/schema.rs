@@ -1,0 +1,83 @@
+//! Bringing a database to the schema that this build knows.
+
+use punctual_core::{AppliedMigration, Schema, StoreError};
+use sqlx::{PgConnection, Row};
+
+use super::{session::Sessions, value::At};
+use crate::migrate::{self, Migration};
+
+/// All migrations, oldest first.
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
+
+const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (
+    version    integer     not null primary key,
+    name       text        not null,
+    checksum   text        not null,
+    applied_at timestamptz not null default now()
+)";
+
+/// Of several processes that start at once, one migrates and the others wait for it.
+const LOCK: &str = "select pg_advisory_xact_lock(hashtext('punctual migrations'), hashtext($1))";
+
+/// Applies what is missing.
+pub(crate) async fn migrate(sessions: &Sessions, schema: &str) -> Result<(), StoreError> {
+    let error = |error| sessions.error(error);
+    let mut unit = sessions.single().await.map_err(error)?;
+    let applied_before = applied(&mut unit).await.map_err(error)?;
+    unit.done().await.map_err(error)?;
+    if migrate::missing(MIGRATIONS, &applied_before)?.is_empty() {
+        return Ok(());
+    }
+    let mut unit = sessions.several().await.map_err(error)?;
+    sqlx::query(LOCK).bind(schema).execute(&mut *unit).await.map_err(error)?;
+    create_namespace(&mut unit, schema).await.map_err(error)?;
+    sqlx::query(CREATE_SCHEMA).execute(&mut *unit).await.map_err(error)?;
+    for migration in migrate::missing(MIGRATIONS, &applied(&mut unit).await.map_err(error)?)? {
+        sqlx::raw_sql(migration.sql).execute(&mut *unit).await.map_err(error)?;
+        sqlx::query("insert into punctual_schema (version, name, checksum) values ($1, $2, $3)")
+            .bind(migration.version as i32)
+            .bind(migration.name)
+            .bind(migration.checksum())
+            .execute(&mut *unit)
+            .await
+            .map_err(error)?;
+        tracing::info!(version = migration.version, name = migration.name, "applied a migration");
+    }
+    unit.done().await.map_err(error)
+}
+
+/// Makes the schema that the address names, if it is not there. Under the lock: `if not exists` alone is no protection against
+/// another that is just making it.
+async fn create_namespace(connection: &mut PgConnection, schema: &str) -> sqlx::Result<()> {
+    // The name has been checked: letters, digits and underscores.
+    let create = sqlx::AssertSqlSafe(format!("create schema if not exists {schema}"));
+    let there: Option<String> = sqlx::query_scalar("select current_schema()::text").fetch_one(&mut *connection).await?;
+    if there.is_none() { sqlx::raw_sql(create).execute(connection).await.map(drop) } else { Ok(()) }
+}
+
+/// The schema as the database has it.
+pub(crate) async fn read(connection: &mut PgConnection) -> sqlx::Result<Schema> {
+    let migrations = applied(connection).await?;
+    Ok(Schema { version: migrations.last().map_or(0, |migration| migration.version), migrations })
+}
+
+async fn applied(connection: &mut PgConnection) -> sqlx::Result<Vec<AppliedMigration>> {
+    let known: bool =
+        sqlx::query_scalar("select to_regclass('punctual_schema') is not null").fetch_one(&mut *connection).await?;
+    if !known {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query("select version, name, checksum, applied_at from punctual_schema order by version")
+        .fetch_all(connection)
+        .await?;
+    let migration = |row: &sqlx::postgres::PgRow| {
+        Ok(AppliedMigration {
+            version: row.try_get::<i32, _>(0)? as u32,
+            name: row.try_get(1)?,
+            checksum: row.try_get(2)?,
+            applied_at: row.try_get::<At, _>(3)?.0,
+        })
+    };
+    rows.iter().map(migration).collect()
+}

@@ -1,0 +1,238 @@
+//! Executions end, or are kept alive.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use punctual_core::{AttemptId, Note, Settled, Settlement, StoreError, Timestamp, WorkerId};
+use sqlx::{PgConnection, Row};
+
+use super::{
+    Core,
+    enqueue::some_of,
+    error, read, rows, statements as sql,
+    value::{At, Uuid, job_id, uuid},
+};
+
+/// How often a statement is tried again that gave way to another.
+const TRIES_MAX: usize = 5;
+
+/// Ends executions whose fence holds.
+pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result<Vec<Settled>, StoreError> {
+    let mut tries = 0;
+    let settled = loop {
+        tries += 1;
+        match try_settle(store, &settlements).await {
+            Err(error) if tries < TRIES_MAX && error::gave_way(&error) => {}
+            Err(error) if tries < TRIES_MAX && error::partition_gone(&error) => {
+                read::refresh_days(store).await.map_err(|error| store.sessions.error(error))?;
+            }
+            settled => break settled.map_err(|error| store.sessions.error(error))?,
+        }
+    };
+    tell(store, &settlements);
+    Ok(settled)
+}
+
+/// Lets those know who wait for work or for a job.
+pub(crate) fn tell(store: &Core, settlements: &[Settlement]) {
+    if settlements.iter().any(|settlement| settlement.ending.status().is_active()) {
+        store.outlook.scheduled();
+        store.hints.tell_work();
+    }
+    store.hints.tell_jobs();
+}
+
+async fn try_settle(store: &Core, settlements: &[Settlement]) -> sqlx::Result<Vec<Settled>> {
+    let tables = store.days.by_table(settlements, |settlement| settlement.attempt.job);
+    let one = tables.len() == 1;
+    let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
+    let mut done = HashSet::new();
+    for (table, settlements) in tables {
+        done.extend(settle_table(&mut unit, store.sessions.clock(), &table, settlements).await?);
+    }
+    unit.done().await?;
+    Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
+}
+
+/// Ends executions within a transaction of somebody else's, which may not fail because a partition has gone.
+pub(crate) async fn settle_in(
+    connection: &mut PgConnection,
+    now: Option<At>,
+    settlements: &[Settlement],
+) -> sqlx::Result<Vec<Settled>> {
+    let mut done: HashSet<_> =
+        settle_table(connection, now, "punctual_jobs", settlements.iter().collect()).await?.into_iter().collect();
+    Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
+}
+
+/// Of two settlements of the same execution, the first was applied.
+fn answer(done: &mut HashSet<(AttemptId, WorkerId)>, settlement: &Settlement) -> Settled {
+    if done.remove(&(settlement.attempt, settlement.worker)) { Settled::Done } else { Settled::Stale }
+}
+
+/// Ends executions of jobs in one table; returns those whose fence held.
+pub(crate) async fn settle_table(
+    connection: &mut PgConnection,
+    now: Option<At>,
+    table: &str,
+    mut settlements: Vec<&Settlement>,
+) -> sqlx::Result<Vec<(AttemptId, WorkerId)>> {
+    // In one order everywhere, so that two batches never wait for each other. The sort keeps the first of equals first.
+    settlements.sort_by_key(|settlement| settlement.attempt);
+    settlements.dedup_by_key(|settlement| (settlement.attempt, settlement.worker));
+    let fault = |settlement: &Settlement| settlement.fault.as_ref().map(rows::text).transpose();
+    let delay = |settlement: &Settlement| {
+        let from = Timestamp::MIN;
+        settlement.ending.run_at(from).map(|run_at| run_at.since(from).as_micros() as i64)
+    };
+    let Some(first) = settlements.first().copied() else { return Ok(Vec::new()) };
+    let alike = settlements.iter().all(|settlement| are_alike(first, settlement));
+    let goes_on =
+        |settlement: &&Settlement| settlement.ending.status().is_active() || settlement.ending.path().len() > 1;
+    let any_goes_on = settlements.iter().any(goes_on);
+    macro_rules! column {
+        ($s:ident, $value:expr) => {
+            settlements.iter().map(|$s| $value).collect::<Vec<_>>()
+        };
+    }
+    let mut query = sqlx::query(sql::of_table(sql::SETTLE.of(alike, any_goes_on), table))
+        .bind(now)
+        .bind(column!(s, uuid(s.attempt.job)))
+        .bind(column!(s, At(s.attempt.job.timestamp())))
+        .bind(column!(s, s.attempt.run as i32))
+        .bind(some_of(column!(s, s.result.as_ref().map(|result| result.as_str()))));
+    // The first one's value for all, or a value for each.
+    macro_rules! bind {
+        ($s:ident, $value:expr) => {
+            query = if alike {
+                let $s = first;
+                query.bind($value)
+            } else {
+                query.bind(column!($s, $value))
+            };
+        };
+    }
+    bind!(s, Uuid::from_u128(s.worker.to_bits()));
+    bind!(s, s.only_if_expired);
+    bind!(s, s.attempt_status.as_str());
+    bind!(s, s.ending.status().as_str());
+    bind!(s, delay(s));
+    bind!(s, s.ending.gives_back_attempt());
+    bind!(s, s.ending.path()[0].as_str());
+    bind!(s, s.ending.path().get(1).map(|status| status.as_str()));
+    query = if alike {
+        query.bind(fault(first)?)
+    } else {
+        query.bind(settlements.iter().map(|settlement| fault(settlement)).collect::<sqlx::Result<Vec<_>>>()?)
+    };
+    let held = query.fetch_one(connection).await?;
+    let (fences, jobs): (i64, i64) = (held.try_get(0)?, held.try_get(1)?);
+    if jobs < fences {
+        // The snapshot of a caller's own transaction is older than the partition that the job is in now.
+        let reason = "a job cannot be seen by this transaction any more; begin it anew, or use READ COMMITTED";
+        return Err(sqlx::Error::Decode(reason.into()));
+    }
+    if fences as usize == settlements.len() {
+        return Ok(settlements.iter().map(|settlement| (settlement.attempt, settlement.worker)).collect());
+    }
+    let (ids, workers): (Option<Vec<Uuid>>, Option<Vec<Uuid>>) = (held.try_get(2)?, held.try_get(4)?);
+    let runs: Option<Vec<i32>> = held.try_get(3)?;
+    let fences = ids.into_iter().flatten().zip(runs.into_iter().flatten()).zip(workers.into_iter().flatten());
+    let fence = |((id, run), worker): ((Uuid, i32), Uuid)| {
+        (AttemptId { job: job_id(id), run: run as u32 }, WorkerId::from_bits(worker.as_u128()))
+    };
+    Ok(fences.map(fence).collect())
+}
+
+/// Whether two executions ended in the same way, in the same worker.
+fn are_alike(one: &Settlement, other: &Settlement) -> bool {
+    (one.worker, one.only_if_expired, one.attempt_status, one.ending, &one.fault)
+        == (other.worker, other.only_if_expired, other.attempt_status, other.ending, &other.fault)
+}
+
+/// Moves leases; says which were still held.
+pub(crate) async fn extend(
+    store: &Core,
+    worker: WorkerId,
+    lease: Duration,
+    attempts: &[AttemptId],
+) -> sqlx::Result<Vec<bool>> {
+    let mut sorted = attempts.to_vec();
+    sorted.sort_unstable();
+    let mut unit = store.sessions.single().await?;
+    let kept = sqlx::query(*sql::EXTEND)
+        .bind(store.sessions.clock())
+        .bind(sorted.iter().map(|attempt| uuid(attempt.job)).collect::<Vec<_>>())
+        .bind(sorted.iter().map(|attempt| attempt.run as i32).collect::<Vec<_>>())
+        .bind(Uuid::from_u128(worker.to_bits()))
+        .bind(lease.as_micros() as i64)
+        .fetch_all(&mut *unit)
+        .await?;
+    unit.done().await?;
+    let kept: HashSet<AttemptId> = kept
+        .iter()
+        .map(|row| Ok(AttemptId { job: job_id(row.try_get(0)?), run: rows::number(row, 1)? }))
+        .collect::<sqlx::Result<_>>()?;
+    Ok(attempts.iter().map(|attempt| kept.contains(attempt)).collect())
+}
+
+/// Which attempts are under way in this worker's hands.
+pub(crate) async fn held(store: &Core, worker: WorkerId, attempts: &[AttemptId]) -> sqlx::Result<Vec<bool>> {
+    let mut unit = store.sessions.single().await?;
+    let rows = sqlx::query(*sql::HELD)
+        .bind(attempts.iter().map(|attempt| uuid(attempt.job)).collect::<Vec<_>>())
+        .bind(Uuid::from_u128(worker.to_bits()))
+        .fetch_all(&mut *unit)
+        .await?;
+    unit.done().await?;
+    let runs: HashMap<Uuid, i32> =
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()?;
+    Ok(attempts.iter().map(|attempt| runs.get(&uuid(attempt.job)) == Some(&(attempt.run as i32))).collect())
+}
+
+/// Keeps progress and logs of running handlers.
+pub(crate) async fn note(store: &Core, notes: &[Note]) -> sqlx::Result<()> {
+    let mut unit = store.sessions.several().await?;
+    let mut progress: Vec<(&Note, String)> = Vec::new();
+    for note in notes {
+        if let Some(said) = &note.progress {
+            // Of two notes about one execution, the later one counts.
+            progress.retain(|(earlier, _)| earlier.attempt != note.attempt);
+            progress.push((note, rows::text(said)?));
+        }
+    }
+    progress.sort_by_key(|(note, _)| note.attempt);
+    if !progress.is_empty() {
+        sqlx::query(*sql::PROGRESS)
+            .bind(progress.iter().map(|(note, _)| uuid(note.attempt.job)).collect::<Vec<_>>())
+            .bind(progress.iter().map(|(note, _)| At(note.attempt.job.timestamp())).collect::<Vec<_>>())
+            .bind(progress.iter().map(|(note, _)| note.attempt.run as i32).collect::<Vec<_>>())
+            .bind(progress.iter().map(|(note, _)| Uuid::from_u128(note.worker.to_bits())).collect::<Vec<_>>())
+            .bind(progress.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>())
+            .execute(&mut *unit)
+            .await?;
+    }
+    let lines: Vec<_> = notes
+        .iter()
+        .flat_map(|note| note.lines.iter().map(move |(number, line)| (note.attempt, number, line)))
+        .collect();
+    if !lines.is_empty() {
+        sqlx::query(*sql::LOGS_ADD)
+            .bind(lines.iter().map(|(attempt, _, _)| uuid(attempt.job)).collect::<Vec<_>>())
+            .bind(lines.iter().map(|(attempt, _, _)| At(attempt.job.timestamp())).collect::<Vec<_>>())
+            .bind(lines.iter().map(|(attempt, _, _)| attempt.run as i32).collect::<Vec<_>>())
+            .bind(lines.iter().map(|(_, number, _)| **number as i32).collect::<Vec<_>>())
+            .bind(lines.iter().map(|(_, _, line)| At(line.at)).collect::<Vec<_>>())
+            .bind(lines.iter().map(|(_, _, line)| line.level.as_str()).collect::<Vec<_>>())
+            .bind(lines.iter().map(|(_, _, line)| line.message.as_str()).collect::<Vec<_>>())
+            .execute(&mut *unit)
+            .await?;
+    }
+    unit.done().await?;
+    if !progress.is_empty() {
+        store.hints.tell_jobs();
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+-- Ends executions whose fence holds, of jobs in one partition.
+-- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did. Index: primary keys.
+with l as (
+    delete from punctual_running r using {rows}
+    -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
+    where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = {s.worker_id} and (not {s.only_if_expired} or r.lease_until <= {now})
+    returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
+        r.user_id, s.result{returning}),
+e as (
+    insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
+        error)
+    select id, events + 1, {now}, queued_at, started_at, lane, run, attempt, worker_id, {l.status} in ('succeeded', 'dead') and {l.second} is null,
+        {l.first}, {l.attempt_status}, {l.error}
+    from l),
+u as (
+    update {jobs} j set status = {l.status}, run_at = coalesce({now} + {l.delay} * interval '1 microsecond', j.run_at),
+        attempt = l.attempt - {l.gives_back}::int4, run = l.run, crash_count = j.crash_count + ({l.attempt_status} = 'lost')::int4,
+        updated_at = {now}, started_at = l.started_at, finished_at = case when {l.status} in ('succeeded', 'dead') then {now} end,
+        result = coalesce(l.result, j.result), error = coalesce({l.error}, j.error),
+        events = l.events + 1 + ({l.second} is not null)::int4
+    from l where j.scheduled_at = l.scheduled_at and j.id = l.id returning 1),
+{active}z as materialized (
+    select id, lane, keep_for_ms, user_id from l
+    where (keep_for_ms is not null or user_id is not null) and {l.status} in ('succeeded', 'dead')),
+k as (
+    insert into punctual_kept (expires_at, id)
+    select {now} + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
+p as (
+    insert into punctual_pending_new (user_id, name, n)
+    select z.user_id, n.name, -count(*) from z join punctual_lanes n on n.lane = z.lane
+    where z.user_id is not null group by z.user_id, n.name),
+g as materialized (
+    select lane, {l.status} as status, {l.attempt_status} as attempt_status,
+        width_bucket(round(greatest(0, date_part('epoch', {now} - started_at)) * 1000000), {buckets}) as bucket, count(*) as n
+    from l group by 1, 2, 3, 4),
+c as (
+    insert into punctual_counts_new (lane, status, n)
+    select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
+    group by 1, 2),
+y as (
+    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    select date_trunc('hour', {now}, 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
+    from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
+    group by 1, 2, 3, 4)
+select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
+    case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
+    case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end
+from (select count(*) as n from l) d

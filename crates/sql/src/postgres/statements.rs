@@ -1,0 +1,228 @@
+//! The texts of all statements, one file each, by name.
+
+use std::{fmt::Write, sync::LazyLock};
+
+use punctual_core::{Status, measure};
+
+/// The columns of a job, in the order in which [`super::rows::job`] reads them.
+const COLUMNS: &str = "j.id, j.name, j.queue, j.status, j.priority, j.run_at, j.attempt, j.run, j.crash_count, j.max_attempts,
+    j.timeout_ms, j.user_id, j.correlation_id, j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral, j.waiting_on, j.created_at,
+    j.updated_at, j.started_at, j.finished_at, j.extras, j.payload, j.progress, j.result, j.error";
+
+/// The same of a job as it stands now, where `r` is its row in `punctual_running`, if any; then who holds it and until when, how many events
+/// it has, its lane, and when the last of its events was written that is stored.
+const COLUMNS_NOW: &str = "j.id, j.name, j.queue, case when r.id is null then j.status else 'processing' end, j.priority, j.run_at,
+    coalesce(r.attempt, j.attempt), coalesce(r.run, j.run), j.crash_count, j.max_attempts, j.timeout_ms, j.user_id, j.correlation_id,
+    j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral, j.waiting_on, j.created_at, coalesce(r.started_at, j.updated_at),
+    coalesce(r.started_at, j.started_at), j.finished_at, j.extras, j.payload, j.progress, j.result, j.error, r.worker_id, r.lease_until,
+    coalesce(r.events, j.events), j.lane, j.updated_at";
+
+/// A payload of at most so many bytes goes with its job to the claim, which need not look for it then.
+const INLINE_MAX_BYTES: usize = 1_000;
+
+/// The time: a test's, or the transaction's.
+const NOW: &str = "coalesce($1::timestamptz, now())";
+
+macro_rules! statements {
+    ($($name:ident $file:literal)*) => {
+        $(pub(crate) static $name: LazyLock<&'static str> = LazyLock::new(|| fill(include_str!(concat!("sql/", $file, ".sql"))));)*
+    };
+}
+
+statements! {
+    ENQUEUE_TEXT "enqueue"
+    ENQUEUE_EXTRAS "enqueue_extras"
+    ENQUEUE_ROWS "enqueue_rows"
+    ENQUEUE_ROWS_ALIKE "enqueue_rows_alike"
+    KEYS_TAKE "keys_take"
+    KEYS_HOLD "keys_hold"
+    KEYS_OF "keys_of"
+    KEYS_GIVE_BACK "keys_give_back"
+    LANES "lanes"
+    LANES_ADD "lanes_add"
+    PROMOTE "promote"
+    CLAIM_TEXT "claim"
+    CLAIM_PLACES_ONE "claim_places_one"
+    CLAIM_PLACES_MANY "claim_places_many"
+    CLAIM_AHEAD "claim_ahead"
+    CLAIM_READ "claim_read"
+    SETTLE_TEXT "settle"
+    SETTLE_ACTIVE "settle_active"
+    SETTLE_ROWS "settle_rows"
+    SETTLE_ROWS_ALIKE "settle_rows_alike"
+    EXTEND "extend"
+    HELD "held"
+    PROGRESS "progress"
+    LOGS_ADD "logs_add"
+    EXPIRED "expired"
+    GET "get"
+    GET_MANY "get_many"
+    EVENTS "events"
+    LOGS "logs"
+    COUNTS "counts"
+    PENDING "pending"
+    DEAD_BY_NAME "dead_by_name"
+    TALLIES "tallies"
+    BEAT "beat"
+    LEAVE "leave"
+    WORKERS "workers"
+    LOCK "lock"
+    LOCK_EXTEND "lock_extend"
+    UNLOCK "unlock"
+    LOCKS "locks"
+    LIST_DETAILS "list_details"
+    LIST_NEWEST "list_newest"
+    LIST_LANES "list_lanes"
+    LIST_LABEL "list_label"
+    LIST_ENDED_TEXT "list_ended"
+    LIST_DELETED "list_deleted"
+    LIST_DUE "list_due"
+    LIST_RUNNING "list_running"
+    LIST_LANE "list_lane"
+    CHANGE_HOLD_RUNNING "change_hold_running"
+    CHANGE_HOLD_READY "change_hold_ready"
+    CHANGE_HOLD_DUE "change_hold_due"
+    CHANGE_HOLD_JOBS "change_hold_jobs"
+    CHANGE_LEAVE_READY "change_leave_ready"
+    CHANGE_LEAVE_DUE "change_leave_due"
+    CHANGE_SAVE "change_save"
+    RETIRABLE_ENDED_TEXT "retirable_ended"
+    RETIRABLE_KEPT "retirable_kept"
+    PURGEABLE "purgeable"
+    EPHEMERAL "ephemeral"
+    REMOVE "remove"
+    FOLD_COUNTS "fold_counts"
+    FOLD_PENDING "fold_pending"
+    FOLD_TALLIES "fold_tallies"
+    TRIM "trim"
+    OLD_DAY_FORGET "old_day_forget"
+}
+
+/// A statement in two times two forms: for rows that are alike or not, and without or with a part that few rows need.
+pub(crate) struct Forms([[&'static str; 2]; 2]);
+
+impl Forms {
+    fn new(text: &str, rows: [&str; 2], mark: &str, part: &str) -> Self {
+        Self(rows.map(|rows| ["", part].map(|part| leak(text.replace("{rows}", rows).replace(mark, part)))))
+    }
+
+    /// Each form changed, knowing whether it is for rows that are alike.
+    fn map(self, change: impl Fn(bool, String) -> String) -> Self {
+        let [unlike, alike] = self.0;
+        let all = |is_alike, forms: [&'static str; 2]| forms.map(|text| leak(change(is_alike, text.to_owned())));
+        Self([all(false, unlike), all(true, alike)])
+    }
+
+    /// The form for these rows.
+    pub(crate) const fn of(&self, alike: bool, with_part: bool) -> &'static str {
+        self.0[alike as usize][with_part as usize]
+    }
+}
+
+/// The enqueue of jobs whose ids are new; its part is for what few jobs have. Fails if an id is known.
+pub(crate) static ENQUEUE: LazyLock<Forms> = LazyLock::new(|| enqueue("x", "", "x limit 0"));
+
+/// The same, but passes over jobs whose ids are known. To look for them and to tell them apart takes time.
+pub(crate) static ENQUEUE_UNKNOWN: LazyLock<Forms> =
+    LazyLock::new(|| enqueue("i", "on conflict do nothing returning *", "i"));
+
+fn enqueue(new: &str, passing: &str, answer: &str) -> Forms {
+    let (text, part) = (ENQUEUE_TEXT.replace("{passing}", passing).replace("{answer}", answer), *ENQUEUE_EXTRAS);
+    let [text, part] = [text, part.to_owned()].map(|text| text.replace("{new}", new));
+    Forms::new(&text, [*ENQUEUE_ROWS, *ENQUEUE_ROWS_ALIKE], "{extras}", &part)
+}
+
+/// The claim, of one lane or of several.
+pub(crate) static CLAIM: LazyLock<[&'static str; 2]> = LazyLock::new(|| {
+    [*CLAIM_PLACES_ONE, *CLAIM_PLACES_MANY].map(|places| leak(CLAIM_TEXT.replace("{places}", places)))
+});
+
+/// The lists of finished jobs, and those that have been kept long enough. A partial index is found by a word, not by a parameter.
+pub(crate) static LIST_ENDED: LazyLock<[&'static str; 3]> = LazyLock::new(|| by_end(&LIST_ENDED_TEXT));
+pub(crate) static RETIRABLE_ENDED: LazyLock<[&'static str; 3]> = LazyLock::new(|| by_end(&RETIRABLE_ENDED_TEXT));
+
+/// In the order of [`ENDS`].
+fn by_end(text: &str) -> [&'static str; 3] {
+    ENDS.map(|status| leak(text.replace("{status}", &format!("'{status}'"))))
+}
+
+/// How jobs come to an end.
+pub(crate) const ENDS: [Status; 3] = [Status::Succeeded, Status::Dead, Status::Cancelled];
+
+/// The settle; its part is for executions that are not the end of their job at once.
+pub(crate) static SETTLE: LazyLock<Forms> = LazyLock::new(|| {
+    let forms = Forms::new(&SETTLE_TEXT, [*SETTLE_ROWS, *SETTLE_ROWS_ALIKE], "{active}", &SETTLE_ACTIVE);
+    // The first two are only looked at while the row is held.
+    let each = SETTLE_COLUMNS[2..].iter().fold(String::new(), |all, (column, ..)| format!("{all}, s.{column}"));
+    forms.map(|alike, text| {
+        let column = |text: String, (column, number, kind): &(&str, usize, &str)| {
+            let parameter = format!("${number}::{kind}");
+            let [row, kept] =
+                if alike { [parameter.clone(), parameter] } else { [format!("s.{column}"), format!("l.{column}")] };
+            text.replace(&format!("{{s.{column}}}"), &row).replace(&format!("{{l.{column}}}"), &kept)
+        };
+        let text = text.replace("{returning}", if alike { "" } else { &each });
+        SETTLE_COLUMNS.iter().fold(text, column)
+    })
+});
+
+/// What executions that ended alike have in common, each with its parameter.
+const SETTLE_COLUMNS: [(&str, usize, &str); 9] = [
+    ("worker_id", 6, "uuid"),
+    ("only_if_expired", 7, "bool"),
+    ("attempt_status", 8, "text"),
+    ("status", 9, "text"),
+    ("delay", 10, "int8"),
+    ("gives_back", 11, "bool"),
+    ("first", 12, "text"),
+    ("second", 13, "text"),
+    ("error", 14, "text"),
+];
+
+/// Puts in what several statements share.
+fn fill(text: &'static str) -> &'static str {
+    if !text.contains('{') {
+        return text;
+    }
+    let text = text
+        .replace("{columns}", COLUMNS)
+        .replace("{columns_now}", COLUMNS_NOW)
+        .replace("{buckets}", &BUCKETS)
+        .replace("{now}", NOW);
+    leak(text.replace("{inline}", &INLINE_MAX_BYTES.to_string()))
+}
+
+/// Texts are made once, and are as good as written in the program.
+fn leak(text: String) -> &'static str {
+    String::leak(text)
+}
+
+/// Where each bucket of [`measure`] but the first begins, in microseconds, so that `width_bucket` finds the number.
+static BUCKETS: LazyLock<String> = LazyLock::new(|| {
+    let mut text = String::from("'{");
+    let mut next: u16 = 1;
+    for start in (0..62).flat_map(|power: u32| (0..4u64).map(move |quarter| (1 << power) + quarter * (1 << power) / 4))
+    {
+        let bucket = measure::bucket(std::time::Duration::from_micros(start));
+        while next <= bucket {
+            let _ = write!(text, "{}{start}", if next == 1 { "" } else { "," });
+            next += 1;
+        }
+    }
+    text.push_str("}'::float8[]");
+    text
+});
+
+/// A statement about jobs of some tables, each with parameters of its own for ids and times.
+pub(crate) fn of_tables<'a>(text: &str, tables: impl Iterator<Item = &'a String>) -> sqlx::AssertSqlSafe<String> {
+    let part = |(number, table): (usize, &String)| {
+        let [ids, times] = [2 * number + 1, 2 * number + 2].map(|parameter| format!("${parameter}"));
+        text.replace("{jobs}", table).replace("{ids}", &ids).replace("{times}", &times)
+    };
+    sqlx::AssertSqlSafe(tables.enumerate().map(part).collect::<Vec<_>>().join("\nunion all\n"))
+}
+
+/// A statement about jobs of one table: `{jobs}` stands for a day's partition, or for the parent of all.
+pub(crate) fn of_table(text: &str, table: &str) -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(text.replace("{jobs}", table))
+}

@@ -1,0 +1,161 @@
+//! What the engine does for itself, in one process of all.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use punctual_core::Timestamp;
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use super::{Core, change, days::Day, registry};
+
+/// Tables whose rows come and go. What has gone is cleared away often: it would be stepped over. The server's own upkeep would come
+/// once a minute.
+const NARROW_TABLES: [&str; 7] = [
+    "punctual_ready",
+    "punctual_running",
+    "punctual_due",
+    "punctual_keys",
+    "punctual_counts_new",
+    "punctual_pending_new",
+    "punctual_tallies_new",
+];
+const VACUUM_EVERY: Duration = Duration::from_secs(5);
+/// The same, of a table of which nothing could be cleared away: somebody keeps a transaction open, and to try means to read it all.
+const VACUUM_IN_VAIN_EVERY: Duration = Duration::from_secs(60);
+/// So few rows that have gone are no burden.
+const FEW_ROWS: i64 = 2_000;
+/// How often the days ahead and the clock are looked after.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// The lock of whoever does it, and how long it lasts without a sign of life.
+const LOCK: (&str, Duration) = ("punctual.upkeep", Duration::from_secs(10));
+
+/// Who this process is to the others, and when each thing was done last.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    owner: String,
+    done: Mutex<Done>,
+}
+
+#[derive(Debug)]
+struct Done {
+    vacuum: Option<Instant>,
+    look: Option<Instant>,
+    /// By table: when it was cleared last, and how many rows that have gone stayed, once the server's statistics know.
+    cleared: HashMap<&'static str, (Instant, Option<i64>)>,
+    /// No event before says anything of an execution any more.
+    trimmed_until: Timestamp,
+}
+
+impl Upkeep {
+    pub(crate) fn new() -> Self {
+        Self {
+            owner: format!("{:032x}", fastrand::u128(..)),
+            done: Mutex::new(Done { vacuum: None, look: None, cleared: HashMap::new(), trimmed_until: Timestamp::MIN }),
+        }
+    }
+
+    pub(crate) fn trimmed_until(&self) -> Timestamp {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).trimmed_until
+    }
+
+    /// What old events said of executions has been removed up to here.
+    pub(crate) fn trimmed(&self, until: Timestamp) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).trimmed_until = until;
+    }
+
+    /// Whether a table with so many rows that have gone is worth clearing.
+    fn is_worth_clearing(&self, table: &'static str, gone: i64) -> bool {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = done.cleared.get(table).copied();
+        let (since, stayed) = last.map_or((Duration::MAX, None), |(at, stayed)| (at.elapsed(), stayed));
+        gone > FEW_ROWS && (gone >= 2 * stayed.unwrap_or_default() || since >= VACUUM_IN_VAIN_EVERY)
+    }
+
+    /// The tables that were cleared since anybody asked how much stayed.
+    fn cleared_lately(&self) -> Vec<&'static str> {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.cleared.iter().filter(|(_, (_, stayed))| stayed.is_none()).map(|(table, _)| *table).collect()
+    }
+
+    fn cleared(&self, table: &'static str) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.cleared.insert(table, (Instant::now(), None));
+    }
+
+    fn stayed(&self, table: &'static str, rows: i64) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.cleared.entry(table).and_modify(|(_, stayed)| *stayed = Some(rows));
+    }
+
+    fn is_due(&self, when: impl Fn(&mut Done) -> &mut Option<Instant>, every: Duration) -> bool {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = when(&mut done);
+        let due = last.is_none_or(|last| last.elapsed() >= every);
+        if due {
+            *last = Some(Instant::now());
+        }
+        due
+    }
+}
+
+pub(crate) async fn tend(core: &Core) -> sqlx::Result<()> {
+    // What each process has to know for itself.
+    let look = core.upkeep.is_due(|done| &mut done.look, LOOK_EVERY);
+    if look {
+        let mut unit = core.sessions.single().await?;
+        core.offset.measure(&mut unit).await?;
+        core.days.refresh(&mut unit).await?;
+        unit.done().await?;
+    }
+    if registry::lock(core, LOCK.0.to_owned(), core.upkeep.owner.clone(), LOCK.1).await?.is_none() {
+        return Ok(());
+    }
+    change::fold(core).await?;
+    let mut unit = core.sessions.single().await?;
+    for table in core.upkeep.cleared_lately() {
+        core.upkeep.stayed(table, gone(&mut unit, table).await?);
+    }
+    unit.done().await?;
+    if core.upkeep.is_due(|done| &mut done.vacuum, VACUUM_EVERY) && !core.options.transaction_pooler {
+        vacuum(core).await?;
+    }
+    if look {
+        make_days(core).await?;
+    }
+    Ok(())
+}
+
+/// Clears away what has gone of the narrow tables.
+async fn vacuum(core: &Core) -> sqlx::Result<()> {
+    let mut unit = core.sessions.single().await?;
+    for table in NARROW_TABLES {
+        if !core.upkeep.is_worth_clearing(table, gone(&mut unit, table).await?) {
+            continue;
+        }
+        let vacuum = format!("vacuum (skip_locked, index_cleanup on, truncate off) {table}");
+        sqlx::raw_sql(AssertSqlSafe(vacuum)).execute(&mut *unit).await?;
+        core.upkeep.cleared(table);
+    }
+    unit.done().await
+}
+
+/// How many rows of a table have gone and are not cleared away, as the server knows after a moment.
+async fn gone(connection: &mut PgConnection, table: &str) -> sqlx::Result<i64> {
+    sqlx::query_scalar("select pg_stat_get_dead_tuples(to_regclass($1))").bind(table).fetch_one(connection).await
+}
+
+/// Makes the partitions of today and of the days ahead.
+pub(crate) async fn make_days(core: &Core) -> sqlx::Result<()> {
+    let today = Day::of(core.clock_now());
+    for ahead in 0..=i64::from(core.options.days_ahead) {
+        let day = today.plus(ahead);
+        if !core.days.has(day) {
+            core.days.create(&core.sessions, day).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! `postgres://` addresses.
+
+use std::{str::FromStr, time::Duration};
+
+use punctual_core::StoreError;
+use sqlx::postgres::PgConnectOptions;
+
+use super::Options;
+
+impl FromStr for Options {
+    type Err = StoreError;
+
+    /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with any of PostgreSQL's own settings (`sslmode`, `sslrootcert`, …)
+    /// and these: `schema`, `max_connections`, `statement_timeout` (seconds), `pooler=transaction`.
+    fn from_str(url: &str) -> Result<Self, StoreError> {
+        let (address, query) = url.split_once('?').unwrap_or((url, ""));
+        let shown = without_password(address);
+        let bad = |reason: String| StoreError::Unreachable { store: shown.clone(), reason };
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for setting in query.split('&').filter(|setting| !setting.is_empty()) {
+            let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+            match key {
+                "schema" | "max_connections" | "statement_timeout" | "pooler" => ours.push((key, value)),
+                _ => theirs.push(setting),
+            }
+        }
+        let connect = PgConnectOptions::from_str(&format!("{address}?{}", theirs.join("&")))
+            .map_err(|error| bad(format!("{error}; expected postgres://USER:PASSWORD@HOST:PORT/DATABASE")))?;
+        let mut options = Self::new(connect);
+        for (key, value) in ours {
+            let number = || value.parse::<u32>().ok().filter(|number| *number > 0);
+            let wrong = |wanted: &str| bad(format!("{key}={value}: expected {wanted}"));
+            match key {
+                "schema" => {
+                    options.schema = check_schema(value).ok_or_else(|| wrong("a name of letters, digits and _"))?
+                }
+                "max_connections" => {
+                    options.max_connections = number().filter(|n| *n >= 2).ok_or_else(|| wrong("a number from 2"))?;
+                }
+                "statement_timeout" => {
+                    let seconds = number().ok_or_else(|| wrong("a number of seconds"))?;
+                    options.statement_timeout = Duration::from_secs(u64::from(seconds));
+                }
+                _ if value == "transaction" => options.transaction_pooler = true,
+                _ => return Err(wrong("transaction")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// A schema's name that needs no quotes.
+fn check_schema(name: &str) -> Option<String> {
+    let letter = |c: char| c.is_ascii_lowercase() || c == '_';
+    let plain = name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit()) && name.len() <= 48;
+    plain.then(|| name.to_owned())
+}
+
+fn without_password(address: &str) -> String {
+    match (address.split_once("://"), address.rsplit_once('@')) {
+        (Some((scheme, rest)), Some((_, host))) => {
+            let user = rest.split([':', '@']).next().unwrap_or_default();
+            format!("{scheme}://{user}@{host}")
+        }
+        _ => address.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_database_and_its_settings() {
+        let options: Options =
+            "postgres://ada:secret@db:5433/shop?schema=jobs&max_connections=4&statement_timeout=9&pooler=transaction"
+                .parse()
+                .unwrap();
+        assert_eq!((options.schema.as_str(), options.max_connections), ("jobs", 4));
+        assert_eq!((options.statement_timeout, options.transaction_pooler), (Duration::from_secs(9), true));
+        assert_eq!(options.location(), "postgres://ada@db:5433/shop?schema=jobs");
+    }
+
+    #[test]
+    fn a_bad_url_is_refused_without_its_password() {
+        for bad in [
+            "postgres://ada:secret@db/shop?schema=Jobs;drop",
+            "postgres://ada:secret@db/shop?max_connections=1",
+            "postgres://ada:secret@db/shop?pooler=session",
+            "postgres://ada:secret@db:port/shop",
+        ] {
+            let error = bad.parse::<Options>().unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

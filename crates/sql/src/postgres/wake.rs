@@ -1,0 +1,140 @@
+//! Hints between processes, by LISTEN and NOTIFY.
+//!
+//! A transaction that notifies takes a lock of the whole server when it commits, so statements do not: what they would
+//! say is gathered and said beside them, by one short statement at a time. A hint may be lost; polling is the truth.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use sqlx::{PgConnection, PgPool, postgres::PgListener};
+use tokio::{sync::Notify, task::JoinSet, time};
+
+use crate::wakes::Wakes;
+
+/// What is said in one period is said once.
+const PERIOD: Duration = Duration::from_millis(2);
+/// There is work whose transaction may have begun long ago.
+const LATE: &str = "late work";
+/// How long after a lost connection the listener tries again.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// What this process has to tell the others, and what it hears.
+#[derive(Debug)]
+pub(crate) struct Hints {
+    /// There may be something to claim.
+    pub(crate) work: Wakes,
+    /// A job may have changed.
+    pub(crate) jobs: Wakes,
+    /// Something may have come in behind what has been claimed already.
+    late: Arc<AtomicBool>,
+    outbox: Arc<Outbox>,
+    channel: String,
+    /// Ends with its owner.
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Debug, Default)]
+struct Outbox {
+    work: AtomicBool,
+    jobs: AtomicBool,
+    filled: Notify,
+}
+
+impl Hints {
+    /// Begins to listen and to tell, by way of `pool`, unless a pooler stands in between that knows no listeners.
+    pub(crate) fn start(pool: &PgPool, schema: &str, between_processes: bool) -> Self {
+        let (work, jobs, late, outbox) = (Wakes::new(), Wakes::new(), Arc::default(), Arc::default());
+        let channel = format!("punctual_{schema}");
+        let mut tasks = JoinSet::new();
+        if between_processes {
+            tasks.spawn(tell(pool.clone(), channel.clone(), Arc::clone(&outbox)));
+            let ears = Ears { work: work.clone(), jobs: jobs.clone(), late: Arc::clone(&late) };
+            tasks.spawn(listen(pool.clone(), channel.clone(), ears));
+        }
+        Self { work, jobs, late, outbox, channel, _tasks: tasks }
+    }
+
+    /// Tells everybody, this process included, once the caller's own transaction has committed.
+    pub(crate) async fn tell_in(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        let tell = sqlx::query("select pg_notify($1, w) from unnest($2::text[]) w").bind(&self.channel);
+        tell.bind([LATE, "jobs"].as_slice()).execute(connection).await.map(drop)
+    }
+
+    /// Whether something may have come in late, since this was last asked.
+    pub(crate) fn take_late(&self) -> bool {
+        self.late.swap(false, Ordering::Relaxed)
+    }
+
+    /// There is something to claim: wakes this process and the others.
+    pub(crate) fn tell_work(&self) {
+        self.work.wake();
+        self.outbox.work.store(true, Ordering::Relaxed);
+        self.outbox.filled.notify_one();
+    }
+
+    /// Jobs have changed, likewise.
+    pub(crate) fn tell_jobs(&self) {
+        self.jobs.wake();
+        self.outbox.jobs.store(true, Ordering::Relaxed);
+        self.outbox.filled.notify_one();
+    }
+}
+
+async fn tell(pool: PgPool, channel: String, outbox: Arc<Outbox>) {
+    loop {
+        outbox.filled.notified().await;
+        let words = [("work", &outbox.work), ("jobs", &outbox.jobs)];
+        let said: Vec<&str> =
+            words.into_iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed)).map(|(word, _)| word).collect();
+        let told = sqlx::query("select pg_notify($1, w) from unnest($2::text[]) w").bind(&channel).bind(said);
+        if let Err(error) = told.execute(&pool).await {
+            tracing::debug!(%error, "could not notify other processes; they will find it by polling");
+        }
+        time::sleep(PERIOD).await;
+    }
+}
+
+/// What hints are passed on to.
+struct Ears {
+    work: Wakes,
+    jobs: Wakes,
+    late: Arc<AtomicBool>,
+}
+
+impl Ears {
+    fn hear(&self, word: &str) {
+        if word == LATE {
+            self.late.store(true, Ordering::Relaxed);
+        }
+        if word == "jobs" { self.jobs.wake() } else { self.work.wake() }
+    }
+}
+
+async fn listen(pool: PgPool, channel: String, ears: Ears) {
+    loop {
+        if let Err(error) = hear(&pool, &channel, &ears).await {
+            tracing::debug!(%error, "stopped listening for hints; polling meanwhile");
+        }
+        if pool.is_closed() {
+            return;
+        }
+        time::sleep(RETRY_AFTER).await;
+    }
+}
+
+async fn hear(pool: &PgPool, channel: &str, ears: &Ears) -> sqlx::Result<()> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.listen(channel).await?;
+    loop {
+        match listener.try_recv().await? {
+            Some(said) => ears.hear(said.payload()),
+            // The connection was lost and found again; what was said meanwhile is unknown.
+            None => [LATE, "jobs"].into_iter().for_each(|word| ears.hear(word)),
+        }
+    }
+}

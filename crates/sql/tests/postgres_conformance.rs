@@ -1,0 +1,32 @@
+//! PostgreSQL passes the suite, and agrees with the model on random operations.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use punctual_sql::postgres::{Options, PostgresStore};
+use punctual_testkit::{Fixture, Ties, conformance, random};
+
+async fn fixture() -> Fixture {
+    let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+        .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+    let clock = Fixture::start();
+    let mut options: Options = url.parse().unwrap();
+    options.schema = format!("test_{:016x}", fastrand::u64(..));
+    options.days_ahead = 0;
+    Fixture::new(PostgresStore::open(options.clock(clock.clone())).await.unwrap(), clock).ties(Ties::Id)
+}
+
+conformance!(fixture);
+
+/// One seed of every run is new, so that the suite keeps looking; its number is printed when it fails.
+fn seeds() -> impl Iterator<Item = u64> {
+    let given = std::env::var("PUNCTUAL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let fresh = given.unwrap_or_else(|| fastrand::u64(..));
+    [1, 2, fresh].into_iter()
+}
+
+#[tokio::test]
+async fn random_operations_agree_with_the_model() {
+    for seed in seeds() {
+        random::replay(&fixture().await, seed, 400).await;
+    }
+}

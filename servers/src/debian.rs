@@ -1,0 +1,49 @@
+//! What is missing is installed, where that is possible; and servers are run by whoever may run them.
+
+use std::os::unix::process::CommandExt;
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::unistd::{User, geteuid};
+
+/// Finds a program, or installs the package it comes in.
+pub(crate) fn find_or_install(what: &str, package: &str, find: impl Fn() -> Option<PathBuf>) -> Result<PathBuf> {
+    if let Some(found) = find() {
+        return Ok(found);
+    }
+    let advice = format!("install it, on Debian with `apt-get install {package}`");
+    ensure!(geteuid().is_root() && Path::new("/usr/bin/apt-get").exists(), "{what} is missing: {advice}");
+    eprintln!("{what} is missing; installing it");
+    for args in [["update", "--quiet"].as_slice(), ["install", "--yes", "--quiet", package].as_slice()] {
+        let mut apt = Command::new("apt-get");
+        let status = apt.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "apt-get {} failed with {status}: {advice}", args.join(" "));
+    }
+    find().with_context(|| format!("{what} is missing although apt-get installed it: {advice}"))
+}
+
+/// Whom to run a server as that refuses to be run by root. Nobody else is needed for anybody else.
+pub(crate) fn unprivileged() -> Result<Option<User>> {
+    if !geteuid().is_root() {
+        return Ok(None);
+    }
+    for name in ["postgres", "nobody"] {
+        if let Some(user) = User::from_name(name)? {
+            return Ok(Some(user));
+        }
+    }
+    bail!("servers refuse to run as root, and there is no user postgres or nobody to run them as")
+}
+
+/// A program, run in the folder by that account.
+pub(crate) fn program(path: &Path, account: Option<&User>, folder: &Path) -> Command {
+    let mut command = Command::new(path);
+    if let Some(account) = account {
+        command.uid(account.uid.as_raw()).gid(account.gid.as_raw());
+    }
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}

@@ -1,0 +1,11 @@
+//! Throw-away servers for tests and benchmarks: each in a temporary folder, on a free port, gone when its starter is.
+
+#![allow(clippy::print_stderr)]
+
+mod debian;
+mod pgbouncer;
+mod postgres;
+mod watchdog;
+
+pub use pgbouncer::PgBouncer;
+pub use postgres::{Care, Postgres};

@@ -1,0 +1,211 @@
+//! A PostgreSQL of our own: in a temporary folder, on a free port, gone when we are.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::{Pid, User},
+};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tempfile::TempDir;
+
+use crate::{
+    debian::{self, program, unprivileged},
+    watchdog::Watchdog,
+};
+
+/// Files in the server's folder, if it speaks TLS.
+const AUTHORITY: &str = "authority.pem";
+const CERTIFICATE: &str = "certificate.pem";
+const KEY: &str = "key.pem";
+
+/// How long the server may take to start.
+const START_MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// Whether a loss of power may cost what was committed: no matter in a test, all that matters in a benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Care {
+    /// Waits for no disk.
+    None,
+    /// Commits are durable.
+    Durable,
+}
+
+/// A running server. It is stopped and its folder removed when this is dropped, and also when this process is killed.
+#[derive(Debug)]
+pub struct Postgres {
+    programs: PathBuf,
+    account: Option<User>,
+    port: u16,
+    care: Care,
+    watchdog: Watchdog,
+    server: Child,
+    folder: TempDir,
+}
+
+impl Postgres {
+    /// Starts a server with programs that are found, or installed.
+    pub fn start(care: Care) -> Result<Self> {
+        Self::start_with(care, |_| Ok(()))
+    }
+
+    /// Starts one that also speaks TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its own.
+    pub fn start_with_tls(care: Care) -> Result<Self> {
+        Self::start_with(care, certify)
+    }
+
+    /// `prepare` adds to the server's folder before it starts.
+    fn start_with(care: Care, prepare: impl Fn(&Path) -> Result<()>) -> Result<Self> {
+        let programs = debian::find_or_install("PostgreSQL", "postgresql", find)?;
+        let account = unprivileged()?;
+        let folder = tempfile::Builder::new().prefix("punctual-postgres-").tempdir()?;
+        if let Some(account) = &account {
+            chown(folder.path(), Some(account.uid.as_raw()), Some(account.gid.as_raw()))?;
+        }
+        let made = program(&programs.join("initdb"), account.as_ref(), folder.path())
+            .args([
+                "--username=punctual",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-sync",
+                "--pgdata=data",
+            ])
+            .status()
+            .context("cannot start initdb")?;
+        ensure!(made.success(), "initdb failed with {made}");
+        prepare(folder.path())?;
+        for file in fs::read_dir(folder.path())?.flatten() {
+            if let Some(account) = &account {
+                chown(file.path(), Some(account.uid.as_raw()), Some(account.gid.as_raw()))?;
+            }
+        }
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let server = serve(&programs, account.as_ref(), folder.path(), port, care)?;
+        let watchdog = Watchdog::start(folder.path(), "data/postmaster.pid")?;
+        let started = Self { programs, account, port, care, watchdog, server, folder };
+        started.wait()?;
+        Ok(started)
+    }
+
+    /// Its address, with a role that may do everything.
+    pub fn url(&self) -> String {
+        format!("postgres://punctual@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// The port that it listens on.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The certificate of whom to trust, in a file.
+    pub fn authority(&self) -> PathBuf {
+        self.folder.path().join(AUTHORITY)
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Ends it at once, without a checkpoint, as `pg_ctl stop -m immediate` does: it recovers when it is started again.
+    pub fn crash(&mut self) -> Result<()> {
+        kill(Pid::from_raw(self.server.id() as i32), Signal::SIGQUIT)?;
+        self.server.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again after a crash, at the same address.
+    pub fn start_again(&mut self) -> Result<()> {
+        self.server = serve(&self.programs, self.account.as_ref(), self.folder.path(), self.port, self.care)?;
+        self.wait()
+    }
+
+    fn wait(&self) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            let ready = Command::new(self.programs.join("pg_isready"))
+                .args(["--quiet", "--host=127.0.0.1", "--username=punctual", "--dbname=postgres", "--port"])
+                .arg(self.port.to_string())
+                .status()
+                .context("cannot start pg_isready")?;
+            if ready.success() {
+                return Ok(());
+            }
+            if began.elapsed() > START_MAX_WAIT {
+                bail!("PostgreSQL did not start within {} s:\n{}", START_MAX_WAIT.as_secs(), self.log());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.watchdog.end(&mut self.server);
+    }
+}
+
+fn serve(programs: &Path, account: Option<&User>, folder: &Path, port: u16, care: Care) -> Result<Child> {
+    let mut settings = vec![
+        format!("port={port}"),
+        "listen_addresses=127.0.0.1".to_owned(),
+        format!("unix_socket_directories={}", folder.display()),
+        "max_connections=300".to_owned(),
+        "shared_buffers=512MB".to_owned(),
+        "max_wal_size=4GB".to_owned(),
+        "log_lock_waits=on".to_owned(),
+    ];
+    if folder.join(CERTIFICATE).exists() {
+        let [certificate, key] = [CERTIFICATE, KEY].map(|file| folder.join(file).display().to_string());
+        settings.extend(["ssl=on".to_owned(), format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")]);
+    }
+    if care == Care::None {
+        settings.extend(["fsync=off", "synchronous_commit=off", "full_page_writes=off"].map(str::to_owned));
+    }
+    let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log"))?;
+    let mut server = program(&programs.join("postgres"), account, folder);
+    server.args(["-D", "data"]).stderr(log).process_group(0);
+    for setting in &settings {
+        server.args(["-c", setting]);
+    }
+    server.spawn().context("cannot start postgres")
+}
+
+/// Makes an authority, and by it a certificate for `localhost`.
+fn certify(folder: &Path) -> Result<()> {
+    let (authority_key, key) = (KeyPair::generate()?, KeyPair::generate()?);
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    fs::write(folder.join(AUTHORITY), authority.self_signed(&authority_key)?.pem())?;
+    let issuer = Issuer::new(authority, authority_key);
+    let certificate = CertificateParams::new(vec!["localhost".to_owned()])?.signed_by(&key, &issuer)?;
+    fs::write(folder.join(CERTIFICATE), certificate.pem())?;
+    fs::write(folder.join(KEY), key.serialize_pem())?;
+    Ok(fs::set_permissions(folder.join(KEY), fs::Permissions::from_mode(0o600))?)
+}
+
+/// Where PostgreSQL's programs are, the newest if there are several.
+fn find() -> Option<PathBuf> {
+    let has_all = |folder: &PathBuf| ["initdb", "postgres", "pg_isready"].iter().all(|name| folder.join(name).exists());
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<(u32, PathBuf)> = debian
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+        .filter(|(_, folder)| has_all(folder))
+        .collect();
+    versions.sort();
+    let on_path = || std::env::split_paths(&std::env::var_os("PATH")?).find(has_all);
+    versions.pop().map(|(_, folder)| folder).or_else(on_path)
+}
