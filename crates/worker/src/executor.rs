@@ -1,6 +1,6 @@
 //! Runs one job: one visible pipeline, one arm for each way it can end.
 
-use std::{any::Any, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
+use std::{any::Any, future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 
 use futures_util::FutureExt;
 use punctual_client::{Context, Failure};
@@ -23,7 +23,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
     let ctx = Context::new(shared.punctual.clone(), claim, signal.clone(), shared.mailbox.clone());
     tokio::select! {
         () = until_due(&shared, ctx.claim()) => {}
-        () = execution.lost.cancelled() => return shared.end([ctx.claim().attempt_id()]),
+        () = execution.lost.cancelled() => return shared.give_up(ctx.claim().attempt_id()),
     }
     let settle_as =
         |outcome| Ended { settlement: settle(ctx.claim(), outcome, fastrand::f64()), completed: ctx.is_completed() };
@@ -38,7 +38,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
             End::Ended(if started.elapsed() > timeout { Outcome::TimedOut } else { outcome_of(result) })
         }
         () = time::sleep(timeout) => End::Cut(Some(Outcome::TimedOut)),
-        () = execution.lost.cancelled() => End::Cut(None),
+        () = lost(&execution, &ctx) => End::Cut(None),
         () = shared.releasing.cancelled() => End::Cut(Some(Outcome::Released)),
     };
     execution.has_ended();
@@ -49,7 +49,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
             match outcome {
                 Some(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
                 // Whoever took it from us has settled it, or will.
-                None => shared.end([ctx.claim().attempt_id()]),
+                None => shared.give_up(ctx.claim().attempt_id()),
             }
             // What the handler still does no longer counts; it gets a moment to put its things away.
             let _ = time::timeout(shared.config.grace, handler).await;
@@ -65,6 +65,15 @@ async fn until_due(shared: &Shared, claim: &Claim) {
             return;
         }
         time::sleep(left).await;
+    }
+}
+
+/// Waits until the job is taken from its handler. One that was completed in a transaction of the handler's own is nobody's as
+/// soon as that has committed, and the handler may have more to do.
+async fn lost(execution: &Execution, ctx: &Context) {
+    execution.lost.cancelled().await;
+    if ctx.is_completed() {
+        future::pending::<()>().await;
     }
 }
 

@@ -91,10 +91,11 @@ async fn store_settlements(shared: &Shared, ended: Vec<Ended>) {
             }
         }
     };
-    shared.end(settlements.iter().map(|settlement| settlement.attempt));
     for (one, answer) in ended.iter().zip(answers) {
         count(shared, one, answer);
     }
+    // Last, since whoever waits for the worker to settle everything reads the counts next.
+    shared.end(settlements.iter().map(|settlement| settlement.attempt));
 }
 
 fn count(shared: &Shared, Ended { settlement, completed }: &Ended, answer: Settled) {

@@ -214,12 +214,16 @@ impl Shared {
     pub(crate) fn lose(&self, attempt: AttemptId) {
         if let Some(execution) = self.running().get(&attempt)
             && !execution.ended.load(Ordering::Relaxed)
-            && !execution.lost.is_cancelled()
         {
             execution.lost.cancel();
-            self.counters.lost_leases.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(job = %attempt.job, %attempt, "the job is no longer ours: cancelled, or the lease ran out");
         }
+    }
+
+    /// An execution is given up: its job is somebody else's, or nobody's.
+    pub(crate) fn give_up(&self, attempt: AttemptId) {
+        tracing::warn!(job = %attempt.job, %attempt, "the job is no longer ours: cancelled, or the lease ran out");
+        self.counters.lost_leases.fetch_add(1, Ordering::Relaxed);
+        self.end([attempt]);
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -223,3 +223,12 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() 
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// Waits until the one worker has compared its leases with the store, which it does before each sign of life.
+pub async fn leases_compared(punctual: &Punctual) {
+    for _ in 0..2 {
+        let seen_at = async || punctual.admin("test").workers().await.unwrap()[0].seen_at;
+        let before = seen_at().await;
+        until("a sign of life", async || seen_at().await > before).await;
+    }
+}
