@@ -11,8 +11,8 @@ use crate::{
 /// A job in the hands of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// The job, as of the claim.
-    pub job: Job,
+    /// The job, as of the claim. It goes through many hands, and is large.
+    pub job: Box<Job>,
     /// Who holds it.
     pub worker: WorkerId,
 }

@@ -221,7 +221,7 @@ impl State {
         let job = job.clone();
         self.event(job.id, at, Status::Processing, Some(job.run), (None, None));
         self.tally(now, &job, Measure::Lateness, at.since(job.run_at));
-        Claim { job, worker: request.worker }
+        Claim { job: Box::new(job), worker: request.worker }
     }
 
     /// The record of an attempt that is under way in the worker's hands.
@@ -449,7 +449,7 @@ impl Store for ModelStore {
         places.sort_by_key(|place| (lease_until(place), state.rank(*place)));
         places.truncate(limit);
         let jobs = places.into_iter().map(|place| state.jobs[place].job.clone());
-        Ok(jobs.filter_map(|job| Some(Claim { worker: job.worker_id?, job })).collect())
+        Ok(jobs.filter_map(|job| Some(Claim { worker: job.worker_id?, job: Box::new(job) })).collect())
     }
 
     async fn promote(&self, limit: usize) -> StoreResult<usize> {

@@ -21,7 +21,9 @@ use crate::{
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execution, _slot: OwnedSemaphorePermit) {
     let (signal, timeout) = (CancellationToken::new(), claim.job.spec.timeout);
     let ctx = Context::new(shared.punctual.clone(), claim, signal.clone(), shared.mailbox.clone());
+    // In this order, here and below: most jobs are due at once and end soon, and nothing else is set up for them then.
     tokio::select! {
+        biased;
         () = until_due(&shared, ctx.claim()) => {}
         () = execution.lost.cancelled() => return shared.give_up(ctx.claim().attempt_id()),
     }
@@ -33,6 +35,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
     }
     let (mut handler, started) = (start(&shared, ctx.clone()), Instant::now());
     let end = tokio::select! {
+        biased;
         // One that kept its thread to itself until after its time is late all the same.
         result = &mut handler => {
             End::Ended(if started.elapsed() > timeout { Outcome::TimedOut } else { outcome_of(result) })

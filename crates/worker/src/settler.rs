@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use punctual_core::{Ending, Note, Settled, StoreError};
+use punctual_core::{Ending, Note, Settled, Settlement, StoreError};
 use tokio::time;
 
 use crate::{
@@ -75,7 +75,8 @@ async fn store_notes(shared: &Shared, notes: Vec<Note>) {
 /// Settlements are tried until they are stored. The leases are kept meanwhile, and the fence makes repeating harmless.
 async fn store_settlements(shared: &Shared, ended: Vec<Ended>) {
     let mut pause = BACKOFF.0;
-    let settlements: Vec<_> = ended.iter().map(|one| one.settlement.clone()).collect();
+    let (settlements, completed): (Vec<_>, Vec<_>) =
+        ended.into_iter().map(|one| (one.settlement, one.completed)).unzip();
     let answers = loop {
         match shared.store().settle(settlements.clone()).await {
             Ok(answers) => break answers,
@@ -91,18 +92,18 @@ async fn store_settlements(shared: &Shared, ended: Vec<Ended>) {
             }
         }
     };
-    for (one, answer) in ended.iter().zip(answers) {
-        count(shared, one, answer);
+    for ((settlement, completed), answer) in settlements.iter().zip(completed).zip(answers) {
+        count(shared, settlement, completed, answer);
     }
     // Last, since whoever waits for the worker to settle everything reads the counts next.
     shared.end(settlements.iter().map(|settlement| settlement.attempt));
 }
 
-fn count(shared: &Shared, Ended { settlement, completed }: &Ended, answer: Settled) {
+fn count(shared: &Shared, settlement: &Settlement, completed: bool, answer: Settled) {
     let counters = &shared.counters;
     let (job, attempt) = (settlement.attempt.job, settlement.attempt);
     let counter = match (answer, settlement.ending) {
-        (Settled::Stale, _) if *completed => &counters.succeeded,
+        (Settled::Stale, _) if completed => &counters.succeeded,
         (Settled::Stale, _) => {
             tracing::warn!(%job, %attempt, "settled too late: the job was no longer ours, nothing was changed");
             &counters.stale

@@ -232,11 +232,11 @@ async fn retirable(
     let starts = std::iter::once(Timestamp::MIN).chain(whole.iter().map(|day| day.plus(1).start()));
     let ends = whole.iter().map(|day| day.start()).chain([Timestamp::MAX]);
     let times: Vec<_> = starts.zip(ends).filter(|(since, until)| since < until).collect();
-    for (status, text) in sql::ENDS.into_iter().zip(*sql::RETIRABLE_ENDED) {
+    for (status, end) in sql::ENDS {
         let cutoff = now.before(keep.of(status));
         for (since, until) in times.iter().filter(|(since, _)| *since <= cutoff) {
-            let query = sqlx::query_scalar::<_, Uuid>(text).bind(At(cutoff)).bind(room(&found));
-            found.extend(query.bind(At(*since)).bind(At(*until)).fetch_all(&mut *connection).await?);
+            let query = sqlx::query_scalar::<_, Uuid>(*sql::RETIRABLE_ENDED).bind(At(cutoff)).bind(room(&found));
+            found.extend(query.bind(At(*since)).bind(At(*until)).bind(end).fetch_all(&mut *connection).await?);
         }
     }
     let kept = sqlx::query_scalar::<_, Uuid>(*sql::RETIRABLE_KEPT).bind(At(now)).bind(room(&found));

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     Core, error,
-    lanes::{Lane, SLACK},
+    lanes::{Lane, Place, SLACK},
     pace::{Pace, Turn},
     read, rows, settle, statements as sql,
     value::{At, Uuid, job_id, uuid},
@@ -56,7 +56,7 @@ impl Outlook {
         Self {
             state: Mutex::new(OutlookState { next_run_at: None, asked: None, due_bound: min, lease_bound: min }),
             full_looks: Pace::new(30, (short, long)),
-            late_looks: Pace::new(10, (Duration::ZERO, Duration::from_secs(1))),
+            late_looks: Pace::new(30, (Duration::ZERO, Duration::from_secs(1))),
             lease_looks: Pace::new(30, (Duration::ZERO, long)),
         }
     }
@@ -184,11 +184,11 @@ impl<'a> Look<'a> {
     }
 
     /// Where to begin in a lane.
-    fn lane_bound(&self, bound: Timestamp) -> Timestamp {
+    fn lane_bound(&self, bound: Place) -> Place {
         match self {
             Self::Near => bound,
-            Self::Late(_) => bound.before(SLACK),
-            Self::Full(_) => Timestamp::MIN,
+            Self::Late(_) => Place::at(bound.run_at.before(SLACK)),
+            Self::Full(_) => Place::FIRST,
         }
     }
 
@@ -232,12 +232,12 @@ struct Hold {
     run_at: Timestamp,
     started_at: Timestamp,
     /// What the job is apart from that, if the claim told.
-    job: Option<Job>,
+    job: Option<Box<Job>>,
 }
 
 impl Hold {
     /// The job as its worker gets it.
-    fn claim(&self, mut job: Job, request: &ClaimRequest) -> Claim {
+    fn claim(&self, mut job: Box<Job>, request: &ClaimRequest) -> Claim {
         job.status = Status::Processing;
         job.attempt = self.number;
         job.run = self.attempt.run;
@@ -254,11 +254,13 @@ async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Re
     let lanes = store.lanes.served(&request.queues, &request.names);
     let due_bound = look.due_bound(store);
     let several = lanes.len() > 1;
+    let bounds = || lanes.iter().map(|lane| look.lane_bound(lane.bound));
     let mut unit = store.sessions.single().await?;
     let mut query = sqlx::query(sql::CLAIM[usize::from(several)])
         .bind(store.sessions.clock())
         .bind(lanes.iter().map(|lane| lane.number).collect::<Vec<_>>())
-        .bind(lanes.iter().map(|lane| At(look.lane_bound(lane.bound))).collect::<Vec<_>>())
+        .bind(bounds().map(|bound| At(bound.run_at)).collect::<Vec<_>>())
+        .bind(bounds().map(|bound| Uuid::from_u128(bound.job.map_or(0, JobId::to_bits))).collect::<Vec<_>>())
         .bind(request.limit as i64)
         .bind(Uuid::from_u128(request.worker.to_bits()))
         .bind(request.lease.as_micros() as i64)
@@ -273,7 +275,7 @@ async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Re
     let mut holds = Vec::with_capacity(rows.len());
     for row in &rows {
         let Some(mut hold) = hold(row, rows::instant(row, 0)?)? else { continue };
-        store.lanes.taken(hold.lane, hold.run_at);
+        store.lanes.taken(hold.lane, Place { run_at: hold.run_at, job: Some(hold.attempt.job) });
         hold.job = new_job(row, &hold, &names)?;
         holds.push(hold);
     }
@@ -325,7 +327,7 @@ fn hold(row: &PgRow, started_at: Timestamp) -> sqlx::Result<Option<Hold>> {
 }
 
 /// The job of a row of claim.sql, if it was claimed for the first time and is all there.
-fn new_job(row: &PgRow, hold: &Hold, lanes: &HashMap<i32, Lane>) -> sqlx::Result<Option<Job>> {
+fn new_job(row: &PgRow, hold: &Hold, lanes: &HashMap<i32, Lane>) -> sqlx::Result<Option<Box<Job>>> {
     let (Some(payload), Some((queue, name, priority))) = (row.try_get::<Option<String>, _>(17)?, lanes.get(&hold.lane))
     else {
         return Ok(None);
@@ -346,7 +348,7 @@ fn new_job(row: &PgRow, hold: &Hold, lanes: &HashMap<i32, Lane>) -> sqlx::Result
         ephemeral: row.try_get(11)?,
         extras: rows::document::<Extras>(row, 16)?.unwrap_or_default(),
     };
-    Ok(Some(NewJob { id: hold.attempt.job, spec, timed: false }.into_job(created_at)))
+    Ok(Some(Box::new(NewJob { id: hold.attempt.job, spec, timed: false }.into_job(created_at))))
 }
 
 /// The claims of what was taken; reads the jobs that the claim did not tell of.
@@ -361,7 +363,7 @@ async fn read_claims(store: &Core, request: &ClaimRequest, holds: &mut [Hold]) -
         };
         for row in rows.map_err(|error| store.sessions.error(error))? {
             let job = rows::job(&row).map_err(|error| store.sessions.error(error))?;
-            jobs.insert(job.id, job);
+            jobs.insert(job.id, Box::new(job));
         }
     }
     let claim = |hold: &mut Hold| {
@@ -433,5 +435,5 @@ pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<Vec<Clai
     unit.done().await?;
     let jobs = read::get_many(store, &ids).await?;
     let claims = ids.iter().filter_map(|id| jobs.get(id).cloned());
-    Ok(claims.filter_map(|job| Some(Claim { worker: job.worker_id?, job })).collect())
+    Ok(claims.filter_map(|job| Some(Claim { worker: job.worker_id?, job: Box::new(job) })).collect())
 }

@@ -103,10 +103,10 @@ async fn places(connection: &mut PgConnection) -> sqlx::Result<Finding> {
               + (select count(*) from punctual_due d where not exists (select from punctual_jobs j where j.id = d.id))
               + (select count(*) from punctual_running r where not exists (select from punctual_jobs j where j.id = r.id))
               + (select count(*) from punctual_jobs j left join punctual_events e
-                     on e.final and e.status = j.status and e.at = j.finished_at and e.job_id = j.id
+                     on e.final > 0 and e.status = j.status and e.at = j.finished_at and e.job_id = j.id
                  where (j.status in ('succeeded', 'dead', 'cancelled')) <> (e.job_id is not null))
               + (select count(*) from punctual_events e left join punctual_jobs j on j.id = e.job_id
-                 where e.final and (j.status, j.finished_at) is distinct from (e.status, e.at)
+                 where e.final > 0 and (j.status, j.finished_at) is distinct from (e.status, e.at)
                      and (j.id is not null or punctual_scheduled_at(e.job_id) >= (
                          select coalesce(max(jobs_gone_before), '-infinity') from punctual_old_days)))
               + (select count(*) from punctual_jobs j left join punctual_deleted d

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use punctual_core::{NewJob, Spec, Timestamp};
+use punctual_core::{JobId, NewJob, Spec, Timestamp};
 use sqlx::{PgConnection, Row};
 
 use super::statements as sql;
@@ -15,6 +15,23 @@ pub(crate) type Lane = (String, String, u8);
 
 /// A queued job may turn up this long behind one that has been claimed: its enqueue began before, and ended after.
 pub(crate) const SLACK: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A place in the order of a lane: that of a job, or before all jobs of an instant. Many jobs may be queued in the same instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) run_at: Timestamp,
+    pub(crate) job: Option<JobId>,
+}
+
+impl Place {
+    /// Before everything.
+    pub(crate) const FIRST: Self = Self::at(Timestamp::MIN);
+
+    /// Before all jobs of an instant.
+    pub(crate) const fn at(run_at: Timestamp) -> Self {
+        Self { run_at, job: None }
+    }
+}
 
 /// The lanes that this process knows.
 ///
@@ -26,8 +43,8 @@ pub(crate) struct Lanes(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     numbers: HashMap<Lane, i32>,
-    /// By number: the lane, and the time before which nothing is expected in it.
-    bounds: BTreeMap<i32, (Lane, Timestamp)>,
+    /// By number: the lane, and the place before which nothing is expected in it.
+    bounds: BTreeMap<i32, (Lane, Place)>,
 }
 
 /// A lane that a worker serves.
@@ -36,7 +53,7 @@ pub(crate) struct Served {
     pub(crate) number: i32,
     pub(crate) priority: u8,
     /// Nothing is expected before.
-    pub(crate) bound: Timestamp,
+    pub(crate) bound: Place,
 }
 
 impl Lanes {
@@ -76,7 +93,7 @@ impl Lanes {
         let mut known = self.lock();
         for (number, lane) in found {
             known.numbers.insert(lane.clone(), number);
-            known.bounds.entry(number).or_insert((lane, Timestamp::MIN));
+            known.bounds.entry(number).or_insert((lane, Place::FIRST));
         }
         Ok(())
     }
@@ -110,7 +127,7 @@ impl Lanes {
         let known = self.lock();
         let served =
             known.bounds.iter().filter(|(_, ((queue, name, _), _))| wanted(queues, queue) && wanted(names, name));
-        let lane = |(number, ((_, _, priority), bound)): (&i32, &(Lane, Timestamp))| Served {
+        let lane = |(number, ((_, _, priority), bound)): (&i32, &(Lane, Place))| Served {
             number: *number,
             priority: *priority,
             bound: *bound,
@@ -118,17 +135,17 @@ impl Lanes {
         served.map(lane).collect()
     }
 
-    /// A claim has taken jobs of a lane up to `run_at`: nothing older is expected, but for what comes [late](SLACK).
-    pub(crate) fn taken(&self, number: i32, run_at: Timestamp) {
+    /// A claim has taken a job of a lane: nothing before it is expected, but for what comes [late](SLACK).
+    pub(crate) fn taken(&self, number: i32, place: Place) {
         if let Some((_, bound)) = self.lock().bounds.get_mut(&number) {
-            *bound = (*bound).max(run_at);
+            *bound = (*bound).max(place);
         }
     }
 
     /// Something as old as `run_at` has come into a lane.
     pub(crate) fn put(&self, number: i32, run_at: Timestamp) {
         if let Some((_, bound)) = self.lock().bounds.get_mut(&number) {
-            *bound = (*bound).min(run_at);
+            *bound = (*bound).min(Place::at(run_at));
         }
     }
 
@@ -144,7 +161,7 @@ impl Lanes {
 
     /// Anything is expected anywhere.
     pub(crate) fn forget_bounds(&self) {
-        self.lock().bounds.values_mut().for_each(|(_, bound)| *bound = Timestamp::MIN);
+        self.lock().bounds.values_mut().for_each(|(_, bound)| *bound = Place::FIRST);
     }
 }
 

@@ -33,8 +33,8 @@ enum Source<'a> {
     Newest,
     Lanes(Vec<i32>),
     Label(&'static str, &'a str),
-    /// By its place in [`sql::ENDS`].
-    Ended(usize),
+    /// By its number in [`sql::ENDS`].
+    Ended(i16),
     Deleted,
     Due,
     Running,
@@ -51,7 +51,7 @@ impl Source<'_> {
             Self::Newest => *sql::LIST_NEWEST,
             Self::Lanes(_) => *sql::LIST_LANES,
             Self::Label(..) => *sql::LIST_LABEL,
-            Self::Ended(end) => sql::LIST_ENDED[*end],
+            Self::Ended(_) => *sql::LIST_ENDED,
             Self::Deleted => *sql::LIST_DELETED,
             Self::Due => *sql::LIST_DUE,
             Self::Running => *sql::LIST_RUNNING,
@@ -62,7 +62,8 @@ impl Source<'_> {
             Self::Lanes(numbers) => query.bind(numbers),
             Self::Label(kind, value) => query.bind(*kind).bind(*value),
             Self::Lane(number) => query.bind(*number),
-            Self::Newest | Self::Ended(_) | Self::Deleted | Self::Due | Self::Running => query,
+            Self::Ended(end) => query.bind(*end),
+            Self::Newest | Self::Deleted | Self::Due | Self::Running => query,
         };
         let mut unit = store.sessions.single().await?;
         let rows = query.fetch_all(&mut *unit).await?;
@@ -180,7 +181,7 @@ async fn timed(store: &Core, filter: &Filter, page: &Page, after: Option<Key>) -
     for status in &filter.statuses {
         match status {
             Status::Succeeded | Status::Dead | Status::Cancelled => {
-                sources.extend(sql::ENDS.iter().position(|end| end == status).map(Source::Ended));
+                sources.extend(sql::ENDS.iter().find(|(end, _)| end == status).map(|(_, end)| Source::Ended(*end)));
             }
             Status::Deleted => sources.push(Source::Deleted),
             Status::Processing => sources.push(Source::Running),

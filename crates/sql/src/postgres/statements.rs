@@ -74,7 +74,7 @@ statements! {
     LIST_NEWEST "list_newest"
     LIST_LANES "list_lanes"
     LIST_LABEL "list_label"
-    LIST_ENDED_TEXT "list_ended"
+    LIST_ENDED "list_ended"
     LIST_DELETED "list_deleted"
     LIST_DUE "list_due"
     LIST_RUNNING "list_running"
@@ -86,7 +86,7 @@ statements! {
     CHANGE_LEAVE_READY "change_leave_ready"
     CHANGE_LEAVE_DUE "change_leave_due"
     CHANGE_SAVE "change_save"
-    RETIRABLE_ENDED_TEXT "retirable_ended"
+    RETIRABLE_ENDED "retirable_ended"
     RETIRABLE_KEPT "retirable_kept"
     PURGEABLE "purgeable"
     EPHEMERAL "ephemeral"
@@ -137,17 +137,14 @@ pub(crate) static CLAIM: LazyLock<[&'static str; 2]> = LazyLock::new(|| {
     [*CLAIM_PLACES_ONE, *CLAIM_PLACES_MANY].map(|places| leak(CLAIM_TEXT.replace("{places}", places)))
 });
 
-/// The lists of finished jobs, and those that have been kept long enough. A partial index is found by a word, not by a parameter.
-pub(crate) static LIST_ENDED: LazyLock<[&'static str; 3]> = LazyLock::new(|| by_end(&LIST_ENDED_TEXT));
-pub(crate) static RETIRABLE_ENDED: LazyLock<[&'static str; 3]> = LazyLock::new(|| by_end(&RETIRABLE_ENDED_TEXT));
+/// How jobs come to an end, each with its number in `punctual_events.final`.
+pub(crate) const ENDS: [(Status, i16); 3] = [(Status::Dead, 1), (Status::Cancelled, 2), (Status::Succeeded, 3)];
 
-/// In the order of [`ENDS`].
-fn by_end(text: &str) -> [&'static str; 3] {
-    ENDS.map(|status| leak(text.replace("{status}", &format!("'{status}'"))))
-}
+/// Lets the index of events be used to find one, however its job stands.
+const ANY_END: &str = "e.final = any ('{0, 1, 2, 3}'::int2[])";
 
-/// How jobs come to an end.
-pub(crate) const ENDS: [Status; 3] = [Status::Succeeded, Status::Dead, Status::Cancelled];
+/// The number of a settled job's end.
+const FINAL: &str = "case {l.status} when 'succeeded' then 3 when 'dead' then 1 else 0 end";
 
 /// The settle; its part is for executions that are not the end of their job at once.
 pub(crate) static SETTLE: LazyLock<Forms> = LazyLock::new(|| {
@@ -188,6 +185,8 @@ fn fill(text: &'static str) -> &'static str {
         .replace("{columns}", COLUMNS)
         .replace("{columns_now}", COLUMNS_NOW)
         .replace("{buckets}", &BUCKETS)
+        .replace("{any_end}", ANY_END)
+        .replace("{final}", FINAL)
         .replace("{now}", NOW);
     leak(text.replace("{inline}", &INLINE_MAX_BYTES.to_string()))
 }

@@ -87,7 +87,7 @@ impl Hold {
         job.lease_until = Some(self.lease_until);
         job.started_at = Some(self.started_at);
         job.updated_at = self.started_at;
-        Ok(Claim { job, worker: self.worker })
+        Ok(Claim { job: Box::new(job), worker: self.worker })
     }
 }
 
@@ -307,7 +307,7 @@ pub(crate) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> 
     let mut claims = Vec::new();
     for seq in seqs {
         let found = connection.prepare_cached(sql::GET_BY_SEQ)?.query_row([seq?], rows::job).optional()?;
-        claims.extend(found.and_then(|(_, job)| Some(Claim { worker: job.worker_id?, job })));
+        claims.extend(found.and_then(|(_, job)| Some(Claim { worker: job.worker_id?, job: Box::new(job) })));
     }
     Ok(claims)
 }

@@ -84,7 +84,7 @@ pub async fn a_claim_opens_an_attempt_and_an_event(fx: &Fixture) {
     let worker = fx.worker();
     let claim = fx.claim_one(worker).await;
     let job = fx.job(id).await;
-    assert_eq!(claim.job, job, "a claim tells the job as it is");
+    assert_eq!(*claim.job, job, "a claim tells the job as it is");
     assert_eq!((job.status, job.attempt, job.run, job.worker_id), (Status::Processing, 1, 1, Some(worker)));
     assert_eq!((job.started_at, job.lease_until), (Some(fx.now()), Some(fx.now().after(LEASE))));
     let attempts = fx.store.attempts(id).await.unwrap();
@@ -135,7 +135,7 @@ pub async fn a_job_claimed_ahead_starts_at_its_time(fx: &Fixture) {
     let claim = fx.store.claim(request).await.unwrap().claims.remove(0);
     assert_eq!((claim.job.id, claim.job.run_at, claim.job.started_at), (id, due, Some(due)));
     assert_eq!(claim.job.lease_until, Some(due.after(LEASE)));
-    assert_eq!(fx.job(id).await, claim.job);
+    assert_eq!(fx.job(id).await, *claim.job);
     assert_eq!(fx.story(id).await, [Status::Scheduled, Status::Queued, Status::Processing]);
     let events = fx.store.events(id).await.unwrap();
     assert_eq!(events[1..].iter().map(|event| event.at).collect::<Vec<_>>(), [due, due]);
@@ -276,7 +276,7 @@ pub async fn a_large_claim_brings_every_job_whole_and_in_order(fx: &Fixture) {
     assert_eq!(claimed.len(), 300);
     assert!(claimed.is_sorted_by_key(|claim| (u8::MAX - claim.job.spec.priority, claim.job.run_at)));
     for claim in claimed {
-        assert_eq!(fx.job(claim.job.id).await, claim.job);
+        assert_eq!(fx.job(claim.job.id).await, *claim.job);
         assert_eq!(fx.settle(&claim, success()).await, Settled::Done);
     }
 }

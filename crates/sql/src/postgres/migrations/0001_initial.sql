@@ -77,7 +77,7 @@ create table punctual_logs (
 create table punctual_logs_rest partition of punctual_logs default;
 
 -- A job's events are numbered from 1, and found from the last one backwards: each knows when the one before was written.
--- Events come in the order of their time, so that index only ever grows at its end, where an index by job would grow all over.
+-- Events come in the order of their time, so that index only ever grows at a few ends, where an index by job would grow all over.
 --
 -- What another row says is not stored again. That an execution began is told by the event by which it ended, and until then by
 -- punctual_running; the two have one number each. That a job was queued at first is told by the job. punctual_events_readable has all.
@@ -94,18 +94,18 @@ create table punctual_events (
     run         integer,
     attempt     integer,
     worker_id   uuid,
-    -- Whether the job is finished by this event, until it is retried or deleted.
-    final       boolean     not null default false,
+    -- Whether the job is finished by this event, until it is retried or deleted: 0 no, 1 dead, 2 cancelled, 3 succeeded.
+    final       smallint    not null default 0,
     status      text        not null,
     outcome     text,
     error       text,
     actor       text,
     detail      text
 ) partition by range (at);
-create index punctual_events_at on punctual_events (at, job_id);
--- Finished jobs, for lists, for retention, and for reports of the dead. Most have succeeded, and theirs is the cheaper one.
-create index punctual_events_succeeded on punctual_events (at, job_id) where final and status = 'succeeded';
-create index punctual_events_final on punctual_events (status, at, job_id) include (lane) where final and status <> 'succeeded';
+-- For lists and for the retention of finished jobs; and for stories, which look at each of the four ends.
+create index punctual_events_final on punctual_events (final, at, job_id);
+-- For reports.
+create index punctual_events_dead on punctual_events (at) include (lane) where final = 1;
 create table punctual_events_rest partition of punctual_events default;
 
 -- Queued jobs, each lane in the order in which it is claimed. For a new job with a small payload, all that its worker needs

@@ -19,15 +19,15 @@ e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome, actor,
         detail)
     select o.id, $11::int4 + 1, o.now, coalesce(h.queued_at, $12::timestamptz), h.started_at, j.lane, $13::int4, h.attempt,
-        h.worker_id, $4::text = 'cancelled', $4::text,
+        h.worker_id, case $4::text when 'cancelled' then 2 else 0 end, $4::text,
         case when h.id is not null then 'cancelled' end, $14::text, $15::text
     from o cross join j left join h on true),
 k as (
     delete from punctual_keys k using j
     where $4::text in ('cancelled', 'deleted') and k.scope = j.name and k.key = j.unique_key and k.job_id = j.id),
 x1 as (
-    update punctual_events e set final = false from o
-    where e.at = $17::timestamptz and e.job_id = o.id and e.final),
+    update punctual_events e set final = 0 from o
+    where e.at = $17::timestamptz and e.job_id = o.id and e.final in (1, 2, 3)),
 x2 as (
     insert into punctual_deleted (deleted_at, id, finished_at) select updated_at, id, finished_at from j where status = 'deleted'),
 k1 as (

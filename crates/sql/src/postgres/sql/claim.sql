@@ -1,5 +1,5 @@
 -- Hands queued jobs to a worker: the first ones of all lanes together, by priority, then time, then id.
--- In: the time (or null), the lanes, for each the time before which nothing is expected, how many, the worker, the lease, the
+-- In: the time (or null), the lanes, for each the time and the id before which nothing is expected, how many, the worker, the lease, the
 -- time before which no job is expected to be due, and if there are several lanes the priority of each. Out: one row a job, or
 -- one without a job; each with the time of the claim and when the next job is due. Index: a range of the primary key for each lane.
 with {places},
@@ -7,7 +7,7 @@ x as (delete from punctual_ready where ctid = any (array(select place from c)) r
 l as (
     insert into punctual_running (id, worker_id, lease_until, started_at, queued_at, run_at, run, attempt, events, lane, keep_for_ms,
         user_id)
-    select x.id, $5::uuid, {now} + $6::int8 * interval '1 microsecond', {now}, x.queued_at, x.run_at, x.run + 1, x.attempt + 1,
+    select x.id, $6::uuid, {now} + $7::int8 * interval '1 microsecond', {now}, x.queued_at, x.run_at, x.run + 1, x.attempt + 1,
         x.events + 1, x.lane, x.keep_for_ms, x.user_id
     from x),
 g as materialized (
@@ -19,7 +19,7 @@ n as (
 y as (
     insert into punctual_tallies_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', {now}, 'UTC'), lane, 'lateness', bucket, n from g)
-select {now}, (select d.run_at from punctual_due d where d.run_at >= $7::timestamptz order by d.run_at limit 1) as next_run_at,
+select {now}, (select d.run_at from punctual_due d where d.run_at >= $8::timestamptz order by d.run_at limit 1) as next_run_at,
     x.id, x.run + 1, x.attempt + 1, x.lane, x.run_at, x.queued_at, x.max_attempts, x.timeout_ms, x.keep_for_ms, x.ephemeral, x.user_id,
     x.correlation_id, x.unique_key, x.workflow_id, x.extras, x.payload, (select set_config('synchronous_commit', 'off', true))
 from (select) t left join x on true

@@ -1,13 +1,13 @@
 -- Removes every trace of jobs that nobody runs. In: ids, when each is scheduled for. Out: how many.
--- Index: primary keys, and punctual_events_at from each job's last event backwards.
+-- Index: primary keys, and punctual_events_final from each job's last event backwards.
 with recursive u as materialized (select * from unnest($1::uuid[], $2::timestamptz[]) u (id, scheduled_at)),
 j as (
     delete from punctual_jobs j using u where j.scheduled_at = u.scheduled_at and j.id = u.id returning j.*),
 story (id, at) as (
     select j.id, j.updated_at from punctual_jobs j join u on j.scheduled_at = u.scheduled_at and j.id = u.id
     union
-    select s.id, e.previous_at from story s join punctual_events e on e.at = s.at and e.job_id = s.id where e.previous_at is not null),
-e as (delete from punctual_events e using story s where e.at = s.at and e.job_id = s.id),
+    select s.id, e.previous_at from story s join punctual_events e on {any_end} and e.at = s.at and e.job_id = s.id where e.previous_at is not null),
+e as (delete from punctual_events e using story s where {any_end} and e.at = s.at and e.job_id = s.id),
 g as (delete from punctual_logs g using j where g.job_id = j.id),
 l as (
     delete from punctual_labels l using (

@@ -10,7 +10,7 @@ with l as (
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
-    select id, events + 1, {now}, queued_at, started_at, lane, run, attempt, worker_id, {l.status} in ('succeeded', 'dead') and {l.second} is null,
+    select id, events + 1, {now}, queued_at, started_at, lane, run, attempt, worker_id, case when {l.second} is null then {final} else 0 end,
         {l.first}, {l.attempt_status}, {l.error}
     from l),
 u as (

@@ -1,7 +1,7 @@
 -- The part of settle.sql for executions that are not the end of their job at once: it runs again, or ends with a second event.
 e2 as (
     insert into punctual_events (job_id, n, at, previous_at, lane, run, final, status)
-    select id, events + 2, {now}, {now}, lane, run, {l.status} in ('succeeded', 'dead'), {l.second} from l where {l.second} is not null),
+    select id, events + 2, {now}, {now}, lane, run, {final}, {l.second} from l where {l.second} is not null),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id)
     select {now} + {l.delay} * interval '1 microsecond', id, {now}, lane, attempt - {l.gives_back}::int4, run,

@@ -1,12 +1,15 @@
 -- Removes old logs, counters and workers, and what old events say of executions.
 -- In: cutoff of executions and logs, of counters, of workers, how many, when the first event may be that says something.
--- Out: how many, and when the last such event was. Index: a range of punctual_events_at.
+-- Out: how many, and when the last such event was. Index: a range of punctual_events_final for each end.
 with o as materialized (
-    select at, job_id, n from punctual_events where at >= $5::timestamptz and at <= $1::timestamptz and attempt is not null
-    order by at limit $4::int8),
+    select s.* from generate_series(0, 3) f cross join lateral (
+        select e.final, e.at, e.job_id, e.n from punctual_events e
+        where e.final = f and e.at >= $5::timestamptz and e.at <= $1::timestamptz and e.attempt is not null
+        order by e.at limit $4::int8) s
+    order by s.at limit $4::int8),
 a as (
     update punctual_events e set attempt = null, outcome = null, worker_id = null, error = null
-    from o where e.at = o.at and e.job_id = o.job_id and e.n = o.n returning 1),
+    from o where e.final = o.final and e.at = o.at and e.job_id = o.job_id and e.n = o.n returning 1),
 l as (
     delete from punctual_logs where (job_id, run, line, at) in (
         select job_id, run, line, at from punctual_logs where at <= $1::timestamptz limit $4::int8) returning 1),
