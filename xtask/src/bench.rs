@@ -193,20 +193,30 @@ const COMPARED: [(&str, &str); 3] = [
 fn print(figures: &Figures) {
     println!("| who | figure | median | range | Punctual to it, by round |\n|---|---|---|---|---|");
     for ((who, field), values) in figures {
-        let (median, low, high) = spread(values);
+        let [median, low, high] = spread(values).map(readable);
         let ours = COMPARED.iter().find(|(theirs, _)| theirs == field);
         let ours = ours.and_then(|(_, ours)| figures.get(&(format!("Punctual beside {who}"), (*ours).to_owned())));
         let by_round = |ours: &Vec<f64>| -> Vec<String> {
             ours.iter().zip(values).map(|(ours, theirs)| format!("{:.2}", ours / theirs)).collect()
         };
         let ratios = ours.map(|ours| by_round(ours).join(", ")).unwrap_or_default();
-        println!("| {who} | {field} | {median:.4} | {low:.4}–{high:.4} | {ratios} |");
+        println!("| {who} | {field} | {median} | {low}–{high} | {ratios} |");
     }
 }
 
-fn spread(values: &[f64]) -> (f64, f64, f64) {
+/// With as many digits as a reader needs.
+fn readable(value: f64) -> String {
+    match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// The median, the least and the greatest.
+fn spread(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |place: usize| sorted.get(place).copied().unwrap_or(f64::NAN);
-    (at(sorted.len() / 2), at(0), at(sorted.len().saturating_sub(1)))
+    [at(sorted.len() / 2), at(0), at(sorted.len().saturating_sub(1))]
 }

@@ -158,3 +158,18 @@ async fn a_settle_reads_only_what_it_settles() {
     let plan = bench.explain("settle", &args).await;
     assert!(most_rows(&plan, "punctual_running") <= 1, "{}", plan.join("\n"));
 }
+
+#[tokio::test]
+async fn a_story_reads_only_its_own_events() {
+    let mut bench = Bench::new().await;
+    let args = "gen_random_uuid(), now()";
+    bench.prepare("story", &sql::EVENTS.replace("{events}", "punctual_events_rest"), args).await;
+    bench
+        .run(
+            "insert into punctual_events_rest (job_id, n, at, final, status)
+             select gen_random_uuid(), 1, timestamptz 'epoch' + n * interval '1 ms', n % 4, '' from generate_series(1, 10000) n",
+        )
+        .await;
+    let plan = bench.explain("story", args).await;
+    assert!(pages(&plan) <= 40, "{}", plan.join("\n"));
+}
