@@ -196,7 +196,7 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
     // The key is free again, and everybody who is left goes on.
     let again = fx.enqueue(|spec| spec.unique_key = Some("once".into())).await;
     assert_eq!(fx.job(again).await.status, Status::Queued);
-    held.job = Box::new(fx.job(running).await);
+    *held.job = fx.job(running).await;
     assert_eq!(fx.settle(&held, Outcome::Succeeded { result: None }).await, Settled::Done);
     let retry = Change { job: dead, verb: Verb::Retry, actor: "test".into(), reason: None };
     fx.store.change(vec![retry]).await.unwrap();
