@@ -43,15 +43,22 @@ impl Bench {
 
     /// So many jobs more are queued in two lanes, and as many scheduled, each table in the order of its index, which is fastest.
     async fn fill(&mut self, jobs: usize) {
-        self.run(&format!(
-            "insert into punctual_lanes (queue, name, priority) values ('default', 'x', 5), ('default', 'y', 5) on conflict do nothing;
-             insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events)
-             select now() - ({jobs} - n) * interval '1 millisecond', gen_random_uuid(), now(), 1 + 2 * n / {jobs} % 2, 0, 0, 1
-             from generate_series(1, {jobs}) n;
-             insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
-             select now() + n * interval '1 minute', gen_random_uuid(), now(), now(), 1 + n % 2, 'scheduled' from generate_series(1, {jobs}) n"
-        ))
-        .await;
+        self.run("insert into punctual_lanes (queue, name, priority) values ('default', 'x', 5), ('default', 'y', 5) on conflict do nothing").await;
+        // In pieces that take far less than a statement may.
+        for first in (0..jobs).step_by(500_000) {
+            let numbers = format!("generate_series({}, {}) n", first + 1, jobs.min(first + 500_000));
+            self.run(&format!(
+                "insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events)
+                 select now() - ({jobs} - n) * interval '1 millisecond', gen_random_uuid(), now(), 1 + (2 * n > {jobs})::int4, 0, 0, 1
+                 from {numbers}"
+            ))
+            .await;
+            self.run(&format!(
+                "insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
+                 select now() + n * interval '1 minute', gen_random_uuid(), now(), now(), 1 + n % 2, 'scheduled' from {numbers}"
+            ))
+            .await;
+        }
     }
 }
 
