@@ -186,7 +186,6 @@ fn check_label(field: &'static str, text: Option<&str>, max_chars: usize) -> Res
 }
 
 /// Refuses a text that is too long or holds NUL, which not every engine can store.
-/// Refuses a text that is too long or that holds NUL.
 pub fn check_text(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
     if text.contains('\0') {
         return Err(Invalid::new(field, "holds the control character U+0000"));
