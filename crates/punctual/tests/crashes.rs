@@ -100,7 +100,7 @@ async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_fin
     let frozen = place.start_worker(500);
     until("the first worker to take the job", async || count(&punctual, Status::Processing).await == 1).await;
     let first = punctual.job(id).await.unwrap().worker_id;
-    frozen.signal(Signal::SIGSTOP);
+    place.freeze(&frozen);
     // Another worker finds the lease expired, takes the job and finishes it.
     let worker = punctual::Worker::builder(punctual.clone())
         .handler("held", |_: punctual::Context| async { Ok(Some(punctual::Json::of(&"second").unwrap())) })

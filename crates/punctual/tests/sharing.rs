@@ -8,46 +8,16 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc,
     },
-    thread,
     time::{Duration, Instant},
 };
 
-use common::Place;
+use common::{Holder, Place};
 use punctual::{
     Context, Draft, Status, Worker,
     sqlite::rusqlite::{Connection, TransactionBehavior},
 };
 use punctual_testkit::conformance::audit_store;
-
-/// Another program that holds the file's write lock until it is told to let go.
-struct Holder {
-    release: mpsc::Sender<()>,
-    thread: thread::JoinHandle<()>,
-}
-
-impl Holder {
-    fn start(place: &Place) -> Self {
-        let (path, (release, released), (taken, is_taken)) = (place.file(), mpsc::channel(), mpsc::channel());
-        let thread = thread::spawn(move || {
-            let mut connection = Connection::open(path).unwrap();
-            connection.busy_timeout(Duration::from_secs(60)).unwrap();
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-            transaction.execute("create table if not exists theirs (x)", []).unwrap();
-            taken.send(()).unwrap();
-            released.recv().unwrap();
-            transaction.commit().unwrap();
-        });
-        is_taken.recv().unwrap();
-        Self { release, thread }
-    }
-
-    fn release(self) {
-        self.release.send(()).unwrap();
-        self.thread.join().unwrap();
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_write_of_another_program_delays_and_fails_nothing() {

@@ -7,15 +7,22 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
 
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::{
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
     unistd::Pid,
 };
-use punctual::{Context, Draft, Punctual, Status, Worker, core::ManualClock};
+use punctual::{
+    Context, Draft, Punctual, Status, Worker,
+    core::ManualClock,
+    sqlite::rusqlite::{Connection, TransactionBehavior},
+};
 use tempfile::TempDir;
 
 /// A store in a folder that is removed at the end.
@@ -108,9 +115,48 @@ impl Place {
         Process(child)
     }
 
+    /// Stops a process where it stands, but never within a write: nobody could write to the file before it goes on.
+    pub fn freeze(&self, process: &Process) {
+        let between_writes = self.url.starts_with("sqlite:").then(|| Holder::start(self));
+        process.signal(Signal::SIGSTOP);
+        let stopped = waitpid(process.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
+        assert_eq!(stopped, WaitStatus::Stopped(process.pid(), Signal::SIGSTOP));
+        if let Some(holder) = between_writes {
+            holder.release();
+        }
+    }
+
     /// The lines of the ledger: each the job and the run that some worker began, or a job that was acknowledged.
     pub fn ledger_lines(&self) -> Vec<String> {
         std::fs::read_to_string(self.ledger()).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+}
+
+/// Another program that holds the file's write lock until it is told to let go.
+pub struct Holder {
+    release: mpsc::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Holder {
+    pub fn start(place: &Place) -> Self {
+        let (path, (release, released), (taken, is_taken)) = (place.file(), mpsc::channel(), mpsc::channel());
+        let thread = std::thread::spawn(move || {
+            let mut connection = Connection::open(path).unwrap();
+            connection.busy_timeout(Duration::from_secs(60)).unwrap();
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+            transaction.execute("create table if not exists theirs (x)", []).unwrap();
+            taken.send(()).unwrap();
+            released.recv().unwrap();
+            transaction.commit().unwrap();
+        });
+        is_taken.recv().unwrap();
+        Self { release, thread }
+    }
+
+    pub fn release(self) {
+        self.release.send(()).unwrap();
+        self.thread.join().unwrap();
     }
 }
 
@@ -119,7 +165,11 @@ pub struct Process(Child);
 
 impl Process {
     pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+        kill(self.pid(), signal).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id() as i32)
     }
 
     /// Waits for its end.
@@ -215,9 +265,9 @@ pub async fn count(punctual: &Punctual, status: Status) -> u64 {
     punctual.admin("test").overview().await.unwrap().jobs[&status]
 }
 
-/// Waits until `done` says so. Looks often, and gives up after two minutes with a message.
+/// Waits until `done` says so. Looks often, and gives up after five minutes with a message.
 pub async fn until<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(120);
+    let deadline = std::time::Instant::now() + Duration::from_secs(300);
     while !done().await {
         assert!(std::time::Instant::now() < deadline, "waited in vain: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -13,8 +13,8 @@ pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
             "40P01" | "40001" | "55P03" => StoreError::Busy { waited_ms: 0 },
             "57014" => StoreError::Other(format!("{refused}; the limit is the address's statement_timeout")),
             "42501" => StoreError::Other(format!("{refused}; docs/operations.md says what the role needs")),
-            // The server is going, coming, or full of connections; or it does not know us.
-            "57P01" | "57P02" | "57P03" | "53300" => unreachable(refused.to_string()),
+            // The server is going, coming, or full of connections; it gave up on a frozen process; or it does not know us.
+            "57P01" | "57P02" | "57P03" | "53300" | "25P03" => unreachable(refused.to_string()),
             "28000" | "28P01" | "3D000" => unreachable(format!("{refused}; check user, password and database")),
             _ => StoreError::Other(refused.to_string()),
         },

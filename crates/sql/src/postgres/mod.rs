@@ -69,7 +69,7 @@ pub struct Options {
     pub schema: String,
     /// The most connections that this process opens, besides one that listens for hints.
     pub max_connections: u32,
-    /// How long a statement may take before the server ends it.
+    /// How long a statement may take, and a transaction stand still, before the server ends it.
     pub statement_timeout: Duration,
     /// Whether a pooler stands in between that gives each transaction another connection. Hints from other processes do not
     /// come then, and settings are made in every transaction.

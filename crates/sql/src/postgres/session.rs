@@ -162,6 +162,8 @@ fn settings(options: &Options) -> Vec<(String, String)> {
     let own = [
         ("search_path".to_owned(), options.schema.clone()),
         ("statement_timeout".to_owned(), options.statement_timeout.as_millis().to_string()),
+        // A process that was frozen in the middle of a transaction would keep its locks for as long.
+        ("idle_in_transaction_session_timeout".to_owned(), options.statement_timeout.as_millis().to_string()),
         ("timezone".to_owned(), "UTC".to_owned()),
     ];
     let planner = PLANNER.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -225,7 +227,7 @@ impl Guest {
     /// Makes the settings, in the caller's transaction.
     pub(crate) async fn enter(connection: &mut PgConnection, options: &Options) -> sqlx::Result<Self> {
         let (names, values): (Vec<_>, Vec<_>) =
-            settings(options).into_iter().filter(|(name, _)| name != "statement_timeout").unzip();
+            settings(options).into_iter().filter(|(name, _)| !name.ends_with("_timeout")).unzip();
         let before = sqlx::query_as("select n, current_setting(n) from unnest($1::text[]) n")
             .bind(&names)
             .fetch_all(&mut *connection)
@@ -281,4 +283,31 @@ pub async fn server_settings(options: &Options) -> Result<String, StoreError> {
         Ok(settings)
     };
     work.await.map_err(|error: sqlx::Error| store_error(&options.location(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use std::time::Duration;
+
+    use super::super::{Options, PostgresStore};
+
+    #[tokio::test]
+    async fn a_process_frozen_in_a_transaction_loses_its_locks() {
+        let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+            .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+        let mut options: Options = url.parse().unwrap();
+        options.schema = format!("test_{:016x}", fastrand::u64(..));
+        let other = PostgresStore::open(options.clone()).await.unwrap().core;
+        options.statement_timeout = Duration::from_secs(1);
+        let core = PostgresStore::open(options).await.unwrap().core;
+        let lock = "lock table punctual_lanes in access exclusive mode";
+        let mut frozen = core.sessions.several().await.unwrap();
+        sqlx::raw_sql(lock).execute(&mut *frozen).await.unwrap();
+        let mut waiting = other.sessions.several().await.unwrap();
+        sqlx::raw_sql(lock).execute(&mut *waiting).await.unwrap();
+        waiting.done().await.unwrap();
+        frozen.done().await.expect_err("its transaction was ended");
+    }
 }
