@@ -231,6 +231,9 @@ pub(crate) struct FilterArgs {
     /// This tag
     #[arg(long)]
     pub(crate) tag: Option<String>,
+    /// Occurrences of this schedule
+    #[arg(long)]
+    pub(crate) schedule: Option<String>,
     /// Not before: 24h, 7d, or a time. Of finished jobs when they finished, of waiting ones when they are due
     #[arg(long, value_parser = parse_past, value_name = "TIME")]
     pub(crate) since: Option<Past>,

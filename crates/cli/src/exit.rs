@@ -52,8 +52,8 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref::<Error>() {
         Some(Error::Invalid(_) | Error::Store(StoreError::BadCursor(_))) => USAGE,
-        Some(Error::NotFound(_)) => NOT_FOUND,
-        Some(Error::Refused(_)) => REFUSED,
+        Some(Error::NotFound(_) | Error::NoSchedule(_)) => NOT_FOUND,
+        Some(Error::Refused(_) | Error::Owned { .. }) => REFUSED,
         Some(Error::Store(_)) => STORE,
         Some(Error::TimedOut { .. }) | None => FAILED,
     }

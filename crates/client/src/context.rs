@@ -10,7 +10,7 @@ use std::{
 };
 
 use punctual_core::{
-    Claim, Error, JobId, LogLevel, LogLine, Note, Progress, Settled, StoreError,
+    Claim, Error, JobId, LogLevel, LogLine, Note, Occurrence, Progress, Settled, StoreError,
     job::cut_bytes,
     limits::{self, LOG_LINE_MAX_BYTES, LOG_MAX_LINES},
 };
@@ -66,6 +66,11 @@ impl Context {
     /// The claim: the whole job as it stood when this execution began, and who runs it.
     pub fn claim(&self) -> &Claim {
         &self.0.claim
+    }
+
+    /// Which occurrence of which schedule this is, if it is one. Its time tells which day's report to write, however late it runs.
+    pub fn occurrence(&self) -> Option<&Occurrence> {
+        self.0.claim.job.spec.extras.occurrence.as_ref()
     }
 
     /// Which attempt this is, from 1.

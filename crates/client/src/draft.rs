@@ -120,18 +120,30 @@ impl Draft {
         self
     }
 
-    /// Checks it and gives it an id that carries the time it is for.
-    pub(crate) fn into_new_job(self, ids: &Ids, now: Timestamp) -> Result<NewJob, Invalid> {
+    /// What a schedule makes its jobs from.
+    pub(crate) fn into_template(self) -> Result<Spec, Invalid> {
+        if !matches!(self.start, Start::Now) {
+            return Err(Invalid::new("job", "has a time of its own; the schedule says when it runs"));
+        }
+        self.into_spec()
+    }
+
+    fn into_spec(self) -> Result<Spec, Invalid> {
         if let Some(problem) = self.broken_payload {
             return Err(Invalid::new("payload", format!("cannot be written as JSON: {problem}")));
         }
         self.spec.check()?;
-        let (timed, at) = match self.start {
-            Start::Now => (false, now),
-            Start::In(delay) => (true, now.after(delay)),
-            Start::At(at) => (true, at),
+        Ok(self.spec)
+    }
+
+    /// Checks it and gives it an id that carries the time it is for.
+    pub(crate) fn into_new_job(self, ids: &Ids, now: Timestamp) -> Result<NewJob, Invalid> {
+        let (delay, at) = match self.start {
+            Start::Now => (None, now),
+            Start::In(delay) => (Some(Duration::ZERO), now.after(delay)),
+            Start::At(at) => (Some(Duration::ZERO), at),
         };
-        Ok(NewJob { id: JobId::from_bits(ids.next(at)), timed, spec: self.spec })
+        Ok(NewJob { id: JobId::from_bits(ids.next(at)), delay, spec: self.into_spec()? })
     }
 }
 

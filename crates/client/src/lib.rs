@@ -5,6 +5,7 @@
 //! | how do I connect, enqueue, and wait for a result? | [`punctual`](Punctual) |
 //! | how do I enqueue in a transaction of my own? | [`Punctual::enqueue_in`], [`Within`] |
 //! | which options does a job have? | [`Draft`] |
+//! | how do I make jobs recur? | [`Recurring`], [`Punctual::sync_schedules`] |
 //! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
 //! | how do I see and change what is there? | [`Admin`] |
 
@@ -17,6 +18,7 @@ mod job;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod punctual;
+mod recurring;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod within;
@@ -27,4 +29,5 @@ pub use draft::Draft;
 pub use failure::Failure;
 pub use job::Job;
 pub use punctual::Punctual;
+pub use recurring::{Recurring, Synced};
 pub use within::Within;

@@ -126,6 +126,17 @@ pub enum Error {
     /// No such job.
     #[error("there is no job {0}; it may have been purged by retention")]
     NotFound(JobId),
+    /// No such schedule.
+    #[error("there is no schedule `{0}`; `punctual schedules list` shows those there are")]
+    NoSchedule(String),
+    /// A schedule that is synchronised with its definition elsewhere.
+    #[error("the schedule `{schedule}` is defined by {owner}; change it there")]
+    Owned {
+        /// The schedule.
+        schedule: String,
+        /// Where it is defined.
+        owner: String,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

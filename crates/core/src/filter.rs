@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Invalid, Job, Status, Timestamp, limits};
+use crate::{Extras, Invalid, Job, Status, Timestamp, limits};
 
 /// Selects jobs. Every part that is given must fit; an empty filter selects all but the deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub struct Filter {
     pub correlation_id: Option<String>,
     /// Among its tags.
     pub tag: Option<String>,
+    /// An occurrence of this schedule.
+    pub schedule: Option<String>,
     /// Not before this instant, by the time that [`Order`] sorts by.
     pub since: Option<Timestamp>,
     /// Before this instant, by the time that [`Order`] sorts by.
@@ -45,7 +47,8 @@ impl Filter {
 
     /// How the list is sorted.
     pub fn order(&self) -> Order {
-        let by_label = self.user_id.is_some() || self.correlation_id.is_some() || self.tag.is_some();
+        let by_label =
+            [&self.user_id, &self.correlation_id, &self.tag, &self.schedule].into_iter().any(Option::is_some);
         match self.statuses.as_slice() {
             [] => Order::Newest,
             _ if by_label => Order::Newest,
@@ -78,9 +81,16 @@ impl Filter {
             && wanted(&self.name, Some(&job.spec.name))
             && wanted(&self.user_id, job.spec.user_id.as_deref())
             && wanted(&self.correlation_id, job.spec.correlation_id.as_deref())
-            && self.tag.as_ref().is_none_or(|tag| job.spec.extras.tags.contains(tag))
+            && self.selects_extras(&job.spec.extras)
             && self.since.is_none_or(|since| time >= since)
             && self.until.is_none_or(|until| time < until)
+    }
+
+    /// Whether a job with those extras is selected, as far as they tell.
+    pub fn selects_extras(&self, extras: &Extras) -> bool {
+        let schedule = extras.occurrence.as_ref().map(|occurrence| &occurrence.schedule);
+        self.tag.as_ref().is_none_or(|tag| extras.tags.contains(tag))
+            && self.schedule.as_ref().is_none_or(|name| schedule == Some(name))
     }
 }
 

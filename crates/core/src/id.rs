@@ -126,6 +126,18 @@ id_type!(
     WorkflowId, "wfl", "a workflow's id"
 );
 
+id_type!(
+    /// Names a schedule.
+    ScheduleId, "sch", "a schedule's id"
+);
+
+impl JobId {
+    /// The id of a job at `at` that follows from `digest` instead of chance: whoever makes it again makes the same.
+    pub fn derived(at: Timestamp, digest: u64) -> Self {
+        Self(timed_bits(at) | u128::from(digest >> 2))
+    }
+}
+
 impl EventId {
     /// The id of the event written at `at` as the store's `number`-th.
     pub fn new(at: Timestamp, number: u64) -> Self {
@@ -216,14 +228,14 @@ impl Ids {
         let begin = (mixed as u32) & ((1 << (COUNT_BITS - 1)) - 1);
         state.count = if state.last == at { (state.count + 1) & ((1 << COUNT_BITS) - 1) } else { begin };
         state.last = at;
-        let (millis, micros) = (at.as_micros() as u128 / 1000, at.as_micros() as u128 % 1000);
-        (millis << 80)
-            | (0x7 << 76)
-            | (micros << 64)
-            | (0b10 << 62)
-            | (u128::from(state.count) << RANDOM_BITS)
-            | u128::from(random)
+        timed_bits(at) | (u128::from(state.count) << RANDOM_BITS) | u128::from(random)
     }
+}
+
+/// What an id that carries `at` begins with; its last 62 bits are free.
+const fn timed_bits(at: Timestamp) -> u128 {
+    let (millis, micros) = (at.as_micros() as u128 / 1000, at.as_micros() as u128 % 1000);
+    (millis << 80) | (0x7 << 76) | (micros << 64) | (0b10 << 62)
 }
 
 /// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.

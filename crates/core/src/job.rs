@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, AttemptStatus, EventId, JobId, Json, RetryPolicy, Status, Timestamp, WorkerId, WorkflowId,
-    error::Invalid, limits,
+    AttemptId, AttemptStatus, EventId, JobId, Json, Occurrence, RetryPolicy, Status, Timestamp, WorkerId, WorkflowId,
+    error::Invalid,
+    limits,
+    time::{millis, some_millis},
 };
 
 /// What somebody wants done: everything about a job that does not change while it lives.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
     /// Its type: which handler runs it.
     pub name: String,
@@ -24,20 +26,28 @@ pub struct Spec {
     /// How often it may be tried.
     pub max_attempts: u32,
     /// How long one attempt may take.
+    #[serde(rename = "timeout_ms", with = "millis")]
     pub timeout: Duration,
     /// On whose behalf it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     /// Ties together what belongs together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// While a job holds this key, another one of the same name is not enqueued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
     /// The workflow it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<WorkflowId>,
     /// How long to keep it once finished, if not as long as the others.
+    #[serde(rename = "keep_for_ms", with = "some_millis", default, skip_serializing_if = "Option::is_none")]
     pub keep_for: Option<Duration>,
     /// Dropped at restart.
+    #[serde(default)]
     pub ephemeral: bool,
     /// What few jobs have.
+    #[serde(default)]
     pub extras: Extras,
 }
 
@@ -66,6 +76,9 @@ pub struct Extras {
     /// A sentence for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Which occurrence of which schedule it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub occurrence: Option<Occurrence>,
     /// The finished job that this one runs once more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rerun_of: Option<JobId>,
@@ -212,8 +225,8 @@ pub fn check_duration(field: &'static str, found: Duration, min: Duration, max: 
 pub struct NewJob {
     /// Its id, which carries `scheduled_at`. Enqueuing the same id again returns the job that has it.
     pub id: JobId,
-    /// Whether it has to wait for `scheduled_at`; otherwise it may start at once.
-    pub timed: bool,
+    /// How long after `scheduled_at` it may start; nothing if it may start at once.
+    pub delay: Option<Duration>,
     /// What is to be done.
     pub spec: Spec,
 }
@@ -224,7 +237,7 @@ impl NewJob {
     /// A client's clock may be ahead of the store's: what need not wait must not wait for that either.
     pub fn start(&self, now: Timestamp) -> (Status, Timestamp) {
         let scheduled_at = self.id.timestamp();
-        let run_at = if self.timed { scheduled_at } else { scheduled_at.min(now) };
+        let run_at = self.delay.map_or(scheduled_at.min(now), |delay| scheduled_at.after(delay));
         (if run_at > now { Status::Scheduled } else { Status::Queued }, run_at)
     }
 

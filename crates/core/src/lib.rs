@@ -5,6 +5,7 @@
 //! | what is a job? | [`job`] |
 //! | which states are there, and what leads from one to another? | [`state`] |
 //! | what happens when an attempt ends? | [`settle`](mod@settle), [`retry`] |
+//! | what recurs, and when? | [`schedule`] |
 //! | what may an operator do? | [`change`] |
 //! | what must an engine do? | [`store`] |
 //! | which jobs does a list show? | [`filter`] |
@@ -23,6 +24,7 @@ pub mod limits;
 pub mod measure;
 pub mod redact;
 pub mod retry;
+pub mod schedule;
 pub mod settle;
 pub mod state;
 pub mod store;
@@ -33,10 +35,11 @@ pub use change::{Change, Changed, Verb};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, Invalid, Refused, StoreError};
 pub use filter::{Filter, JobPage, Order, Page};
-pub use id::{AttemptId, EventId, Ids, JobId, WorkerId, WorkflowId};
+pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, WorkerId, WorkflowId};
 pub use job::{Attempt, Event, Extras, Fault, Job, LogLevel, LogLine, NewJob, Progress, Spec};
 pub use json::Json;
 pub use retry::{Backoff, RetryPolicy};
+pub use schedule::{Cadence, Misfire, Occurrence, Overlap, Schedule, ScheduleSave, ScheduleSpec, Timing};
 pub use settle::{Claim, Ending, Outcome, Retry, Settled, Settlement, settle};
 pub use state::{AttemptStatus, Status};
 pub use store::{

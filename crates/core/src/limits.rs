@@ -74,3 +74,17 @@ pub const PROMOTE_MAX_JOBS: usize = 1_000;
 pub const WORKER_SILENT_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// How long the counters for reports are kept: they are small, and a report of a whole year needs them.
 pub const TALLIES_KEPT: Duration = Duration::from_secs(400 * 24 * 3_600);
+/// A cron expression.
+pub const CRON_MAX_CHARS: usize = 256;
+/// The shortest period of a schedule.
+pub const EVERY_MIN: Duration = Duration::from_secs(1);
+/// The longest period of a schedule.
+pub const EVERY_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
+/// The most by which occurrences of a schedule may be spread.
+pub const JITTER_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Missed occurrences that a schedule may catch up with.
+pub const CATCH_UP_MAX_JOBS: u32 = 1_000;
+/// Occurrences in one backfill.
+pub const BACKFILL_MAX_JOBS: usize = 10_000;
+/// Schedules in one page, of a list or of a tick.
+pub const PAGE_MAX_SCHEDULES: usize = 1_000;

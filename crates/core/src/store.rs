@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{
     Attempt, AttemptId, Change, Changed, Claim, Event, Filter, Job, JobId, JobPage, LogLine, NewJob, Page, Progress,
-    Settled, Settlement, Status, StoreError, Timestamp, WorkerId, measure::Tally,
+    Schedule, ScheduleSave, Settled, Settlement, Status, StoreError, Timestamp, WorkerId, measure::Tally,
 };
 
 /// What an engine's call returns.
@@ -104,6 +104,24 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
 
     /// What was counted in the hours from that of `since` up to `until`.
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>>;
+
+    // Schedules.
+
+    /// Schedules by name, from the one after `after`, at most `limit`.
+    async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>>;
+
+    /// The schedule of that name.
+    async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>>;
+
+    /// The schedules that run and have a next occurrence, soonest first, at most `limit`.
+    async fn upcoming(&self, limit: usize) -> StoreResult<Vec<Schedule>>;
+
+    /// Stores schedules, each together with its jobs. One answer each, in order: whether it was stored. One that somebody else has
+    /// stored meanwhile is not, nor are its jobs.
+    async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>>;
+
+    /// Removes the schedule of that name; says whether there was one. Its jobs stay.
+    async fn remove_schedule(&self, name: String) -> StoreResult<bool>;
 
     // Workers and locks.
 

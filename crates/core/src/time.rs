@@ -118,6 +118,21 @@ pub mod millis {
     }
 }
 
+/// The same for a duration that may be missing.
+pub mod some_millis {
+    use super::*;
+
+    /// Writes whole milliseconds, or nothing.
+    pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)).serialize(serializer)
+    }
+
+    /// Reads whole milliseconds, or nothing.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
-    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store,
-    StoreError, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
+    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleSave, Schema, Settled,
+    Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
 };
 
 /// At which point a call fails.
@@ -107,6 +107,11 @@ pass_on! {
     pending_by_user(limit: usize) -> Vec<Pending>;
     dead_by_name(since: Timestamp, until: Timestamp) -> Vec<(String, u64)>;
     tallies(since: Timestamp, until: Timestamp) -> Vec<Tally>;
+    schedules(after: Option<String>, limit: usize) -> Vec<Schedule>;
+    schedule(name: String) -> Option<Schedule>;
+    upcoming(limit: usize) -> Vec<Schedule>;
+    save_schedules(saves: Vec<ScheduleSave>) -> Vec<bool>;
+    remove_schedule(name: String) -> bool;
     beat(beat: Beat) -> ();
     leave(worker: WorkerId) -> ();
     workers() -> Vec<WorkerRecord>;

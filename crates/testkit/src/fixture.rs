@@ -70,13 +70,13 @@ impl Fixture {
     pub fn new_job(&self, adjust: impl FnOnce(&mut Spec)) -> NewJob {
         let mut spec = Spec::new("test", Json::trusted(r#"{"n":1}"#));
         adjust(&mut spec);
-        NewJob { id: JobId::from_bits(self.ids.next(self.now())), timed: false, spec }
+        NewJob { id: JobId::from_bits(self.ids.next(self.now())), delay: None, spec }
     }
 
     /// A job to be done so many seconds from now.
     pub fn new_job_in(&self, seconds: u64, adjust: impl FnOnce(&mut Spec)) -> NewJob {
         let at = self.now().after(Duration::from_secs(seconds));
-        NewJob { id: JobId::from_bits(self.ids.next(at)), timed: true, ..self.new_job(adjust) }
+        NewJob { id: JobId::from_bits(self.ids.next(at)), delay: Some(Duration::ZERO), ..self.new_job(adjust) }
     }
 
     /// Enqueues a job and returns its id.

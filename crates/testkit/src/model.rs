@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued,
     Event, EventId, Filter, Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Order, Page, Pending,
-    Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Verb,
-    Watch, WorkerId, WorkerRecord, change, limits,
+    Schedule, ScheduleSave, Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult,
+    SystemClock, Timestamp, Verb, Watch, WorkerId, WorkerRecord, change, limits,
     measure::{self, Measure, Tally},
 };
 use tokio::{sync::watch, time};
@@ -43,6 +43,7 @@ struct State {
     keys: BTreeMap<(String, String), JobId>,
     tallies: BTreeMap<(Timestamp, String, String, Measure, u16), u64>,
     workers: BTreeMap<WorkerId, WorkerRecord>,
+    schedules: BTreeMap<String, Schedule>,
     locks: BTreeMap<String, HeldLock>,
     events: u64,
 }
@@ -348,6 +349,22 @@ impl State {
         })
     }
 
+    fn save_schedule(&mut self, now: Timestamp, save: ScheduleSave) -> bool {
+        let ScheduleSave { mut schedule, is_new, jobs } = save;
+        let fits = match self.schedules.get(&schedule.spec.name) {
+            Some(known) => !is_new && (known.id, known.revision) == (schedule.id, schedule.revision),
+            None => is_new,
+        };
+        if fits {
+            schedule.revision += 1;
+            self.schedules.insert(schedule.spec.name.clone(), schedule);
+            for job in jobs {
+                self.enqueue(now, job);
+            }
+        }
+        fits
+    }
+
     fn own_lock(&mut self, now: Timestamp, name: &str, owner: &str) -> Option<&mut HeldLock> {
         let held = self.locks.get_mut(name)?;
         (held.owner.as_deref() == Some(owner) && held.expires_at > now).then_some(held)
@@ -525,6 +542,33 @@ impl Store for ModelStore {
         }
         let tally = |((name, queue, measure, bucket), count)| Tally { name, queue, measure, bucket, count };
         Ok(sums.into_iter().map(tally).collect())
+    }
+
+    async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
+        let state = self.state();
+        let beyond = state.schedules.values().filter(|one| Some(&one.spec.name) > after.as_ref());
+        Ok(beyond.take(limit).cloned().collect())
+    }
+
+    async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
+        Ok(self.state().schedules.get(&name).cloned())
+    }
+
+    async fn upcoming(&self, limit: usize) -> StoreResult<Vec<Schedule>> {
+        let state = self.state();
+        let runs = |one: &&Schedule| one.enabled && one.next_run_at.is_some();
+        let mut found: Vec<Schedule> = state.schedules.values().filter(runs).cloned().collect();
+        found.sort_by_key(|one| one.next_run_at);
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
+        self.write(|state, now| saves.into_iter().map(|save| state.save_schedule(now, save)).collect())
+    }
+
+    async fn remove_schedule(&self, name: String) -> StoreResult<bool> {
+        self.write(|state, _| state.schedules.remove(&name).is_some())
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

@@ -8,6 +8,7 @@
 //! | record how it ended, until it is stored or stale | `settler` |
 //! | keep leases alive, notice lost ones | `lease` |
 //! | reap what others lost, retention | `maintenance` |
+//! | enqueue what schedules say | `ticker` |
 //! | start it, stop it | [`Worker`], [`RunningWorker`] |
 //! | the same by hand, for tests | [`ManualWorker`] |
 
@@ -20,6 +21,7 @@ mod manual;
 mod registry;
 mod settler;
 mod shared;
+mod ticker;
 mod worker;
 
 pub use manual::{ManualWorker, Ran};

@@ -15,6 +15,7 @@ use crate::{
     maintenance,
     registry::Registry,
     shared::Config,
+    ticker,
 };
 
 /// See [`WorkerBuilder::manual`](crate::WorkerBuilder::manual). Together with a
@@ -68,6 +69,11 @@ impl ManualWorker {
             Some(claim) => self.execute(claim).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Enqueues the occurrences of schedules that are due; says how many.
+    pub async fn tick(&self) -> Result<usize, Error> {
+        Ok(ticker::tick(&**self.punctual.store(), &self.id.to_string()).await?.occurrences)
     }
 
     /// Runs jobs until none is due, those included that they enqueue.

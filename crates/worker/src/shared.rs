@@ -104,6 +104,8 @@ pub(crate) struct Counters {
     pub(crate) stale: AtomicU64,
     pub(crate) lost_leases: AtomicU64,
     pub(crate) reaped: AtomicU64,
+    pub(crate) occurrences: AtomicU64,
+    pub(crate) misfires: AtomicU64,
 }
 
 /// What a worker has done since it started.
@@ -125,6 +127,10 @@ pub struct Stats {
     pub lost_leases: u64,
     /// Jobs of vanished workers that it put back.
     pub reaped: u64,
+    /// Occurrences of schedules that it enqueued.
+    pub occurrences: u64,
+    /// Schedules that it found to have misfired.
+    pub misfires: u64,
     /// Executions under way.
     pub running: u64,
 }
@@ -227,7 +233,8 @@ impl Shared {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let Counters { claimed, succeeded, failed, died, released, stale, lost_leases, reaped } = &self.counters;
+        let Counters { claimed, succeeded, failed, died, released, stale, lost_leases, reaped, occurrences, misfires } =
+            &self.counters;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Stats {
             claimed: read(claimed),
@@ -238,6 +245,8 @@ impl Shared {
             stale: read(stale),
             lost_leases: read(lost_leases),
             reaped: read(reaped),
+            occurrences: read(occurrences),
+            misfires: read(misfires),
             running: self.running().len() as u64,
         }
     }

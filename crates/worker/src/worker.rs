@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use punctual_client::{Job, Punctual, admin::Retention};
+use punctual_client::{Job, Punctual, Recurring, admin::Retention};
 use punctual_core::{Error, Invalid, Settlement, WorkerId, job, limits};
 use tokio::{task::JoinHandle, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -16,6 +16,7 @@ use crate::{
     registry::Registry,
     settler,
     shared::{Config, Shared},
+    ticker,
 };
 
 /// A worker that has not been started: see [`Worker::builder`].
@@ -59,7 +60,7 @@ impl Worker {
             grace: Duration::from_secs(5),
             retention: Some(Retention::default()),
         };
-        WorkerBuilder { punctual, registry: Registry::default(), config }
+        WorkerBuilder { punctual, registry: Registry::default(), config, schedules: None }
     }
 }
 
@@ -70,6 +71,7 @@ pub struct WorkerBuilder {
     punctual: Punctual,
     registry: Registry,
     config: Config,
+    schedules: Option<(String, Vec<Recurring>)>,
 }
 
 impl WorkerBuilder {
@@ -127,6 +129,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// Has the store's schedules of `owner`, the program that defines them, be these from the start on: see
+    /// [`Punctual::sync_schedules`].
+    pub fn schedules(mut self, owner: impl Into<String>, schedules: impl IntoIterator<Item = Recurring>) -> Self {
+        self.schedules = Some((owner.into(), schedules.into_iter().collect()));
+        self
+    }
+
     fn check(&self) -> Result<(), Invalid> {
         let Config { queues, concurrency, lease, poll_period, .. } = &self.config;
         if self.registry.names().is_empty() {
@@ -144,6 +153,9 @@ impl WorkerBuilder {
     /// Starts it.
     pub async fn start(self) -> Result<RunningWorker, Error> {
         self.check()?;
+        if let Some((owner, schedules)) = self.schedules {
+            self.punctual.sync_schedules(&owner, schedules).await?;
+        }
         let id = WorkerId::from_bits(self.punctual.ids().next(self.punctual.store().now()));
         let (mailbox, inbox) = Mailbox::new();
         let shared = Shared::new(id, self.punctual, self.registry, self.config, mailbox);
@@ -156,6 +168,7 @@ impl WorkerBuilder {
             tokio::spawn(settler::run(Arc::clone(&shared), inbox)),
             tokio::spawn(lease::keep(Arc::clone(&shared), done.clone())),
             tokio::spawn(maintenance::reap_on(Arc::clone(&shared), restart, done.clone())),
+            tokio::spawn(ticker::tick_on(Arc::clone(&shared), done.clone())),
         ];
         if let Some(retention) = shared.config.retention {
             tasks.push(tokio::spawn(maintenance::retain_on(Arc::clone(&shared), retention, done.clone())));

@@ -44,6 +44,7 @@ fn filter_of(punctual: &Punctual, args: &FilterArgs) -> Filter {
         user_id: args.user.clone(),
         correlation_id: args.correlation.clone(),
         tag: args.tag.clone(),
+        schedule: args.schedule.clone(),
         since: args.since.map(|past| past.from(now)),
         until: args.until.map(|past| past.from(now)),
     }

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod report;
+mod schedules;
 mod upkeep;
 mod view;
 
@@ -13,9 +14,11 @@ use punctual_core::{
 };
 use serde::Serialize;
 
+pub(crate) use self::schedules::put;
 pub use self::{
     bulk::{BulkDone, Preview},
     report::{DurationRow, FailureReport, SuccessRow},
+    schedules::{Backfilled, Put, ScheduleDetail, ScheduleList, ScheduleView},
     upkeep::{CleanupDone, Retention},
     view::JobView,
 };

@@ -1,6 +1,8 @@
 //! A job as people may see it.
 
-use punctual_core::{Fault, Job, JobId, Json, Progress, RetryPolicy, Status, Timestamp, WorkerId, WorkflowId, redact};
+use punctual_core::{
+    Fault, Job, JobId, Json, Occurrence, Progress, RetryPolicy, Status, Timestamp, WorkerId, WorkflowId, redact,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -51,6 +53,8 @@ pub struct JobView {
     pub metadata: Option<Value>,
     /// A sentence for people.
     pub description: Option<String>,
+    /// Which occurrence of which schedule it is.
+    pub occurrence: Option<Occurrence>,
     /// The finished job that it repeats.
     pub rerun_of: Option<JobId>,
     /// How long it is kept once finished.
@@ -109,6 +113,7 @@ impl JobView {
             trace: extras.trace.clone(),
             metadata: extras.metadata.as_ref().and_then(|metadata| Json::of(metadata).ok()).map(|json| preview(&json)),
             description: extras.description.clone(),
+            occurrence: extras.occurrence.clone(),
             rerun_of: extras.rerun_of,
             keep_for_ms: spec.keep_for.map(|keep| keep.as_millis() as u64),
             ephemeral: spec.ephemeral,

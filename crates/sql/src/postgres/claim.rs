@@ -92,7 +92,9 @@ impl Outlook {
 
     /// The same, if any of these has to wait for its time.
     pub(crate) fn scheduled_all(&self, jobs: &[NewJob]) {
-        let Some(first) = jobs.iter().filter(|job| job.timed).map(|job| job.id.timestamp()).min() else { return };
+        let Some(first) = jobs.iter().filter_map(|job| Some(job.id.timestamp().after(job.delay?))).min() else {
+            return;
+        };
         let mut state = self.lock();
         state.asked = None;
         state.due_bound = state.due_bound.min(first);
@@ -348,7 +350,7 @@ fn new_job(row: &PgRow, hold: &Hold, lanes: &HashMap<i32, Lane>) -> sqlx::Result
         ephemeral: row.try_get(11)?,
         extras: rows::document::<Extras>(row, 16)?.unwrap_or_default(),
     };
-    Ok(Some(Box::new(NewJob { id: hold.attempt.job, spec, timed: false }.into_job(created_at))))
+    Ok(Some(Box::new(NewJob { id: hold.attempt.job, spec, delay: None }.into_job(created_at))))
 }
 
 /// The claims of what was taken; reads the jobs that the claim did not tell of.

@@ -34,10 +34,15 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob]) -> Result<Vec<Enqueue
             }
         }
     };
+    announce(store, jobs);
+    Ok(enqueued)
+}
+
+/// Jobs have been stored: claims are to look for them.
+pub(crate) fn announce(store: &Core, jobs: &[NewJob]) {
     store.lanes.put_all(jobs);
     store.outlook.scheduled_all(jobs);
     store.hints.tell_work();
-    Ok(enqueued)
 }
 
 /// Makes the lanes and days that jobs need, apart from the transaction that brings them: others may need them too, and are
@@ -177,7 +182,7 @@ async fn insert(
             };
         };
     }
-    bind!(job, job.timed);
+    bind!(job, job.delay.map(|delay| delay.as_micros() as i64));
     bind!(job, job.spec.name.as_str());
     bind!(job, job.spec.queue.as_str());
     bind!(job, i16::from(job.spec.priority));
@@ -200,7 +205,7 @@ async fn insert(
 /// Whether two jobs differ only in what is always an array: id, time, payload, extras and unique key.
 fn are_alike(one: &NewJob, other: &NewJob) -> bool {
     let (a, b) = (&one.spec, &other.spec);
-    one.timed == other.timed
+    one.delay == other.delay
         && (&a.name, &a.queue, a.priority, a.max_attempts) == (&b.name, &b.queue, b.priority, b.max_attempts)
         && (a.timeout, &a.user_id, &a.correlation_id) == (b.timeout, &b.user_id, &b.correlation_id)
         && (a.workflow_id, a.keep_for, a.ephemeral) == (b.workflow_id, b.keep_for, b.ephemeral)
@@ -209,8 +214,10 @@ fn are_alike(one: &NewJob, other: &NewJob) -> bool {
 /// Whether a job needs none of what few jobs need.
 fn is_plain(job: &NewJob) -> bool {
     let spec = &job.spec;
-    let labelled = spec.user_id.is_some() || spec.correlation_id.is_some() || !spec.extras.tags.is_empty();
-    !job.timed && !spec.ephemeral && !labelled
+    let of_schedule = spec.extras.occurrence.is_some();
+    let labelled =
+        spec.user_id.is_some() || spec.correlation_id.is_some() || !spec.extras.tags.is_empty() || of_schedule;
+    job.delay.is_none() && !spec.ephemeral && !labelled
 }
 
 /// A column, or nothing if none of its rows has a value.

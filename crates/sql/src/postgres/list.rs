@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use punctual_core::{
-    Extras, Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
+    Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
 };
 use sqlx::{Row, postgres::PgRow};
 
@@ -80,7 +80,12 @@ async fn newest(store: &Core, filter: &Filter, page: &Page, after: Option<JobId>
     let first = (until, JobId::from_bits(0));
     let from = after.map_or(first, |id| first.min((id.timestamp(), id)));
     let since = filter.since.unwrap_or(Timestamp::MIN);
-    let wishes = [("correlation", &filter.correlation_id), ("user", &filter.user_id), ("tag", &filter.tag)];
+    let wishes = [
+        ("correlation", &filter.correlation_id),
+        ("schedule", &filter.schedule),
+        ("user", &filter.user_id),
+        ("tag", &filter.tag),
+    ];
     let label = wishes.into_iter().find_map(|(kind, wish)| Some(Source::Label(kind, wish.as_deref()?)));
     let source = match label {
         Some(label) => label,
@@ -131,7 +136,8 @@ impl Candidate {
         let status = self.status.map(|status| is_wanted(filter, status));
         let user = told(&filter.user_id, None);
         let (correlation, tag) = (told(&filter.correlation_id, None), told(&filter.tag, None));
-        let all = [status, told(&filter.queue, queue), told(&filter.name, name), user, correlation, tag];
+        let (queue, name) = (told(&filter.queue, queue), told(&filter.name, name));
+        let all = [status, queue, name, user, correlation, tag, told(&filter.schedule, None)];
         if all.contains(&Some(false)) {
             Some(false)
         } else {
@@ -168,8 +174,10 @@ fn job_fits(filter: &Filter, row: &PgRow) -> sqlx::Result<bool> {
     if !same(&filter.user_id, 4)? || !same(&filter.correlation_id, 5)? {
         return Ok(false);
     }
-    let Some(tag) = &filter.tag else { return Ok(true) };
-    Ok(rows::document::<Extras>(row, 6)?.is_some_and(|extras| extras.tags.contains(tag)))
+    if filter.tag.is_none() && filter.schedule.is_none() {
+        return Ok(true);
+    }
+    Ok(filter.selects_extras(&rows::document(row, 6)?.unwrap_or_default()))
 }
 
 // By time: several sources, keyed by (time, id), merged.

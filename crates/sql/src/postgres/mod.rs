@@ -12,6 +12,7 @@
 //! | enqueue, claim, settle | `enqueue`, `claim` with `lanes`, `settle` |
 //! | operators' actions and retention | `change`, `old_days` |
 //! | jobs, histories, counters, lists | `read`, `list` |
+//! | schedules | `schedules` |
 //! | workers and locks | `registry` |
 
 mod change;
@@ -31,6 +32,7 @@ mod plans;
 mod read;
 mod registry;
 mod rows;
+mod schedules;
 mod schema;
 mod session;
 mod settle;
@@ -45,8 +47,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store,
-    StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
+    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleSave, Schema,
+    Settled, Settlement, Store, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord,
+    measure::Tally,
 };
 pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
@@ -310,6 +313,26 @@ impl Store for PostgresStore {
 
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
         self.told(read::tallies(&self.core, since, until).await)
+    }
+
+    async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
+        self.told(schedules::schedules(&self.core, &after.unwrap_or_default(), limit).await)
+    }
+
+    async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
+        self.told(schedules::schedule(&self.core, &name).await)
+    }
+
+    async fn upcoming(&self, limit: usize) -> StoreResult<Vec<Schedule>> {
+        self.told(schedules::upcoming(&self.core, limit).await)
+    }
+
+    async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
+        schedules::save(&self.core, &saves).await
+    }
+
+    async fn remove_schedule(&self, name: String) -> StoreResult<bool> {
+        self.told(schedules::remove(&self.core, &name).await)
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

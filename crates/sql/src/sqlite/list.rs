@@ -1,7 +1,7 @@
 //! Lists, each read from an index in its order, with a bound on the rows that one page looks at.
 
 use punctual_core::{
-    Extras, Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
+    Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
 };
 use rusqlite::{Connection, Row, Rows, params};
 
@@ -52,9 +52,10 @@ fn fits(filter: &Filter, row: &Row<'_>, queue: &str, name: &str, from: usize) ->
     {
         return Ok(false);
     }
-    let Some(tag) = &filter.tag else { return Ok(true) };
-    let extras: Option<Extras> = rows::document(row, from + 2)?;
-    Ok(extras.is_some_and(|extras| extras.tags.contains(tag)))
+    if filter.tag.is_none() && filter.schedule.is_none() {
+        return Ok(true);
+    }
+    Ok(filter.selects_extras(&rows::document(row, from + 2)?.unwrap_or_default()))
 }
 
 // Newest first: one source, keyed by id.
@@ -69,7 +70,12 @@ fn newest(connection: &Connection, filter: &Filter, page: &Page) -> Result<JobPa
 
 /// The labels that a filter asks for, the most selective kind first.
 fn labels(filter: &Filter) -> impl Iterator<Item = (&'static str, &str)> {
-    let wishes = [("correlation", &filter.correlation_id), ("user", &filter.user_id), ("tag", &filter.tag)];
+    let wishes = [
+        ("correlation", &filter.correlation_id),
+        ("schedule", &filter.schedule),
+        ("user", &filter.user_id),
+        ("tag", &filter.tag),
+    ];
     wishes.into_iter().filter_map(|(kind, wish)| Some((kind, wish.as_deref()?)))
 }
 

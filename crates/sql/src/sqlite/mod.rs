@@ -9,6 +9,7 @@
 //! | who holds a job? | `running` |
 //! | operators' actions and retention | `change` |
 //! | jobs, histories, counters, lists | `read`, `list` |
+//! | schedules | `schedules` |
 //! | workers and locks | `registry` |
 
 mod change;
@@ -26,6 +27,7 @@ mod reader;
 mod registry;
 mod rows;
 mod running;
+mod schedules;
 mod schema;
 mod settle;
 mod statements;
@@ -41,8 +43,9 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schema, Settled, Settlement, Store,
-    StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
+    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleSave, Schema,
+    Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId,
+    WorkerRecord, measure::Tally,
 };
 pub use rusqlite;
 use rusqlite::Connection;
@@ -252,6 +255,28 @@ impl Store for SqliteStore {
 
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
         self.read(move |connection| read::tallies(connection, since, until)).await
+    }
+
+    async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
+        let after = after.unwrap_or_default();
+        self.read(move |connection| schedules::schedules(connection, &after, limit)).await
+    }
+
+    async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
+        self.read(move |connection| schedules::schedule(connection, &name)).await
+    }
+
+    async fn upcoming(&self, limit: usize) -> StoreResult<Vec<Schedule>> {
+        self.read(move |connection| schedules::upcoming(connection, limit)).await
+    }
+
+    async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
+        let weight = saves.iter().map(|save| 1 + save.jobs.len()).sum();
+        self.writer.call(Durability::Now, weight, move |tx| schedules::save(tx, &saves)).await
+    }
+
+    async fn remove_schedule(&self, name: String) -> StoreResult<bool> {
+        self.write(move |tx| schedules::remove(tx, &name).map_err(store_error)).await
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

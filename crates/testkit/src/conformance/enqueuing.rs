@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use punctual_core::{Change, Extras, Ids, JobId, Json, NewJob, RetryPolicy, Status, Verb, WorkflowId, limits};
+use punctual_core::{
+    Change, Extras, Ids, JobId, Json, NewJob, Occurrence, RetryPolicy, Status, Verb, WorkflowId, limits,
+};
 
 use crate::{Fixture, fixture::success};
 
@@ -25,6 +27,7 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
             concurrency_key: Some("tenant-1".into()),
             metadata: Some(r#"{"x":{"y":1}}"#.parse::<Json>().unwrap().read().unwrap()),
             description: Some("says hello\nin two lines".into()),
+            occurrence: Some(Occurrence { schedule: "nightly".into(), at: fx.now() }),
             rerun_of: Some(JobId::from_bits(5)),
             redact_keys: vec!["to".into()],
         };

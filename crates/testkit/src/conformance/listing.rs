@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use punctual_core::{Change, Filter, JobId, Page, Status, StoreError, Verb};
+use punctual_core::{Change, Filter, JobId, Occurrence, Page, Status, StoreError, Verb};
 
 use crate::{
     Fixture,
@@ -105,6 +105,7 @@ pub async fn lists_filter_by_every_field(fx: &Fixture) {
             (spec.queue, spec.name) = ("mail".into(), "send".into());
             (spec.user_id, spec.correlation_id) = (Some("ada".into()), Some("order-1".into()));
             spec.extras.tags = vec!["vip".into(), "eu".into()];
+            spec.extras.occurrence = Some(Occurrence { schedule: "nightly".into(), at: fx.now() });
         })
         .await;
     fx.enqueue_all((0..5).map(|_| fx.new_job(|_| ())).collect()).await;
@@ -115,6 +116,7 @@ pub async fn lists_filter_by_every_field(fx: &Fixture) {
         Filter { user_id: text("ada"), ..Filter::default() },
         Filter { correlation_id: text("order-1"), ..Filter::default() },
         Filter { tag: text("eu"), ..Filter::default() },
+        Filter { schedule: text("nightly"), ..Filter::default() },
     ];
     for statuses in [vec![], vec![Status::Queued], vec![Status::Queued, Status::Dead]] {
         for filter in &filters {
@@ -128,6 +130,7 @@ pub async fn lists_filter_by_every_field(fx: &Fixture) {
             user_id: text("ada"),
             correlation_id: text("order-1"),
             tag: text("vip"),
+            schedule: text("nightly"),
             since: Some(fx.now()),
             until: Some(fx.now().after(Duration::from_micros(1))),
         };
@@ -135,7 +138,8 @@ pub async fn lists_filter_by_every_field(fx: &Fixture) {
         assert!(ids(fx, Filter { until: Some(fx.now()), ..all.clone() }).await.is_empty());
         let later = Some(fx.now().after(Duration::from_micros(1)));
         assert!(ids(fx, Filter { since: later, until: None, ..all.clone() }).await.is_empty());
-        assert!(ids(fx, Filter { tag: text("us"), ..all }).await.is_empty());
+        assert!(ids(fx, Filter { tag: text("us"), ..all.clone() }).await.is_empty());
+        assert!(ids(fx, Filter { schedule: text("daily"), ..all }).await.is_empty());
     }
     for claim in fx.claim(fx.worker(), 10).await {
         fx.settle(&claim, success()).await;

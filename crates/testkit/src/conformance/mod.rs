@@ -7,6 +7,7 @@ mod claiming;
 mod enqueuing;
 mod listing;
 mod registry;
+mod schedules;
 mod settling;
 mod upkeep;
 
@@ -15,6 +16,7 @@ pub use claiming::*;
 pub use enqueuing::*;
 pub use listing::*;
 pub use registry::*;
+pub use schedules::*;
 pub use settling::*;
 pub use upkeep::*;
 
@@ -97,6 +99,13 @@ macro_rules! conformance {
             trimming_removes_old_attempts_and_logs
             ephemeral_jobs_are_dropped_unless_they_run
             upkeep_is_bounded_by_its_limit
+            a_schedule_is_read_back_as_it_was_saved
+            schedules_are_listed_by_name_in_pages
+            upcoming_schedules_come_soonest_first_without_those_that_do_not_run
+            a_schedule_and_its_jobs_are_stored_together_or_not_at_all
+            of_several_schedules_each_is_stored_that_nobody_else_has_changed
+            an_occurrence_is_enqueued_once_and_waits_for_its_time_and_jitter
+            jobs_are_listed_by_their_schedule_even_when_it_is_gone
             the_store_finds_itself_well
         }
     };

@@ -255,16 +255,22 @@ create table punctual_dependencies (
 create index punctual_dependencies_child on punctual_dependencies (child);
 
 create table punctual_schedules (
-    id          uuid        not null primary key,
-    name        text        not null unique,
+    name        text        not null primary key,
+    id          uuid        not null unique,
     definition  json        not null,
-    enabled     boolean     not null default true,
+    enabled     boolean     not null,
+    problem     text,
+    -- Counts its changes.
+    revision    int8        not null,
+    -- The last occurrence that was enqueued, the next one, and the job of the last.
     last_run_at timestamptz,
     next_run_at timestamptz,
+    last_job    uuid,
     created_at  timestamptz not null,
-    updated_at  timestamptz not null
+    updated_at  timestamptz not null,
+    updated_by  text        not null
 );
-create index punctual_schedules_next on punctual_schedules (next_run_at) where enabled;
+create index punctual_schedules_next on punctual_schedules (next_run_at, name) where enabled and next_run_at is not null;
 
 -- The time that a job is scheduled for, which its id carries: 48 bits of milliseconds, and 12 of microseconds after the version.
 create function punctual_scheduled_at(id uuid) returns timestamptz language sql immutable strict parallel safe as $$

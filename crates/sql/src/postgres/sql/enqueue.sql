@@ -3,7 +3,8 @@
 -- In: the time (or null), then one array a column. Out: the ids that are new, if any may be passed over.
 with x as materialized (
     select y.*, case when y.run_at > y.created_at then 'scheduled' else 'queued' end as status
-    from (select u.*, case when u.timed then u.scheduled_at else least(u.scheduled_at, {now}) end as run_at, {now} as created_at
+    from (select u.*, {now} as created_at,
+                 coalesce(u.scheduled_at + u.delay_us * interval '1 microsecond', least(u.scheduled_at, {now})) as run_at
           from {rows}) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,

@@ -9,6 +9,9 @@ l as (
     select 'correlation', correlation_id, scheduled_at, id from {new} where correlation_id is not null
     union all
     select 'tag', tag, scheduled_at, id from {new}, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    union all
+    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from {new}
+    where extras::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from {new} where ephemeral),
 p as (

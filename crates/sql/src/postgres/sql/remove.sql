@@ -15,7 +15,10 @@ l as (
         union all
         select 'correlation', correlation_id, scheduled_at, id from j where correlation_id is not null
         union all
-        select 'tag', tag, scheduled_at, id from j, json_array_elements_text(j.extras::json -> 'tags') tag where extras is not null) x
+        select 'tag', tag, scheduled_at, id from j, json_array_elements_text(j.extras::json -> 'tags') tag where extras is not null
+        union all
+        select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from j
+        where extras::json #>> '{occurrence,schedule}' is not null) x
     where l.kind = x.kind and l.value = x.value and l.scheduled_at = x.scheduled_at and l.id = x.id),
 r as (delete from punctual_ready r using j where r.lane = j.lane and r.run_at = j.run_at and r.id = j.id),
 d as (delete from punctual_due d using j where d.run_at = j.run_at and d.id = j.id),

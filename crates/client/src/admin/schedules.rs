@@ -1,0 +1,352 @@
+//! What an operator may see of schedules and do to them.
+
+use punctual_core::{
+    Error, Filter, Invalid, JobId, Misfire, NewJob, Overlap, Page, Schedule, ScheduleId, ScheduleSave, ScheduleSpec,
+    StoreError, Timestamp, limits, redact,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Admin, JobView};
+use crate::{Punctual, Recurring};
+
+/// How often a change is tried again that others were faster than.
+const TRIES: usize = 20;
+/// The jobs that a schedule's detail shows.
+const RECENT_JOBS: usize = 10;
+
+/// A schedule as people may see it: without the raw payload of its job.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScheduleView {
+    /// Its id.
+    pub id: ScheduleId,
+    /// Its name.
+    pub name: String,
+    /// When it runs.
+    pub cron: String,
+    /// The same in words.
+    pub in_words: String,
+    /// The time zone of the cron expression.
+    pub zone: String,
+    /// Whether it runs; otherwise it is paused, or has a problem.
+    pub enabled: bool,
+    /// Why it was disabled, if not by somebody.
+    pub problem: Option<String>,
+    /// The last occurrence that was enqueued.
+    pub last_run_at: Option<Timestamp>,
+    /// The next occurrence; nothing if there is none, or it does not run.
+    pub next_run_at: Option<Timestamp>,
+    /// The job that was enqueued last.
+    pub last_job: Option<JobId>,
+    /// What becomes of missed occurrences.
+    pub misfire: Misfire,
+    /// What an occurrence does while the one before is unfinished.
+    pub overlap: Overlap,
+    /// By how much occurrences are spread.
+    pub jitter_ms: u64,
+    /// No occurrence before.
+    pub starts_at: Option<Timestamp>,
+    /// No occurrence from then on.
+    pub ends_at: Option<Timestamp>,
+    /// A sentence for people.
+    pub description: Option<String>,
+    /// Where it is defined; nothing if it was made by hand.
+    pub owner: Option<String>,
+    /// The name of its jobs.
+    pub job: String,
+    /// Their queue.
+    pub queue: String,
+    /// Their priority.
+    pub priority: u8,
+    /// Their attempts.
+    pub max_attempts: u32,
+    /// How long one attempt may take.
+    pub timeout_ms: u64,
+    /// Their payload with its secrets hidden.
+    pub payload_preview: Value,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed by somebody.
+    pub updated_at: Timestamp,
+    /// Who last changed it.
+    pub updated_by: String,
+}
+
+impl ScheduleView {
+    /// The view of a schedule.
+    pub fn of(schedule: &Schedule) -> Self {
+        let (spec, job) = (&schedule.spec, &schedule.spec.job);
+        Self {
+            id: schedule.id,
+            name: spec.name.clone(),
+            cron: spec.cron.clone(),
+            in_words: spec.timing().map_or_else(|problem| problem.to_string(), |timing| timing.describe()),
+            zone: spec.zone.clone(),
+            enabled: schedule.enabled,
+            problem: schedule.problem.clone(),
+            last_run_at: schedule.last_run_at,
+            next_run_at: schedule.next_run_at.filter(|_| schedule.enabled),
+            last_job: schedule.last_job,
+            misfire: spec.misfire,
+            overlap: spec.overlap,
+            jitter_ms: spec.jitter.as_millis() as u64,
+            starts_at: spec.starts_at,
+            ends_at: spec.ends_at,
+            description: spec.description.clone(),
+            owner: spec.owner.clone(),
+            job: job.name.clone(),
+            queue: job.queue.clone(),
+            priority: job.priority,
+            max_attempts: job.max_attempts,
+            timeout_ms: job.timeout.as_millis() as u64,
+            payload_preview: redact::preview(&job.payload, &job.extras.redact_keys),
+            created_at: schedule.created_at,
+            updated_at: schedule.updated_at,
+            updated_by: schedule.updated_by.clone(),
+        }
+    }
+}
+
+/// A page of schedules.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScheduleList {
+    /// The schedules, by name.
+    pub schedules: Vec<ScheduleView>,
+    /// Where the next page begins.
+    pub next: Option<String>,
+}
+
+/// A schedule with what it did and what it will do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScheduleDetail {
+    /// The schedule.
+    pub schedule: ScheduleView,
+    /// Its next occurrences, as if it were not paused.
+    pub upcoming: Vec<Timestamp>,
+    /// Its last jobs, newest first.
+    pub jobs: Vec<JobView>,
+}
+
+/// What became of a schedule that was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Put {
+    /// It is new.
+    Added,
+    /// It is different now.
+    Changed,
+    /// It was like this already.
+    Unchanged,
+}
+
+/// What a backfill did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Backfilled {
+    /// The jobs of occurrences that were missing.
+    pub enqueued: Vec<JobId>,
+    /// How many occurrences had their job already.
+    pub existing: usize,
+}
+
+impl Admin {
+    /// A page of schedules by name, from the one after `after`.
+    pub async fn schedules(&self, after: Option<String>, limit: usize) -> Result<ScheduleList, Error> {
+        if !(1..=limits::PAGE_MAX_SCHEDULES).contains(&limit) {
+            let problem = format!("{limit} is not between 1 and {}", limits::PAGE_MAX_SCHEDULES);
+            return Err(Invalid::new("limit", problem).into());
+        }
+        let found = self.punctual.store().schedules(after, limit).await?;
+        let next = found.last().filter(|_| found.len() == limit).map(|last| last.spec.name.clone());
+        Ok(ScheduleList { schedules: found.iter().map(ScheduleView::of).collect(), next })
+    }
+
+    /// A schedule with its next `upcoming` occurrences and its last jobs.
+    pub async fn schedule(&self, name: &str, upcoming: usize) -> Result<ScheduleDetail, Error> {
+        let schedule = find(&self.punctual, name).await?;
+        let now = self.punctual.store().now();
+        let upcoming = match schedule.spec.timing() {
+            Ok(timing) => timing.upcoming(now, upcoming.min(limits::PAGE_MAX_SCHEDULES)).unwrap_or_default(),
+            Err(_) => Vec::new(),
+        };
+        let filter = Filter { schedule: Some(name.to_owned()), ..Filter::default() };
+        let jobs = self.jobs(filter, Page::first(RECENT_JOBS)).await?.jobs;
+        Ok(ScheduleDetail { schedule: ScheduleView::of(&schedule), upcoming, jobs })
+    }
+
+    /// Adds a schedule, or changes the one of its name. One that is defined elsewhere is changed there.
+    pub async fn put_schedule(&self, schedule: Recurring) -> Result<Put, Error> {
+        let spec = schedule.check(self.punctual.store().now())?;
+        put(&self.punctual, spec, &self.actor).await
+    }
+
+    /// Enqueues no occurrence any more until it is resumed. Jobs that are enqueued already run.
+    pub async fn pause_schedule(&self, name: &str) -> Result<(), Error> {
+        self.edit(name, |schedule, _| {
+            schedule.enabled = false;
+            Ok(Vec::new())
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Goes on with the next occurrence from now. Those meanwhile are not made up for; [`backfill_schedule`](Self::backfill_schedule) does that.
+    pub async fn resume_schedule(&self, name: &str) -> Result<(), Error> {
+        self.edit(name, |schedule, now| {
+            if !schedule.enabled {
+                schedule.next_run_at = next_run(&schedule.spec, now)?;
+                (schedule.enabled, schedule.problem) = (true, None);
+            }
+            Ok(Vec::new())
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Enqueues a job of the schedule now, whatever its times say and whether it is paused or not. Its cursor stays.
+    pub async fn trigger_schedule(&self, name: &str) -> Result<JobId, Error> {
+        let jobs = self
+            .edit(name, |schedule, now| {
+                let id = JobId::from_bits(self.punctual.ids().next(now));
+                let mut spec = schedule.spec.job_at(now);
+                spec.extras.created_by = Some(self.actor.clone());
+                schedule.last_job = Some(id);
+                Ok(vec![NewJob { id, delay: None, spec }])
+            })
+            .await?;
+        jobs.first().copied().ok_or_else(|| Error::NoSchedule(name.to_owned()))
+    }
+
+    /// Enqueues the occurrences from `since` up to `until`, which must be past, that have no job yet.
+    pub async fn backfill_schedule(&self, name: &str, since: Timestamp, until: Timestamp) -> Result<Backfilled, Error> {
+        let jobs = self.missing(name, since, until).await?;
+        let enqueued = self.punctual.store().enqueue(jobs).await?;
+        let existing = enqueued.iter().filter(|job| job.existing).count();
+        let new = enqueued.into_iter().filter(|job| !job.existing).map(|job| job.id).collect();
+        Ok(Backfilled { enqueued: new, existing })
+    }
+
+    /// The occurrences that a backfill would look at.
+    pub async fn preview_backfill(
+        &self,
+        name: &str,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Timestamp>, Error> {
+        Ok(self.missing(name, since, until).await?.iter().map(|job| job.id.timestamp()).collect())
+    }
+
+    async fn missing(&self, name: &str, since: Timestamp, until: Timestamp) -> Result<Vec<NewJob>, Error> {
+        let (spec, now) = (find(&self.punctual, name).await?.spec, self.punctual.store().now());
+        if until <= since {
+            return Err(Invalid::new("until", format!("{until} is not after {since}")).into());
+        }
+        if until > now {
+            return Err(Invalid::new("until", format!("{until} is not past; what is to come needs no backfill")).into());
+        }
+        let (timing, mut jobs) = (spec.timing()?, Vec::new());
+        let broken = |problem: String| Invalid::new("cron", problem);
+        let mut next = timing.next(since.before(std::time::Duration::from_micros(1))).map_err(broken)?;
+        while let Some(at) = next
+            && at < until
+        {
+            if jobs.len() == limits::BACKFILL_MAX_JOBS {
+                let problem = format!("more than {} occurrences before it; fill in parts", limits::BACKFILL_MAX_JOBS);
+                return Err(Invalid::new("until", problem).into());
+            }
+            let mut job = spec.occurrence(at);
+            job.spec.extras.created_by = Some(self.actor.clone());
+            jobs.push(job);
+            next = timing.next(at).map_err(broken)?;
+        }
+        Ok(jobs)
+    }
+
+    /// Removes a schedule; its jobs stay. One that is defined elsewhere comes back with the next start there.
+    pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
+        if self.punctual.store().remove_schedule(name.to_owned()).await? {
+            tracing::info!(schedule = name, actor = self.actor, "removed a schedule");
+            return Ok(());
+        }
+        Err(Error::NoSchedule(name.to_owned()))
+    }
+
+    /// Changes a schedule and enqueues the jobs that `change` returns, together; once more if somebody else was faster.
+    async fn edit(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Schedule, Timestamp) -> Result<Vec<NewJob>, Error>,
+    ) -> Result<Vec<JobId>, Error> {
+        let store = self.punctual.store();
+        for _ in 0..TRIES {
+            let (mut schedule, now) = (find(&self.punctual, name).await?, store.now());
+            let before = schedule.clone();
+            let jobs = change(&mut schedule, now)?;
+            if schedule == before && jobs.is_empty() {
+                return Ok(Vec::new());
+            }
+            (schedule.updated_at, schedule.updated_by) = (now, self.actor.clone());
+            let ids = jobs.iter().map(|job| job.id).collect();
+            if store.save_schedules(vec![ScheduleSave { schedule, is_new: false, jobs }]).await? == [true] {
+                return Ok(ids);
+            }
+        }
+        Err(StoreError::Busy { waited_ms: 0 }.into())
+    }
+}
+
+async fn find(punctual: &Punctual, name: &str) -> Result<Schedule, Error> {
+    punctual.store().schedule(name.to_owned()).await?.ok_or_else(|| Error::NoSchedule(name.to_owned()))
+}
+
+fn next_run(spec: &ScheduleSpec, now: Timestamp) -> Result<Option<Timestamp>, Invalid> {
+    spec.timing()?.next(now).map_err(|problem| Invalid::new("cron", problem))
+}
+
+/// Stores a schedule that has been checked: a new one, or instead of the one of its name if that has the same owner.
+pub(crate) async fn put(punctual: &Punctual, spec: ScheduleSpec, actor: &str) -> Result<Put, Error> {
+    let store = punctual.store();
+    for _ in 0..TRIES {
+        let (known, now) = (store.schedule(spec.name.clone()).await?, store.now());
+        let schedule = match &known {
+            Some(known) if known.spec == spec => return Ok(Put::Unchanged),
+            Some(known) if known.spec.owner != spec.owner => {
+                let owner = known.spec.owner.clone().unwrap_or_else(|| "hand".to_owned());
+                return Err(Error::Owned { schedule: spec.name, owner });
+            }
+            Some(known) => changed(known, spec.clone(), actor, now)?,
+            None => Schedule {
+                id: ScheduleId::from_bits(punctual.ids().next(now)),
+                next_run_at: next_run(&spec, now)?,
+                spec: spec.clone(),
+                enabled: true,
+                problem: None,
+                revision: 0,
+                last_run_at: None,
+                last_job: None,
+                created_at: now,
+                updated_at: now,
+                updated_by: actor.to_owned(),
+            },
+        };
+        let save = ScheduleSave { schedule, is_new: known.is_none(), jobs: Vec::new() };
+        if store.save_schedules(vec![save]).await? == [true] {
+            return Ok(if known.is_none() { Put::Added } else { Put::Changed });
+        }
+    }
+    Err(StoreError::Busy { waited_ms: 0 }.into())
+}
+
+/// A schedule with another definition. Its cursor stays, unless its times are others; whether it is paused stays, unless it had a problem.
+fn changed(known: &Schedule, spec: ScheduleSpec, actor: &str, now: Timestamp) -> Result<Schedule, Invalid> {
+    let times = |spec: &ScheduleSpec| (spec.cron.clone(), spec.zone.clone(), spec.starts_at, spec.ends_at);
+    let same_times = times(&known.spec) == times(&spec) && known.problem.is_none();
+    Ok(Schedule {
+        next_run_at: if same_times { known.next_run_at } else { next_run(&spec, now)? },
+        enabled: known.enabled || known.problem.is_some(),
+        problem: None,
+        spec,
+        updated_at: now,
+        updated_by: actor.to_owned(),
+        ..known.clone()
+    })
+}

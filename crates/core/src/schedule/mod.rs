@@ -1,0 +1,275 @@
+//! Schedules: jobs that recur.
+//!
+//! A [`ScheduleSpec`] says what and when, as plain data; its [`Timing`] answers which instants that means; [`due()`] decides which
+//! occurrences are to be enqueued now. A [`Schedule`] is what the store has: the spec and a cursor.
+
+mod cadence;
+mod due;
+mod wall_clock;
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use self::{
+    cadence::Cadence,
+    due::{AHEAD, Due, MISFIRE_GRACE, due, look_at},
+};
+use crate::{
+    Invalid, JobId, NewJob, ScheduleId, Spec, Timestamp,
+    job::{check_duration, check_text, check_word},
+    limits,
+    time::millis,
+};
+
+/// What is to be done again and again, and when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScheduleSpec {
+    /// Its name, of which there is one.
+    pub name: String,
+    /// When: a cron expression, `@hourly` and its kin, or `@every 90s`.
+    pub cron: String,
+    /// The time zone that a cron expression is read in, by its IANA name.
+    #[serde(default = "utc")]
+    pub zone: String,
+    /// What becomes of occurrences whose time went by while nobody was there.
+    #[serde(default)]
+    pub misfire: Misfire,
+    /// What an occurrence does while the job of the one before is unfinished.
+    #[serde(default)]
+    pub overlap: Overlap,
+    /// Each occurrence starts up to so much later, always by the same amount.
+    #[serde(rename = "jitter_ms", with = "millis", default)]
+    pub jitter: Duration,
+    /// No occurrence before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<Timestamp>,
+    /// No occurrence at this instant or after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_at: Option<Timestamp>,
+    /// A sentence for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The program or file that it is defined in and synchronised with; nothing if it was made by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The job that every occurrence is.
+    pub job: Spec,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+/// What becomes of occurrences whose time went by while nobody was there to enqueue them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Misfire {
+    /// The last one runs, for all of them.
+    #[default]
+    RunOnce,
+    /// The last ones run, at most so many.
+    CatchUpLimited(u32),
+    /// None of them runs.
+    Ignore,
+}
+
+/// What an occurrence does while the job of the one before is unfinished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overlap {
+    /// It runs beside it.
+    #[default]
+    Allow,
+    /// It is left out.
+    Skip,
+    /// It runs, and the one before is cancelled.
+    CancelPrevious,
+}
+
+impl ScheduleSpec {
+    /// That job at these times, all else as by default.
+    pub fn new(name: impl Into<String>, cron: impl Into<String>, job: Spec) -> Self {
+        Self {
+            name: name.into(),
+            cron: cron.into(),
+            zone: utc(),
+            misfire: Misfire::default(),
+            overlap: Overlap::default(),
+            jitter: Duration::ZERO,
+            starts_at: None,
+            ends_at: None,
+            description: None,
+            owner: None,
+            job,
+        }
+    }
+
+    /// Refuses what breaks a limit or would never run, as seen from `now`; returns when it runs.
+    pub fn check(&self, now: Timestamp) -> Result<Timing, Invalid> {
+        check_word("schedule", &self.name, limits::NAME_MAX_CHARS)?;
+        check_duration("jitter", self.jitter, Duration::ZERO, limits::JITTER_MAX)?;
+        if let Some(text) = &self.description {
+            check_text("description", text, limits::DESCRIPTION_MAX_CHARS)?;
+        }
+        if let Some(owner) = &self.owner {
+            check_word("owner", owner, limits::LABEL_MAX_CHARS)?;
+        }
+        if let Misfire::CatchUpLimited(most) = self.misfire
+            && !(1..=limits::CATCH_UP_MAX_JOBS).contains(&most)
+        {
+            let problem = format!("catch-up-limited of {most} is not between 1 and {}", limits::CATCH_UP_MAX_JOBS);
+            return Err(Invalid::new("misfire", problem));
+        }
+        self.job.check()?;
+        let timing = self.timing()?;
+        match timing.next(now) {
+            Ok(Some(_)) => Ok(timing),
+            Ok(None) => Err(Invalid::new("cron", format!("`{}` never runs{}", self.cron, self.why_never(now)))),
+            Err(problem) => Err(Invalid::new("cron", format!("`{}`: {problem}", self.cron))),
+        }
+    }
+
+    fn why_never(&self, now: Timestamp) -> &'static str {
+        match (self.starts_at, self.ends_at) {
+            (_, Some(end)) if end <= now => ": its end is past",
+            (Some(start), Some(end)) if end <= start => ": its end is not after its start",
+            (_, Some(_)) => " before its end",
+            _ => ": there is no such date",
+        }
+    }
+
+    /// When it runs.
+    pub fn timing(&self) -> Result<Timing, Invalid> {
+        let zone = TimeZone::get(&self.zone).map_err(|_| {
+            let problem = format!("`{}` is no time zone; write UTC, or a name such as Europe/Berlin", self.zone);
+            Invalid::new("zone", problem)
+        })?;
+        Ok(Timing { cadence: self.cron.parse()?, zone, starts_at: self.starts_at, ends_at: self.ends_at })
+    }
+
+    /// The job of the occurrence at `at`. Whoever makes it again makes the same, with the same id, so that it is stored once.
+    pub fn occurrence(&self, at: Timestamp) -> NewJob {
+        let mut key = Sha256::new();
+        key.update(self.name.as_bytes());
+        key.update([0]);
+        key.update(at.as_micros().to_be_bytes());
+        let digest = key.finalize();
+        let part = |range: std::ops::Range<usize>| {
+            digest[range].iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
+        };
+        // A number from 0 to the whole jitter, which depends on nothing but the schedule's name and the time.
+        let late = u128::from(part(8..16)) * self.jitter.as_micros() >> 64;
+        let delay = Some(Duration::from_micros(late as u64));
+        NewJob { id: JobId::derived(at, part(0..8)), delay, spec: self.job_at(at) }
+    }
+
+    /// What the job of the occurrence at `at` is to do.
+    pub fn job_at(&self, at: Timestamp) -> Spec {
+        let mut spec = self.job.clone();
+        spec.extras.occurrence = Some(Occurrence { schedule: self.name.clone(), at });
+        spec
+    }
+}
+
+/// Which occurrence of which schedule a job is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occurrence {
+    /// The schedule's name.
+    pub schedule: String,
+    /// The time that it was for, without jitter.
+    pub at: Timestamp,
+}
+
+/// When a schedule runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timing {
+    cadence: Cadence,
+    zone: TimeZone,
+    starts_at: Option<Timestamp>,
+    ends_at: Option<Timestamp>,
+}
+
+impl Timing {
+    /// The cadence in words.
+    pub fn describe(&self) -> String {
+        self.cadence.describe()
+    }
+
+    /// The first occurrence after `after`; nothing if there is none.
+    pub fn next(&self, after: Timestamp) -> Result<Option<Timestamp>, String> {
+        let after = match self.starts_at {
+            Some(start) if start > after => start.before(Duration::from_micros(1)),
+            _ => after,
+        };
+        let next = self.cadence.next(after, &self.zone, self.anchor())?;
+        Ok(next.filter(|next| self.ends_at.is_none_or(|end| *next < end)))
+    }
+
+    /// The last occurrence at or before `at`; nothing if there is none.
+    pub fn last(&self, at: Timestamp) -> Result<Option<Timestamp>, String> {
+        let at = match self.ends_at {
+            Some(end) if end <= at => end.before(Duration::from_micros(1)),
+            _ => at,
+        };
+        let last = self.cadence.last(at, &self.zone, self.anchor())?;
+        Ok(last.filter(|last| self.starts_at.is_none_or(|start| *last >= start)))
+    }
+
+    /// The next occurrences after `after`, at most `limit`.
+    pub fn upcoming(&self, after: Timestamp, limit: usize) -> Result<Vec<Timestamp>, String> {
+        let (mut found, mut from) = (Vec::new(), after);
+        while found.len() < limit
+            && let Some(next) = self.next(from)?
+        {
+            found.push(next);
+            from = next;
+        }
+        Ok(found)
+    }
+
+    /// What a period is counted from.
+    fn anchor(&self) -> Timestamp {
+        self.starts_at.unwrap_or(Timestamp::MIN)
+    }
+}
+
+/// A schedule as the store has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    /// Its id.
+    pub id: ScheduleId,
+    /// What and when.
+    pub spec: ScheduleSpec,
+    /// Whether it runs; otherwise it is paused.
+    pub enabled: bool,
+    /// Why it was disabled, if not by somebody.
+    pub problem: Option<String>,
+    /// Counts its changes, so that nobody overwrites what he has not seen.
+    pub revision: u64,
+    /// The last occurrence that was enqueued.
+    pub last_run_at: Option<Timestamp>,
+    /// The next occurrence; nothing if there is none.
+    pub next_run_at: Option<Timestamp>,
+    /// The job that was enqueued last.
+    pub last_job: Option<JobId>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed by somebody.
+    pub updated_at: Timestamp,
+    /// Who last changed it.
+    pub updated_by: String,
+}
+
+/// A schedule as it is to be from now on, and jobs to enqueue with it: all of it or, if somebody else was faster, nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScheduleSave {
+    /// The schedule. The store counts its revision on.
+    pub schedule: Schedule,
+    /// Whether it is new, so that there must be none of its name; otherwise the store's must have its revision.
+    pub is_new: bool,
+    /// The jobs.
+    pub jobs: Vec<NewJob>,
+}
