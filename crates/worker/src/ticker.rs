@@ -73,8 +73,7 @@ pub(crate) async fn tick_on(shared: Arc<Shared>, done: CancellationToken) {
 
 /// Enqueues all that is due by now, in pages, the longest overdue first.
 pub(crate) async fn tick(store: &dyn Store, owner: &str) -> StoreResult<Ticked> {
-    let mut ticked = Ticked::default();
-    ticked.next = next_look(store, &store.upcoming(1).await?);
+    let mut ticked = Ticked { next: next_look(store, &store.upcoming(1).await?), ..Ticked::default() };
     if ticked.next != Next::Soon {
         return Ok(ticked);
     }

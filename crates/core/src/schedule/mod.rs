@@ -161,7 +161,7 @@ impl ScheduleSpec {
             digest[range].iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
         };
         // A number from 0 to the whole jitter, which depends on nothing but the schedule's name and the time.
-        let late = u128::from(part(8..16)) * self.jitter.as_micros() >> 64;
+        let late = (u128::from(part(8..16)) * self.jitter.as_micros()) >> 64;
         let delay = Some(Duration::from_micros(late as u64));
         NewJob { id: JobId::derived(at, part(0..8)), delay, spec: self.job_at(at) }
     }

@@ -20,7 +20,7 @@ use nix::{
 };
 use punctual::{
     Context, Draft, Punctual, Status, Worker,
-    core::ManualClock,
+    core::{ManualClock, Store},
     sqlite::rusqlite::{Connection, TransactionBehavior},
 };
 use tempfile::TempDir;
@@ -87,9 +87,19 @@ impl Place {
     /// With a clock that the test moves.
     pub async fn connect_with_clock(&self) -> (Punctual, ManualClock) {
         let clock = ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap());
-        let options: punctual::sqlite::Options = self.url.parse().unwrap();
-        let store = punctual::sqlite::SqliteStore::open(options.clock(clock.clone())).await.unwrap();
-        (Punctual::new(Arc::new(store)), clock)
+        (self.connect_by(&clock).await, clock)
+    }
+
+    /// With that clock.
+    pub async fn connect_by(&self, clock: &ManualClock) -> Punctual {
+        let store: Arc<dyn Store> = if self.url.starts_with("sqlite:") {
+            let options: punctual::sqlite::Options = self.url.parse().unwrap();
+            Arc::new(punctual::sqlite::SqliteStore::open(options.clock(clock.clone())).await.unwrap())
+        } else {
+            let options: punctual::postgres::Options = self.url.parse().unwrap();
+            Arc::new(punctual::postgres::PostgresStore::open(options.clock(clock.clone())).await.unwrap())
+        };
+        Punctual::new(store)
     }
 
     /// Starts a worker in a process of its own: this test program once more, at [`worker_process`].
