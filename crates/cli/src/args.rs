@@ -6,7 +6,10 @@ use clap::{Args, Parser, Subcommand};
 use punctual::{JobId, Status, Timestamp};
 use punctual_bench::Scenario;
 
-use crate::human::{Past, Span, parse_instant, parse_past};
+use crate::{
+    human::{Past, Span, parse_instant, parse_past},
+    recurring::ScheduleArgs,
+};
 
 /// A durable job scheduler: one SQLite file to start with, every job on time, every step recorded.
 #[derive(Debug, Parser)]
@@ -38,6 +41,9 @@ pub(crate) enum Command {
     /// See and change jobs
     #[command(subcommand)]
     Jobs(Jobs),
+    /// See and change schedules: jobs that recur
+    #[command(subcommand)]
+    Schedules(Schedules),
     /// List the workers
     Workers,
     /// List the locks that are held, or free one
@@ -240,6 +246,84 @@ pub(crate) struct FilterArgs {
     /// Before: 1h, or a time
     #[arg(long, value_parser = parse_past, value_name = "TIME")]
     pub(crate) until: Option<Past>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Schedules {
+    /// List schedules with their next runs
+    List {
+        /// At most so many
+        #[arg(long, default_value_t = 100)]
+        limit: usize,
+        /// Continue after the `next` of a former page
+        #[arg(long, value_name = "NAME")]
+        after: Option<String>,
+    },
+    /// Tell all of a schedule: its next runs, its last jobs
+    Show {
+        /// The schedule
+        name: String,
+    },
+    /// Add a schedule, or change the one of that name
+    Put {
+        /// The schedule
+        name: String,
+        // Boxed, since it is many times as large as the others.
+        #[command(flatten)]
+        schedule: Box<ScheduleArgs>,
+    },
+    /// Enqueue nothing any more until it is resumed
+    Pause {
+        /// The schedules
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Go on with the next run from now
+    Resume {
+        /// The schedules
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Enqueue a job of a schedule now; prints its id
+    Trigger {
+        /// The schedule
+        name: String,
+    },
+    /// Enqueue the runs of a past time that have no job yet; prints one id a line
+    Backfill {
+        /// The schedule
+        name: String,
+        /// From when: 24h, 7d, or a time
+        #[arg(long, value_parser = parse_past, value_name = "TIME")]
+        since: Past,
+        /// Until when
+        #[arg(long, value_parser = parse_past, default_value = "0s", value_name = "TIME")]
+        until: Past,
+        /// Only say which
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Show the next runs of a schedule, or of a cron expression
+    Preview {
+        /// The schedule
+        #[arg(required_unless_present = "cron", conflicts_with = "cron")]
+        name: Option<String>,
+        /// A cron expression instead
+        #[arg(long)]
+        cron: Option<String>,
+        /// The time zone of the expression
+        #[arg(long, requires = "cron", default_value = "UTC")]
+        zone: String,
+        /// How many
+        #[arg(long, short = 'n', default_value_t = 10)]
+        count: usize,
+    },
+    /// Remove a schedule; its jobs stay
+    Delete {
+        /// The schedules
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

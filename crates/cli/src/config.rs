@@ -15,6 +15,7 @@ use crate::{
     exit::Usage,
     handlers,
     human::Span,
+    recurring::ScheduleArgs,
 };
 
 /// The configuration file.
@@ -24,6 +25,10 @@ pub(crate) struct Config {
     store: Option<String>,
     worker: WorkerConfig,
     retention: RetentionConfig,
+    /// The name by which this program owns the schedules of this file.
+    application: Option<String>,
+    /// Schedules by their names. Without the table, the store's schedules are nobody's business here.
+    schedules: Option<BTreeMap<String, ScheduleArgs>>,
     /// Programs as handlers, by the name of their jobs.
     pub(crate) handlers: BTreeMap<String, handlers::CommandConfig>,
 }
@@ -70,6 +75,28 @@ impl Config {
     /// Connects to the store.
     pub(crate) async fn connect(&self, cli: &Cli) -> Result<Punctual> {
         Ok(Punctual::connect(&self.store_url(cli)).await?)
+    }
+
+    /// Makes the schedules of the file those of the store, and says what was changed.
+    pub(crate) async fn sync_schedules(&self, punctual: &Punctual) -> Result<()> {
+        let Some(schedules) = &self.schedules else { return Ok(()) };
+        let owner = self.application.as_deref().unwrap_or("punctual.toml");
+        let recurring = schedules.iter().map(|(name, schedule)| {
+            schedule.clone().recurring(name).with_context(|| format!("[schedules.{name}] of the configuration"))
+        });
+        let synced = punctual.sync_schedules(owner, recurring.collect::<Result<Vec<_>>>()?).await?;
+        for (what, names) in [("added", &synced.added), ("changed", &synced.changed)] {
+            if !names.is_empty() {
+                eprintln!("schedules {what}: {}", names.join(", "));
+            }
+        }
+        for name in synced.removed {
+            eprintln!("warning: removed the schedule {name}, which {owner} no longer defines");
+        }
+        for name in synced.left_alone {
+            eprintln!("warning: left the schedule {name} alone, which was not made by {owner}");
+        }
+        Ok(())
     }
 
     /// How long things are kept.

@@ -92,9 +92,27 @@ pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
 
 /// The exact instant in the user's zone.
 pub(crate) fn exact(at: Timestamp) -> String {
+    local(at, "%Y-%m-%d %H:%M:%S%.3f %Z")
+}
+
+/// An instant in the user's zone.
+pub(crate) fn local(at: Timestamp, format: &str) -> String {
+    in_zone(at, &TimeZone::system(), format)
+}
+
+/// An instant in a zone.
+pub(crate) fn in_zone(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     match jiff::Timestamp::from_microsecond(at.as_micros()) {
-        Ok(instant) => instant.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S%.3f %Z").to_string(),
+        Ok(instant) => instant.to_zoned(zone.clone()).strftime(format).to_string(),
         Err(_) => at.to_string(),
+    }
+}
+
+/// Prints what there is to say of one thing, a line each.
+pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) {
+    for (name, value) in rows {
+        let value = value.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}").replace('\n', "\n             ");
+        anstream::println!("{DIM}{name:>11}{DIM:#}  {value}");
     }
 }
 

@@ -8,6 +8,8 @@ mod config;
 mod exit;
 mod handlers;
 mod human;
+mod line;
+mod recurring;
 mod table;
 
 use std::{

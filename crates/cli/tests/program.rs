@@ -2,57 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod shell;
+
 use std::{
     io::Write,
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    path::Path,
+    process::{Command, Stdio},
 };
 
 use serde_json::Value;
-use tempfile::TempDir;
-
-/// A folder to run the program in.
-struct Shell(TempDir);
-
-impl Shell {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-        command.args(args).current_dir(self.0.path()).env_remove("PUNCTUAL_STORE");
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).stdin(Stdio::null()).output().unwrap()
-    }
-
-    fn ok(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn json(&self, args: &[&str]) -> Value {
-        let args = [args, &["--json"]].concat();
-        serde_json::from_str(&self.ok(&args)).unwrap()
-    }
-
-    /// Runs what must fail; returns its exit code and what it says.
-    fn fails(&self, args: &[&str]) -> (i32, String) {
-        let output = self.run(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success(), "{args:?} should fail");
-        assert!(!said.contains("panicked"), "{args:?}: {said}");
-        (output.status.code().unwrap(), said)
-    }
-}
+use shell::Shell;
 
 #[test]
 fn a_newcomer_enqueues_works_and_reads_the_story() {

@@ -9,6 +9,7 @@ mod jobs;
 mod locks;
 mod migrate;
 mod report;
+mod schedules;
 mod show;
 mod stats;
 mod up;
@@ -34,6 +35,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Work(args) => work::run(&cli, &config, args).await?,
         Command::Enqueue(args) => enqueue::run(&cli, &config, args).await?,
         Command::Jobs(args) => jobs::run(&cli, &config, args).await?,
+        Command::Schedules(args) => schedules::run(&cli, &config, args).await?,
         Command::Workers => workers::run(&cli, &config).await?,
         Command::Locks { free } => locks::run(&cli, &config, free.as_deref()).await?,
         Command::Stats => stats::run(&cli, &config).await?,

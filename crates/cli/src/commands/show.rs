@@ -78,6 +78,7 @@ fn facts(job: &JobView) {
         ("tags", (!job.tags.is_empty()).then(|| job.tags.join(", "))),
         ("created by", job.created_by.clone()),
         ("description", job.description.clone()),
+        ("occurrence", job.occurrence.as_ref().map(|one| format!("{} of {}", human::exact(one.at), one.schedule))),
         ("runs again", job.rerun_of.map(|id| id.to_string())),
         ("worker", job.worker_id.map(|id| id.to_string())),
         ("metadata", job.metadata.as_ref().map(ToString::to_string)),
@@ -86,10 +87,7 @@ fn facts(job: &JobView) {
         ("error", job.error.as_ref().map(ToString::to_string)),
     ];
     rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    for (name, value) in rows {
-        let value = value.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}").replace('\n', "\n             ");
-        anstream::println!("{DIM}{name:>11}{DIM:#}  {value}");
-    }
+    human::facts(rows);
 }
 
 fn attempts(detail: &JobDetail) {

@@ -37,7 +37,7 @@ impl Cadence {
     /// In words.
     pub fn describe(&self) -> String {
         match &self.rule {
-            Rule::Cron(cron) => cron.describe(),
+            Rule::Cron(cron) => cron.describe().replacen("At every", "Every", 1),
             Rule::Every(_) => format!("Every{}.", self.text.trim_start_matches("@every")),
         }
     }
@@ -123,9 +123,8 @@ fn explain(text: &str, error: &CronError) -> Invalid {
         return Invalid::new("cron", format!("`{text}` is not known; known are {known}"));
     }
     if !(5..=6).contains(&parts.len()) {
-        let problem =
-            format!("{} fields; write five (minute hour day month weekday) or six (seconds first)", parts.len());
-        return Invalid::new("cron", problem);
+        let problem = "needs five fields (minute hour day month weekday) or six (seconds first)";
+        return Invalid::new("cron", format!("`{text}` {problem}, not {}", parts.len()));
     }
     let fields = FIELDS.iter().skip(FIELDS.len() - parts.len()).enumerate();
     for (place, (name, allowed)) in fields {
@@ -292,9 +291,12 @@ mod tests {
             assert!(refused.starts_with(&format!("cron: {field}: ")) && refused.ends_with(caret), "{refused}");
         }
         for (cron, problem) in [
-            ("", "cron: 0 fields"),
-            ("* * * *", "cron: 4 fields"),
-            ("* * * * * * *", "cron: 7 fields"),
+            ("", "cron: `` needs five fields"),
+            ("* * * *", "cron: `* * * *` needs five fields"),
+            (
+                "* * * * * * *",
+                "cron: `* * * * * * *` needs five fields (minute hour day month weekday) or six (seconds first), not 7",
+            ),
             ("@fortnightly", "cron: `@fortnightly` is not known"),
             ("@every", "every: `` is no duration"),
             ("@every -5s", "every: "),

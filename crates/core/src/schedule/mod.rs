@@ -7,7 +7,7 @@ mod cadence;
 mod due;
 mod wall_clock;
 
-use std::time::Duration;
+use std::{fmt, str::FromStr, time::Duration};
 
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ fn utc() -> String {
 
 /// What becomes of occurrences whose time went by while nobody was there to enqueue them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(try_from = "String", into = "String")]
 pub enum Misfire {
     /// The last one runs, for all of them.
     #[default]
@@ -76,9 +76,34 @@ pub enum Misfire {
     Ignore,
 }
 
+impl fmt::Display for Misfire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RunOnce => f.write_str("run-once"),
+            Self::CatchUpLimited(most) => write!(f, "catch-up-limited:{most}"),
+            Self::Ignore => f.write_str("ignore"),
+        }
+    }
+}
+
+impl FromStr for Misfire {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        match (text, text.strip_prefix("catch-up-limited:").map(str::parse)) {
+            ("run-once", _) => Ok(Self::RunOnce),
+            ("ignore", _) => Ok(Self::Ignore),
+            (_, Some(Ok(most))) => Ok(Self::CatchUpLimited(most)),
+            _ => {
+                Err(Invalid::new("misfire", format!("`{text}` is none; write run-once, catch-up-limited:5 or ignore")))
+            }
+        }
+    }
+}
+
 /// What an occurrence does while the job of the one before is unfinished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(try_from = "String", into = "String")]
 pub enum Overlap {
     /// It runs beside it.
     #[default]
@@ -88,6 +113,52 @@ pub enum Overlap {
     /// It runs, and the one before is cancelled.
     CancelPrevious,
 }
+
+impl fmt::Display for Overlap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allow => "allow",
+            Self::Skip => "skip",
+            Self::CancelPrevious => "cancel-previous",
+        })
+    }
+}
+
+impl FromStr for Overlap {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        match text {
+            "allow" => Ok(Self::Allow),
+            "skip" => Ok(Self::Skip),
+            "cancel-previous" => Ok(Self::CancelPrevious),
+            _ => Err(Invalid::new("overlap", format!("`{text}` is none; write allow, skip or cancel-previous"))),
+        }
+    }
+}
+
+/// As text in every stored or transmitted document.
+macro_rules! as_text {
+    ($($name:ident)*) => {
+        $(
+            impl From<$name> for String {
+                fn from(word: $name) -> Self {
+                    word.to_string()
+                }
+            }
+
+            impl TryFrom<String> for $name {
+                type Error = Invalid;
+
+                fn try_from(text: String) -> Result<Self, Invalid> {
+                    text.parse()
+                }
+            }
+        )*
+    };
+}
+
+as_text! { Misfire Overlap }
 
 impl ScheduleSpec {
     /// That job at these times, all else as by default.

@@ -1,0 +1,253 @@
+//! `punctual schedules`: jobs that recur.
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+use punctual::{
+    Admin, Draft, Punctual, Recurring, Status, Timestamp,
+    admin::{Put, ScheduleView},
+    core::{Clock, Invalid, SystemClock, limits},
+};
+use serde_json::json;
+
+use crate::{
+    args::{Cli, Schedules},
+    commands::print_json,
+    config::{Config, actor},
+    human::{self, BOLD, DIM, status_style},
+    recurring::ScheduleArgs,
+    table::{Cell, Table},
+};
+
+/// The next runs that `show` tells.
+const SHOWN_RUNS: usize = 5;
+
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<()> {
+    if let Schedules::Preview { cron: Some(cron), zone, count, .. } = args {
+        let now = SystemClock.now();
+        return preview(cli, zone, &runs_of(cron, zone, *count, now)?, now);
+    }
+    let punctual = config.connect(cli).await?;
+    let admin = punctual.admin(actor());
+    match args {
+        Schedules::List { limit, after } => list(cli, &punctual, &admin, *limit, after.clone()).await,
+        Schedules::Show { name } => show(cli, &punctual, &admin, name).await,
+        Schedules::Put { name, schedule } => put(cli, &punctual, &admin, name, schedule).await,
+        Schedules::Pause { names } => {
+            for name in names {
+                admin.pause_schedule(name).await?;
+                println!("{name} is paused");
+            }
+            Ok(())
+        }
+        Schedules::Resume { names } => {
+            for name in names {
+                admin.resume_schedule(name).await?;
+                let next = admin.schedule(name, 0).await?.schedule.next_run_at;
+                println!("{name} runs {}", next_in_words(next, punctual.store().now()));
+            }
+            Ok(())
+        }
+        Schedules::Trigger { name } => {
+            println!("{}", admin.trigger_schedule(name).await?);
+            Ok(())
+        }
+        Schedules::Backfill { name, since, until, dry_run } => {
+            let now = punctual.store().now();
+            backfill(cli, &admin, name, (since.from(now), until.from(now)), *dry_run).await
+        }
+        Schedules::Preview { name, count, .. } => {
+            let detail = admin.schedule(name.as_deref().unwrap_or_default(), *count).await?;
+            preview(cli, &detail.schedule.zone, &detail.upcoming, punctual.store().now())
+        }
+        Schedules::Delete { names } => {
+            for name in names {
+                let owner = admin.schedule(name, 0).await?.schedule.owner;
+                admin.delete_schedule(name).await?;
+                println!("{name} is deleted");
+                if let Some(owner) = owner {
+                    eprintln!("note: {owner} defines it, and brings it back at its next start");
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, limit: usize, after: Option<String>) -> Result<()> {
+    let page = admin.schedules(after, limit).await?;
+    if cli.json {
+        return print_json(&page);
+    }
+    if page.schedules.is_empty() {
+        anstream::println!("{DIM}no schedules; add one with: punctual schedules put NAME \"0 2 * * *\" JOB{DIM:#}");
+        return Ok(());
+    }
+    let now = punctual.store().now();
+    let mut table = Table::new(["NAME", "STATE", "WHEN", "ZONE", "JOB", "LAST", "NEXT", "AT"]);
+    for schedule in page.schedules {
+        table.row([
+            Cell::new(schedule.name.clone()),
+            state(&schedule),
+            Cell::new(when(&schedule)),
+            Cell::new(schedule.zone.clone()),
+            Cell::new(schedule.job.clone()),
+            Cell::right(schedule.last_run_at.map(|at| human::relative(at, now)).unwrap_or_default()),
+            Cell::right(schedule.next_run_at.map(|at| human::relative(at, now)).unwrap_or_default()),
+            Cell::new(schedule.next_run_at.map(minute).unwrap_or_default()),
+        ]);
+    }
+    table.print();
+    if let Some(next) = page.next {
+        anstream::println!("{DIM}more: punctual schedules list --after {next}{DIM:#}");
+    }
+    Ok(())
+}
+
+/// A dot and a word, in the colour of the job's state that it is most like.
+fn state(schedule: &ScheduleView) -> Cell {
+    let (word, like) = match schedule {
+        ScheduleView { problem: Some(_), .. } => ("broken", Status::Dead),
+        ScheduleView { enabled: false, .. } => ("paused", Status::Cancelled),
+        ScheduleView { next_run_at: None, .. } => ("over", Status::Succeeded),
+        _ => ("on", Status::Scheduled),
+    };
+    Cell::new(format!("● {word}")).style(status_style(like))
+}
+
+fn when(schedule: &ScheduleView) -> String {
+    schedule.in_words.trim_end_matches('.').to_owned()
+}
+
+/// A run in the user's zone, to the second if that matters.
+fn minute(at: Timestamp) -> String {
+    let whole = at.as_micros() % 60_000_000 == 0;
+    human::local(at, if whole { "%a %Y-%m-%d %H:%M %Z" } else { "%a %Y-%m-%d %H:%M:%S %Z" })
+}
+
+fn next_in_words(next: Option<Timestamp>, now: Timestamp) -> String {
+    next.map_or_else(|| "no more".to_owned(), |at| format!("{}, {}", human::relative(at, now), minute(at)))
+}
+
+async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Result<()> {
+    let detail = admin.schedule(name, SHOWN_RUNS).await?;
+    if cli.json {
+        return print_json(&detail);
+    }
+    let (now, schedule) = (punctual.store().now(), &detail.schedule);
+    anstream::println!("{BOLD}{}{BOLD:#}  {}", schedule.name, schedule.id);
+    anstream::println!("{}\n", sentence(schedule, now));
+    let rows = [
+        ("cron", Some(format!("{} in {}", schedule.cron, schedule.zone))),
+        ("job", Some(format!("{}, queue {}, priority {}", schedule.job, schedule.queue, schedule.priority))),
+        ("misfire", Some(schedule.misfire.to_string())),
+        ("overlap", Some(schedule.overlap.to_string())),
+        (
+            "jitter",
+            (schedule.jitter_ms > 0).then(|| human::duration(std::time::Duration::from_millis(schedule.jitter_ms))),
+        ),
+        ("start", schedule.starts_at.map(human::exact)),
+        ("end", schedule.ends_at.map(human::exact)),
+        ("last run", schedule.last_run_at.map(human::exact)),
+        ("description", schedule.description.clone()),
+        ("owner", schedule.owner.clone()),
+        ("changed", Some(format!("{} by {}", human::exact(schedule.updated_at), schedule.updated_by))),
+        ("payload", Some(schedule.payload_preview.to_string())),
+    ];
+    human::facts(rows.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    if !detail.upcoming.is_empty() {
+        anstream::println!("\n{BOLD}Next runs{BOLD:#}");
+        runs(&schedule.zone, &detail.upcoming, now);
+    }
+    if !detail.jobs.is_empty() {
+        anstream::println!("\n{BOLD}Last jobs{BOLD:#}");
+        let mut table = Table::new(["ID", "STATUS", "FOR", "ENDED"]);
+        for job in &detail.jobs {
+            table.row([
+                Cell::new(job.id.to_string()),
+                Cell::status(job.status),
+                Cell::new(job.occurrence.as_ref().map(|one| minute(one.at)).unwrap_or_default()),
+                Cell::right(job.finished_at.map(|at| human::relative(at, now)).unwrap_or_default()),
+            ]);
+        }
+        table.print();
+    }
+    Ok(())
+}
+
+fn sentence(schedule: &ScheduleView, now: Timestamp) -> String {
+    match (&schedule.problem, schedule.enabled, schedule.next_run_at) {
+        (Some(problem), ..) => format!("Broken: {problem}"),
+        (None, false, _) => format!("Paused; continue it with: punctual schedules resume {}", schedule.name),
+        (None, true, None) => "Over: it has no more runs".to_owned(),
+        (None, true, next) => format!("{}: runs {}", when(schedule), next_in_words(next, now)),
+    }
+}
+
+async fn put(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str, schedule: &ScheduleArgs) -> Result<()> {
+    let put = admin.put_schedule(schedule.clone().recurring(name)?).await?;
+    let view = admin.schedule(name, 0).await?.schedule;
+    if cli.json {
+        return print_json(&json!({ "put": put, "schedule": view }));
+    }
+    let done = match put {
+        Put::Added => "added",
+        Put::Changed => "changed",
+        Put::Unchanged => "unchanged",
+    };
+    println!("{name} {done}: {}; runs {}", when(&view), next_in_words(view.next_run_at, punctual.store().now()));
+    Ok(())
+}
+
+async fn backfill(
+    cli: &Cli,
+    admin: &Admin,
+    name: &str,
+    (since, until): (Timestamp, Timestamp),
+    dry_run: bool,
+) -> Result<()> {
+    if dry_run {
+        let runs = admin.preview_backfill(name, since, until).await?;
+        if cli.json {
+            return print_json(&json!({ "occurrences": runs }));
+        }
+        runs.iter().for_each(|at| println!("{}", minute(*at)));
+        return Ok(());
+    }
+    let filled = admin.backfill_schedule(name, since, until).await?;
+    if cli.json {
+        return print_json(&filled);
+    }
+    filled.enqueued.iter().for_each(|id| println!("{id}"));
+    eprintln!("enqueued {}; {} had their job already", filled.enqueued.len(), filled.existing);
+    Ok(())
+}
+
+/// The next runs of an expression that no schedule has.
+fn runs_of(cron: &str, zone: &str, count: usize, now: Timestamp) -> Result<Vec<Timestamp>> {
+    let spec = Recurring::new("preview", cron, Draft::new("preview", &())).zone(zone).check(now)?;
+    let runs = spec.timing()?.upcoming(now, count.min(limits::PAGE_MAX_SCHEDULES));
+    runs.map_err(|problem| Invalid::new("cron", problem).into())
+}
+
+fn preview(cli: &Cli, zone: &str, upcoming: &[Timestamp], now: Timestamp) -> Result<()> {
+    if cli.json {
+        return print_json(&json!({ "zone": zone, "upcoming": upcoming }));
+    }
+    runs(zone, upcoming, now);
+    Ok(())
+}
+
+/// Runs in the schedule's zone and, if it is another, in the user's.
+fn runs(zone: &str, upcoming: &[Timestamp], now: Timestamp) {
+    let zone = TimeZone::get(zone).unwrap_or_else(|_| TimeZone::system());
+    for at in upcoming {
+        let format = "%a %Y-%m-%d %H:%M:%S %Z";
+        let (there, here) = (human::in_zone(*at, &zone, format), human::local(*at, format));
+        let relative = human::relative(*at, now);
+        if there == here {
+            anstream::println!("{here}  {DIM}{relative}{DIM:#}");
+        } else {
+            anstream::println!("{there}  {DIM}{here}, {relative}{DIM:#}");
+        }
+    }
+}
