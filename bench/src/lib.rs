@@ -9,6 +9,7 @@ mod held;
 mod latency;
 mod place;
 mod report;
+mod schedules;
 mod throughput;
 mod usage;
 
@@ -39,13 +40,15 @@ pub enum Scenario {
     Held,
     /// Reports and lists over many finished jobs.
     Report,
+    /// Many schedules that are due at the same instant.
+    Schedules,
     /// From the death of a worker to its jobs' start elsewhere.
     Crash,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Lifecycle,
         Self::Steady,
         Self::Single,
@@ -54,6 +57,7 @@ impl Scenario {
         Self::Backlog,
         Self::Held,
         Self::Report,
+        Self::Schedules,
         Self::Crash,
     ];
 
@@ -68,13 +72,14 @@ impl Scenario {
             Self::Backlog => "backlog",
             Self::Held => "held",
             Self::Report => "report",
+            Self::Schedules => "schedules",
             Self::Crash => "crash",
         }
     }
 
     const fn default_jobs(self) -> usize {
         match self {
-            Self::Lifecycle | Self::Held => 100_000,
+            Self::Lifecycle | Self::Held | Self::Schedules => 100_000,
             Self::Steady => 10_000_000,
             Self::Single => 20_000,
             Self::Pickup => 1_000,
@@ -135,6 +140,7 @@ pub async fn run(
         Scenario::Backlog => backlog::backlog(place, jobs, on_progress).await?,
         Scenario::Held => held::held(place, settings, jobs, on_progress).await?,
         Scenario::Report => report::report(place, jobs, on_progress).await?,
+        Scenario::Schedules => schedules::schedules(place, settings, jobs, on_progress).await?,
         Scenario::Crash => crash::crash(place, settings, jobs).await?,
     };
     let used = usage::Usage::now();

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -31,7 +31,10 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     punctual: Punctual,
     claim: Claim,
-    signal: CancellationToken,
+    /// Made for whoever asks for it; most handlers end before anybody tells them to.
+    signal: OnceLock<CancellationToken>,
+    /// Whether the work should stop.
+    stopped: AtomicBool,
     notes: Arc<dyn NoteSink>,
     /// The number of the last line of the log. Locked until the line is in the sink, which so gets them in order.
     lines: Mutex<usize>,
@@ -47,11 +50,12 @@ impl fmt::Debug for Context {
 
 impl Context {
     /// The context of one execution.
-    pub fn new(punctual: Punctual, claim: Claim, signal: CancellationToken, notes: Arc<dyn NoteSink>) -> Self {
+    pub fn new(punctual: Punctual, claim: Claim, notes: Arc<dyn NoteSink>) -> Self {
         Self(Arc::new(Inner {
             punctual,
             claim,
-            signal,
+            signal: OnceLock::new(),
+            stopped: AtomicBool::new(false),
             notes,
             lines: Mutex::new(0),
             completed: AtomicBool::new(false),
@@ -90,12 +94,25 @@ impl Context {
 
     /// Fires when the work should stop: timeout, cancellation, a lost lease, or the worker's end.
     pub fn signal(&self) -> CancellationToken {
-        self.0.signal.clone()
+        let signal = self.0.signal.get_or_init(CancellationToken::new);
+        // Looked at after the signal is there, so that whoever stops it meanwhile is not missed.
+        if self.is_cancelled() {
+            signal.cancel();
+        }
+        signal.clone()
     }
 
     /// Whether the work should stop.
     pub fn is_cancelled(&self) -> bool {
-        self.0.signal.is_cancelled()
+        self.0.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Tells the handler to stop.
+    pub fn stop(&self) {
+        self.0.stopped.store(true, Ordering::SeqCst);
+        if let Some(signal) = self.0.signal.get() {
+            signal.cancel();
+        }
     }
 
     /// The way to enqueue further jobs.
@@ -166,7 +183,7 @@ impl Context {
         if held == [true] {
             return Ok(());
         }
-        self.0.signal.cancel();
+        self.stop();
         Err(StoreError::Other(format!("the lease of {} is lost", self.0.claim.attempt_id())).into())
     }
 

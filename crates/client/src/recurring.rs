@@ -7,10 +7,7 @@ use punctual_core::{
 };
 use serde::Serialize;
 
-use crate::{
-    Draft, Punctual,
-    admin::{Put, put},
-};
+use crate::{Draft, Punctual, admin};
 
 /// A schedule: a job, and when it runs again and again.
 ///
@@ -133,25 +130,42 @@ impl Punctual {
                 return Err(Invalid::new("schedule", format!("`{name}` is defined twice")).into());
             }
         }
-        let mut synced = Synced::default();
-        for known in all(&**self.store()).await? {
-            let name = known.spec.name;
-            if known.spec.owner.as_deref() == Some(owner) && !wanted.contains_key(&name) {
+        let (mut synced, mut known) = (Synced::default(), BTreeMap::new());
+        for schedule in all(&**self.store()).await? {
+            let name = schedule.spec.name.clone();
+            if schedule.spec.owner.as_deref() == Some(owner) && !wanted.contains_key(&name) {
                 self.store().remove_schedule(name.clone()).await?;
                 tracing::warn!(schedule = name, owner, "removed a schedule that is no longer defined");
                 synced.removed.push(name);
+            } else {
+                known.insert(name, schedule);
             }
         }
-        for (name, spec) in wanted {
-            match put(self, spec, owner).await {
-                Ok(Put::Added) => synced.added.push(name),
-                Ok(Put::Changed) => synced.changed.push(name),
-                Ok(Put::Unchanged) => {}
+        let mut saves = Vec::new();
+        for (name, spec) in &wanted {
+            match admin::decide_put(self, known.get(name), spec, owner, now) {
+                Ok(Some(save)) => saves.push(save),
+                Ok(None) => {}
                 Err(Error::Owned { schedule, owner }) => {
                     tracing::warn!(schedule, owner, "left a schedule alone that is somebody else's");
                     synced.left_alone.push(schedule);
                 }
                 Err(error) => return Err(error),
+            }
+        }
+        for page in saves.chunks(limits::PAGE_MAX_SCHEDULES) {
+            let saved = self.store().save_schedules(page.to_vec()).await?;
+            for (save, saved) in page.iter().zip(saved) {
+                let (name, mut put) = (save.schedule.spec.name.clone(), admin::Put::of(save));
+                if !saved {
+                    // Somebody was faster, most likely with the same definition.
+                    put = admin::put(self, save.schedule.spec.clone(), owner).await?;
+                }
+                match put {
+                    admin::Put::Added => synced.added.push(name),
+                    admin::Put::Changed => synced.changed.push(name),
+                    admin::Put::Unchanged => {}
+                }
             }
         }
         Ok(synced)

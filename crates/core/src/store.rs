@@ -113,8 +113,8 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// The schedule of that name.
     async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>>;
 
-    /// The schedules that run and have a next occurrence, soonest first, at most `limit`.
-    async fn upcoming(&self, limit: usize) -> StoreResult<Vec<Schedule>>;
+    /// The schedules that run and have a next occurrence, soonest first, then by name, from the one after `after`, at most `limit`.
+    async fn upcoming(&self, after: Option<(Timestamp, String)>, limit: usize) -> StoreResult<Vec<Schedule>>;
 
     /// Stores schedules, each together with its jobs. One answer each, in order: whether it was stored. One that somebody else has
     /// stored meanwhile is not, nor are its jobs.

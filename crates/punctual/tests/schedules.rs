@@ -390,7 +390,7 @@ async fn three_processes_that_are_killed_make_every_occurrence_once(new_place: f
     for round in 1..=6u64 {
         let passed = begin.after(Duration::from_secs(10 * round));
         until("ten seconds more of occurrences", async || {
-            store.upcoming(1).await.unwrap()[0].next_run_at.unwrap() > passed
+            store.upcoming(None, 1).await.unwrap()[0].next_run_at.unwrap() > passed
         })
         .await;
         workers.remove(0).kill();

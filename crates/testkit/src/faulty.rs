@@ -109,7 +109,7 @@ pass_on! {
     tallies(since: Timestamp, until: Timestamp) -> Vec<Tally>;
     schedules(after: Option<String>, limit: usize) -> Vec<Schedule>;
     schedule(name: String) -> Option<Schedule>;
-    upcoming(limit: usize) -> Vec<Schedule>;
+    upcoming(after: Option<(Timestamp, String)>, limit: usize) -> Vec<Schedule>;
     save_schedules(saves: Vec<ScheduleSave>) -> Vec<bool>;
     remove_schedule(name: String) -> bool;
     beat(beat: Beat) -> ();

@@ -554,9 +554,10 @@ impl Store for ModelStore {
         Ok(self.state().schedules.get(&name).cloned())
     }
 
-    async fn upcoming(&self, limit: usize) -> StoreResult<Vec<Schedule>> {
+    async fn upcoming(&self, after: Option<(Timestamp, String)>, limit: usize) -> StoreResult<Vec<Schedule>> {
         let state = self.state();
-        let runs = |one: &&Schedule| one.enabled && one.next_run_at.is_some();
+        let place = |one: &Schedule| Some((one.next_run_at?, one.spec.name.clone()));
+        let runs = |one: &&Schedule| one.enabled && place(one).is_some() && place(one) > after;
         let mut found: Vec<Schedule> = state.schedules.values().filter(runs).cloned().collect();
         found.sort_by_key(|one| one.next_run_at);
         found.truncate(limit);

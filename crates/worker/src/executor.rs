@@ -9,7 +9,6 @@ use tokio::{
     sync::OwnedSemaphorePermit,
     time::{self, Instant},
 };
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     mailbox::Ended,
@@ -19,13 +18,13 @@ use crate::{
 
 /// Runs a claimed job and hands its outcome to the settler. The slot is free once the handler has ended.
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execution, _slot: OwnedSemaphorePermit) {
-    let (signal, timeout) = (CancellationToken::new(), claim.job.spec.timeout);
-    let ctx = Context::new(shared.punctual.clone(), claim, signal.clone(), shared.mailbox.clone());
+    let timeout = claim.job.spec.timeout;
+    let ctx = Context::new(shared.punctual.clone(), claim, shared.mailbox.clone());
     // In this order, here and below: most jobs are due at once and end soon, and nothing else is set up for them then.
     tokio::select! {
         biased;
         () = until_due(&shared, ctx.claim()) => {}
-        () = execution.lost.cancelled() => return shared.give_up(ctx.claim().attempt_id()),
+        () = execution.lost() => return shared.give_up(ctx.claim().attempt_id()),
     }
     let settle_as =
         |outcome| Ended { settlement: settle(ctx.claim(), outcome, fastrand::f64()), completed: ctx.is_completed() };
@@ -48,7 +47,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
     match end {
         End::Ended(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
         End::Cut(outcome) => {
-            signal.cancel();
+            ctx.stop();
             match outcome {
                 Some(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
                 // Whoever took it from us has settled it, or will.
@@ -74,7 +73,7 @@ async fn until_due(shared: &Shared, claim: &Claim) {
 /// Waits until the job is taken from its handler. One that was completed in a transaction of the handler's own is nobody's as
 /// soon as that has committed, and the handler may have more to do.
 async fn lost(execution: &Execution, ctx: &Context) {
-    execution.lost.cancelled().await;
+    execution.lost().await;
     if ctx.is_completed() {
         future::pending::<()>().await;
     }

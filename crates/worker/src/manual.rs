@@ -8,7 +8,6 @@ use std::{
 use punctual_client::{Context, NoteSink, Punctual};
 use punctual_core::{Claim, ClaimRequest, Error, Job, JobId, Note, Outcome, Status, WorkerId, settle};
 use tokio::time;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     executor::{outcome_of, run},
@@ -87,16 +86,15 @@ impl ManualWorker {
 
     async fn execute(&self, claim: Claim) -> Result<Ran, Error> {
         let (store, notes) = (self.punctual.store(), Arc::new(Notes::default()));
-        let signal = CancellationToken::new();
-        let ctx = Context::new(self.punctual.clone(), claim.clone(), signal.clone(), notes.clone());
+        let ctx = Context::new(self.punctual.clone(), claim.clone(), notes.clone());
         let outcome = match self.registry.find(&claim.job.spec.name) {
-            Some(handler) => match time::timeout(claim.job.spec.timeout, run(handler, ctx)).await {
+            Some(handler) => match time::timeout(claim.job.spec.timeout, run(handler, ctx.clone())).await {
                 Ok(result) => outcome_of(result),
                 Err(_) => Outcome::TimedOut,
             },
             None => Outcome::Released,
         };
-        signal.cancel();
+        ctx.stop();
         let notes = std::mem::take(&mut *notes.0.lock().unwrap_or_else(PoisonError::into_inner));
         store.note(notes).await?;
         store.settle(vec![settle(&claim, outcome, 0.5)]).await?;

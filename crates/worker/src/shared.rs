@@ -75,22 +75,30 @@ impl Load {
 }
 
 /// How the worker reaches one execution.
-#[derive(Debug, Clone)]
-pub(crate) struct Execution {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Execution(Arc<Reach>);
+
+#[derive(Debug, Default)]
+struct Reach {
     /// Tells the executor that the job is no longer this worker's.
-    pub(crate) lost: CancellationToken,
+    lost: Notify,
     /// Whether it has come to its end, and only the settler has still to do with it.
-    ended: Arc<AtomicBool>,
+    ended: AtomicBool,
 }
 
 impl Execution {
-    fn new() -> Self {
-        Self { lost: CancellationToken::new(), ended: Arc::default() }
+    /// Waits until the job is no longer this worker's. Only the executor does, and once.
+    pub(crate) async fn lost(&self) {
+        self.0.lost.notified().await;
     }
 
     /// The outcome is known. From here on the store may say at any time that the job is nobody's any more.
     pub(crate) fn has_ended(&self) {
-        self.ended.store(true, Ordering::Relaxed);
+        self.0.ended.store(true, Ordering::Relaxed);
+    }
+
+    fn is_ended(&self) -> bool {
+        self.0.ended.load(Ordering::Relaxed)
     }
 }
 
@@ -170,7 +178,7 @@ impl Shared {
     pub(crate) fn begin(&self, attempts: impl IntoIterator<Item = AttemptId>) -> Vec<Execution> {
         let mut running = self.running();
         let begin = |attempt| {
-            let execution = Execution::new();
+            let execution = Execution::default();
             running.insert(attempt, execution.clone());
             execution
         };
@@ -212,16 +220,16 @@ impl Shared {
     /// The attempts whose handlers have not come to their end.
     pub(crate) fn unended_attempts(&self) -> Vec<AttemptId> {
         let running = self.running();
-        let unended = running.iter().filter(|(_, execution)| !execution.ended.load(Ordering::Relaxed));
+        let unended = running.iter().filter(|(_, execution)| !execution.is_ended());
         unended.map(|(attempt, _)| *attempt).collect()
     }
 
     /// Lets the executor of an attempt know that it is no longer this worker's, unless it was settled meanwhile.
     pub(crate) fn lose(&self, attempt: AttemptId) {
         if let Some(execution) = self.running().get(&attempt)
-            && !execution.ended.load(Ordering::Relaxed)
+            && !execution.is_ended()
         {
-            execution.lost.cancel();
+            execution.0.lost.notify_one();
         }
     }
 

@@ -32,19 +32,10 @@ const PAGE_JOBS: usize = 500;
 pub(crate) struct Ticked {
     pub(crate) occurrences: usize,
     pub(crate) misfires: usize,
-    pub(crate) next: Next,
-}
-
-/// When to look again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Next {
-    /// At the latest.
-    #[default]
-    Sometime,
-    /// Then.
-    At(Timestamp),
-    /// As soon as the one who is at it has done.
-    Soon,
+    /// The soonest that something is to be looked at; nothing if nothing is known.
+    next: Option<Timestamp>,
+    /// Whether somebody else was at it.
+    elsewhere: bool,
 }
 
 /// Ticks until `done`.
@@ -61,9 +52,9 @@ pub(crate) async fn tick_on(shared: Arc<Shared>, done: CancellationToken) {
         shared.counters.occurrences.fetch_add(ticked.occurrences as u64, Ordering::Relaxed);
         shared.counters.misfires.fetch_add(ticked.misfires as u64, Ordering::Relaxed);
         let pause = match ticked.next {
-            Next::Sometime => LOOK_PERIOD,
-            Next::Soon => BUSY_PERIOD,
-            Next::At(at) => at.since(shared.store().now()).min(LOOK_PERIOD),
+            _ if ticked.elsewhere => BUSY_PERIOD,
+            Some(at) => at.since(shared.store().now()).min(LOOK_PERIOD),
+            None => LOOK_PERIOD,
         };
         if done.run_until_cancelled(time::sleep(pause)).await.is_none() {
             return;
@@ -73,32 +64,36 @@ pub(crate) async fn tick_on(shared: Arc<Shared>, done: CancellationToken) {
 
 /// Enqueues all that is due by now, in pages, the longest overdue first.
 pub(crate) async fn tick(store: &dyn Store, owner: &str) -> StoreResult<Ticked> {
-    let mut ticked = Ticked { next: next_look(store, &store.upcoming(1).await?), ..Ticked::default() };
-    if ticked.next != Next::Soon {
+    let mut ticked = Ticked::default();
+    if !ticked.is_due(store, &store.upcoming(None, 1).await?) {
         return Ok(ticked);
     }
-    // Again for every page: what follows may take longer than the lock lasts.
+    let mut after = None;
+    // Again for every page: all of them may take longer than the lock lasts.
     while store.lock(LOCK.to_owned(), owner.to_owned(), LOCK_TTL).await?.is_some() {
-        let page = store.upcoming(PAGE_SCHEDULES).await?;
-        ticked.next = next_look(store, &page);
-        if ticked.next != Next::Soon {
+        // From where the last page ended: what was there before has moved, and to step over that takes time too.
+        let page = store.upcoming(after.take(), PAGE_SCHEDULES).await?;
+        after = page.last().and_then(|last| Some((last.next_run_at?, last.spec.name.clone())));
+        if !ticked.is_due(store, &page) {
             store.unlock(LOCK.to_owned(), owner.to_owned()).await?;
-            break;
+            return Ok(ticked);
         }
         enqueue_page(store, page, &mut ticked).await?;
         // Claims are not to wait for all of it.
         task::yield_now().await;
     }
-    Ok(ticked)
+    Ok(Ticked { elsewhere: true, ..ticked })
 }
 
-/// When the first of some schedules is to be looked at: soon, if it is time.
-fn next_look(store: &dyn Store, upcoming: &[Schedule]) -> Next {
-    let looks = upcoming.iter().filter_map(|schedule| Some(look_at(schedule.spec.overlap, schedule.next_run_at?)));
-    match looks.min() {
-        None => Next::Sometime,
-        Some(at) if at <= store.now() => Next::Soon,
-        Some(at) => Next::At(at),
+impl Ticked {
+    /// Whether it is time to look at one of these schedules; remembers when it is for the others.
+    fn is_due(&mut self, store: &dyn Store, upcoming: &[Schedule]) -> bool {
+        let now = store.now();
+        let look = |schedule: &Schedule| Some(look_at(schedule.spec.overlap, schedule.next_run_at?));
+        let (due, later): (Vec<Timestamp>, Vec<Timestamp>) =
+            upcoming.iter().filter_map(look).partition(|at| *at <= now);
+        self.next = self.next.into_iter().chain(later).min();
+        !due.is_empty()
     }
 }
 

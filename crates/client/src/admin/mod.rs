@@ -14,7 +14,7 @@ use punctual_core::{
 };
 use serde::Serialize;
 
-pub(crate) use self::schedules::put;
+pub(crate) use self::schedules::{decide_put, put};
 pub use self::{
     bulk::{BulkDone, Preview},
     report::{DurationRow, FailureReport, SuccessRow},

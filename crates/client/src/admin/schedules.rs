@@ -139,6 +139,13 @@ pub enum Put {
     Unchanged,
 }
 
+impl Put {
+    /// What it is once `save` is stored.
+    pub(crate) const fn of(save: &ScheduleSave) -> Self {
+        if save.is_new { Self::Added } else { Self::Changed }
+    }
+}
+
 /// What a backfill did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Backfilled {
@@ -307,33 +314,45 @@ pub(crate) async fn put(punctual: &Punctual, spec: ScheduleSpec, actor: &str) ->
     let store = punctual.store();
     for _ in 0..TRIES {
         let (known, now) = (store.schedule(spec.name.clone()).await?, store.now());
-        let schedule = match &known {
-            Some(known) if known.spec == spec => return Ok(Put::Unchanged),
-            Some(known) if known.spec.owner != spec.owner => {
-                let owner = known.spec.owner.clone().unwrap_or_else(|| "hand".to_owned());
-                return Err(Error::Owned { schedule: spec.name, owner });
-            }
-            Some(known) => changed(known, spec.clone(), actor, now)?,
-            None => Schedule {
-                id: ScheduleId::from_bits(punctual.ids().next(now)),
-                next_run_at: next_run(&spec, now)?,
-                spec: spec.clone(),
-                enabled: true,
-                problem: None,
-                revision: 0,
-                last_run_at: None,
-                last_job: None,
-                created_at: now,
-                updated_at: now,
-                updated_by: actor.to_owned(),
-            },
-        };
-        let save = ScheduleSave { schedule, is_new: known.is_none(), jobs: Vec::new() };
+        let Some(save) = decide_put(punctual, known.as_ref(), &spec, actor, now)? else { return Ok(Put::Unchanged) };
+        let put = Put::of(&save);
         if store.save_schedules(vec![save]).await? == [true] {
-            return Ok(if known.is_none() { Put::Added } else { Put::Changed });
+            return Ok(put);
         }
     }
     Err(StoreError::Busy { waited_ms: 0 }.into())
+}
+
+/// What is to be saved for a schedule to be as `spec` says; nothing if it is.
+pub(crate) fn decide_put(
+    punctual: &Punctual,
+    known: Option<&Schedule>,
+    spec: &ScheduleSpec,
+    actor: &str,
+    now: Timestamp,
+) -> Result<Option<ScheduleSave>, Error> {
+    let schedule = match known {
+        Some(known) if known.spec == *spec => return Ok(None),
+        Some(known) if known.spec.owner != spec.owner => {
+            let owner = known.spec.owner.clone().unwrap_or_else(|| "hand".to_owned());
+            return Err(Error::Owned { schedule: spec.name.clone(), owner });
+        }
+        Some(known) => changed(known, spec.clone(), actor, now)?,
+        None => Schedule {
+            id: ScheduleId::from_bits(punctual.ids().next(now)),
+            next_run_at: next_run(spec, now)?,
+            spec: spec.clone(),
+            enabled: true,
+            problem: None,
+            revision: 0,
+            last_run_at: None,
+            last_job: None,
+            created_at: now,
+            updated_at: now,
+            updated_by: actor.to_owned(),
+        },
+    };
+    Ok(Some(ScheduleSave { schedule, is_new: known.is_none(), jobs: Vec::new() }))
 }
 
 /// A schedule with another definition. Its cursor stays, unless its times are others; whether it is paused stays, unless it had a problem.

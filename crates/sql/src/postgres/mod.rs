@@ -323,8 +323,8 @@ impl Store for PostgresStore {
         self.told(schedules::schedule(&self.core, &name).await)
     }
 
-    async fn upcoming(&self, limit: usize) -> StoreResult<Vec<Schedule>> {
-        self.told(schedules::upcoming(&self.core, limit).await)
+    async fn upcoming(&self, after: Option<(Timestamp, String)>, limit: usize) -> StoreResult<Vec<Schedule>> {
+        self.told(schedules::upcoming(&self.core, after.unwrap_or_default(), limit).await)
     }
 
     async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use punctual_core::{NewJob, Schedule, ScheduleId, ScheduleSave, StoreError};
+use punctual_core::{NewJob, Schedule, ScheduleId, ScheduleSave, StoreError, Timestamp};
 use sqlx::{Row, postgres::PgRow};
 
 use super::{
@@ -24,9 +24,13 @@ pub(crate) async fn schedule(store: &Core, name: &str) -> sqlx::Result<Option<Sc
     row.as_ref().map(schedule_of).transpose()
 }
 
-pub(crate) async fn upcoming(store: &Core, limit: usize) -> sqlx::Result<Vec<Schedule>> {
+pub(crate) async fn upcoming(
+    store: &Core,
+    (after, name): (Timestamp, String),
+    limit: usize,
+) -> sqlx::Result<Vec<Schedule>> {
     let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::UPCOMING).bind(limit as i64).fetch_all(&mut *unit).await?;
+    let rows = sqlx::query(*sql::UPCOMING).bind(At(after)).bind(name).bind(limit as i64).fetch_all(&mut *unit).await?;
     unit.done().await?;
     rows.iter().map(schedule_of).collect()
 }

@@ -266,8 +266,8 @@ impl Store for SqliteStore {
         self.read(move |connection| schedules::schedule(connection, &name)).await
     }
 
-    async fn upcoming(&self, limit: usize) -> StoreResult<Vec<Schedule>> {
-        self.read(move |connection| schedules::upcoming(connection, limit)).await
+    async fn upcoming(&self, after: Option<(Timestamp, String)>, limit: usize) -> StoreResult<Vec<Schedule>> {
+        self.read(move |connection| schedules::upcoming(connection, after.unwrap_or_default(), limit)).await
     }
 
     async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {

@@ -1,6 +1,6 @@
 //! Schedules and their cursors.
 
-use punctual_core::{JobId, Schedule, ScheduleId, ScheduleSave, StoreError};
+use punctual_core::{JobId, Schedule, ScheduleId, ScheduleSave, StoreError, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{enqueue::enqueue, error::store_error, rows, statements as sql, tx::Tx};
@@ -13,8 +13,13 @@ pub(crate) fn schedule(connection: &Connection, name: &str) -> rusqlite::Result<
     connection.prepare_cached(sql::SCHEDULE)?.query_row([name], schedule_of).optional()
 }
 
-pub(crate) fn upcoming(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Schedule>> {
-    connection.prepare_cached(sql::UPCOMING)?.query_map([limit], schedule_of)?.collect()
+pub(crate) fn upcoming(
+    connection: &Connection,
+    (after, name): (Timestamp, String),
+    limit: usize,
+) -> rusqlite::Result<Vec<Schedule>> {
+    let row = params![after.as_micros(), name, limit];
+    connection.prepare_cached(sql::UPCOMING)?.query_map(row, schedule_of)?.collect()
 }
 
 fn schedule_of(row: &Row<'_>) -> rusqlite::Result<Schedule> {

@@ -91,8 +91,10 @@ pub async fn upcoming_schedules_come_soonest_first_without_those_that_do_not_run
         let one = Schedule { enabled, next_run_at, ..schedule(fx, name) };
         assert!(save(fx, &one, true, Vec::new()).await);
     }
-    assert_eq!(names(&fx.store.upcoming(10).await.unwrap()), ["also-soon", "soon", "late"]);
-    assert_eq!(names(&fx.store.upcoming(1).await.unwrap()), ["also-soon"]);
+    assert_eq!(names(&fx.store.upcoming(None, 10).await.unwrap()), ["also-soon", "soon", "late"]);
+    assert_eq!(names(&fx.store.upcoming(None, 1).await.unwrap()), ["also-soon"]);
+    let after = at(60).map(|at| (at, "also-soon".to_owned()));
+    assert_eq!(names(&fx.store.upcoming(after, 10).await.unwrap()), ["soon", "late"]);
 }
 
 pub async fn a_schedule_and_its_jobs_are_stored_together_or_not_at_all(fx: &Fixture) {
