@@ -41,7 +41,8 @@ enum Task {
 const POSTGRES_URL: &str = "PUNCTUAL_TEST_POSTGRES_URL";
 
 /// The examples, each of which must run to its end.
-const EXAMPLES: [&str; 5] = ["quickstart", "retries", "transactional_enqueue", "graceful_shutdown", "testing"];
+const EXAMPLES: [&str; 6] =
+    ["quickstart", "retries", "schedules", "transactional_enqueue", "graceful_shutdown", "testing"];
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {

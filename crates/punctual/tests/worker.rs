@@ -250,6 +250,19 @@ async fn a_job_claimed_ahead_waits_for_its_time_and_may_be_cancelled_until_then(
     assert_eq!(punctual.job(cancelled).await.unwrap().status, Status::Cancelled);
 }
 
+#[tokio::test]
+async fn a_job_claimed_ahead_does_not_wait_for_a_clock_that_was_set_back() {
+    let place = Place::new();
+    let (punctual, clock) = place.connect_with_clock().await;
+    let due = punctual.store().now().after(Duration::from_millis(30));
+    let job = punctual.enqueue(Draft::new("x", &()).run_at(due)).await.unwrap().id;
+    let worker = start(&punctual, |_: Context| async { Ok(None) }).await;
+    until("it to be claimed", async || worker.stats().running == 1).await;
+    clock.set(due.before(Duration::from_secs(3_600)));
+    assert_eq!(punctual.wait(job, LONG).await.unwrap().status, Status::Succeeded);
+    worker.stop().await;
+}
+
 /// A worker that comes back cannot know at once whether another that it finds on the register is still there.
 #[tokio::test]
 async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone() {

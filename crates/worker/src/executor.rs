@@ -11,6 +11,7 @@ use tokio::{
 };
 
 use crate::{
+    claimer::AHEAD,
     mailbox::Ended,
     registry::{HandlerResult, check_result},
     shared::{Execution, Shared},
@@ -59,11 +60,12 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
     }
 }
 
-/// Waits for the time of a job that was claimed ahead of it.
+/// Waits for the time of a job that was claimed ahead of it. If more is left of it than ever was, somebody has set the clock
+/// back, and the job is not to wait for that.
 async fn until_due(shared: &Shared, claim: &Claim) {
     loop {
         let left = claim.job.run_at.since(shared.store().now());
-        if left.is_zero() {
+        if left.is_zero() || left > AHEAD {
             return;
         }
         time::sleep(left).await;

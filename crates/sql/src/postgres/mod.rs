@@ -17,6 +17,7 @@
 
 mod change;
 mod claim;
+mod clock;
 mod days;
 mod enqueue;
 mod error;
@@ -24,7 +25,6 @@ mod examine;
 mod gather;
 mod lanes;
 mod list;
-mod offset;
 mod old_days;
 mod pace;
 #[cfg(test)]
@@ -48,14 +48,13 @@ use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
     Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleSave, Schema,
-    Settled, Settlement, Store, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord,
-    measure::Tally,
+    Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
 };
 pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
 
 use self::{
-    claim::Outlook, days::Days, gather::Gather, lanes::Lanes, offset::Offset, session::Sessions, upkeep::Upkeep,
+    claim::Outlook, clock::ServerClock, days::Days, gather::Gather, lanes::Lanes, session::Sessions, upkeep::Upkeep,
     wake::Hints,
 };
 pub use self::{
@@ -135,7 +134,7 @@ pub(crate) struct Inner {
     lanes: Lanes,
     outlook: Outlook,
     hints: Hints,
-    offset: Offset,
+    server_clock: ServerClock,
     upkeep: Upkeep,
 }
 
@@ -152,7 +151,7 @@ impl Core {
     pub(crate) fn clock_now(&self) -> Timestamp {
         match &self.options.clock {
             Some(clock) => clock.now(),
-            None => self.offset.apply(SystemClock.now()),
+            None => self.server_clock.now(),
         }
     }
 }
@@ -174,14 +173,15 @@ impl PostgresStore {
             .fetch_one(&mut *unit)
             .await
             .map_err(error)?;
-        let (days, lanes, offset) = (Days::default(), Lanes::default(), Offset::default());
+        let (days, lanes, server_clock) = (Days::default(), Lanes::default(), ServerClock::new());
         days.refresh(&mut unit).await.map_err(error)?;
         lanes.refresh(&mut unit).await.map_err(error)?;
-        offset.measure(&mut unit).await.map_err(error)?;
+        server_clock.measure(&mut unit).await.map_err(error)?;
         unit.done().await.map_err(error)?;
         let hints = Hints::start(sessions.pool(), &options.schema, !options.transaction_pooler);
         let (outlook, upkeep) = (Outlook::new(), Upkeep::new());
-        let core = Core(Arc::new(Inner { options, sessions, version, days, lanes, outlook, hints, offset, upkeep }));
+        let core =
+            Core(Arc::new(Inner { options, sessions, version, days, lanes, outlook, hints, server_clock, upkeep }));
         upkeep::make_days(&core).await.map_err(|error| core.sessions.error(error))?;
         let enqueuer = core.clone();
         let enqueues = Gather::new(Arc::new(move |jobs| {

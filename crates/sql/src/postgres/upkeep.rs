@@ -105,9 +105,9 @@ impl Upkeep {
 pub(crate) async fn tend(core: &Core) -> sqlx::Result<()> {
     // What each process has to know for itself.
     let look = core.upkeep.is_due(|done| &mut done.look, LOOK_EVERY);
-    if look {
+    if look || core.server_clock.is_in_doubt() {
         let mut unit = core.sessions.single().await?;
-        core.offset.measure(&mut unit).await?;
+        core.server_clock.measure(&mut unit).await?;
         core.days.refresh(&mut unit).await?;
         unit.done().await?;
     }

@@ -7,13 +7,13 @@ with x as materialized (
               updated_by, is_new)),
 -- In the order of their names, so that two that save the same ones never wait for each other.
 h as materialized (
-    select s.name from punctual_schedules s join x on s.name = x.name and s.id = x.id and s.revision = x.revision and not x.is_new
+    select x.* from punctual_schedules s join x on s.name = x.name and s.id = x.id and s.revision = x.revision and not x.is_new
     order by s.name for update of s),
 u as (
-    update punctual_schedules s set definition = x.definition::json, enabled = x.enabled, problem = x.problem,
-        revision = x.revision + 1, last_run_at = x.last_run_at, next_run_at = x.next_run_at, last_job = x.last_job,
-        created_at = x.created_at, updated_at = x.updated_at, updated_by = x.updated_by
-    from x join h on h.name = x.name where s.name = x.name returning s.name),
+    update punctual_schedules s set definition = h.definition::json, enabled = h.enabled, problem = h.problem,
+        revision = h.revision + 1, last_run_at = h.last_run_at, next_run_at = h.next_run_at, last_job = h.last_job,
+        created_at = h.created_at, updated_at = h.updated_at, updated_by = h.updated_by
+    from h where s.name = h.name returning s.name),
 i as (
     insert into punctual_schedules (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at,
         updated_at, updated_by)

@@ -1,0 +1,70 @@
+//! The server's clock, seen from here.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use punctual_core::{Clock, SystemClock, Timestamp};
+use sqlx::PgConnection;
+
+use super::value::At;
+
+/// Measurements of which the quickest counts: the longer an answer takes, the less it says.
+const SAMPLES: usize = 5;
+/// How far this machine's two clocks may come apart before the server is asked again: somebody has set one, or it slept.
+const APART_MAX: Duration = Duration::from_millis(100);
+
+/// What the server's clock showed, and when that was. What has passed since is told by a clock that nobody sets.
+#[derive(Debug)]
+pub(crate) struct ServerClock(Mutex<Reading>);
+
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    server: Timestamp,
+    local: Timestamp,
+    at: Instant,
+}
+
+impl ServerClock {
+    /// As if the server had the same time.
+    pub(crate) fn new() -> Self {
+        let local = SystemClock.now();
+        Self(Mutex::new(Reading { server: local, local, at: Instant::now() }))
+    }
+
+    /// Asks the server for its time.
+    pub(crate) async fn measure(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        let mut best: Option<(Duration, Reading)> = None;
+        for _ in 0..SAMPLES {
+            let asked = Instant::now();
+            let server: At = sqlx::query_scalar("select clock_timestamp()").fetch_one(&mut *connection).await?;
+            let took = asked.elapsed();
+            let reading = Reading { server: server.0, local: SystemClock.now().before(took / 2), at: asked + took / 2 };
+            if best.is_none_or(|(quickest, _)| took < quickest) {
+                best = Some((took, reading));
+            }
+        }
+        if let Some((_, reading)) = best {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reading;
+        }
+        Ok(())
+    }
+
+    fn reading(&self) -> Reading {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server's time.
+    pub(crate) fn now(&self) -> Timestamp {
+        let Reading { server, at, .. } = self.reading();
+        server.after(at.elapsed())
+    }
+
+    /// Whether this machine slept or its clock was set, so that the server has to be asked again.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        let Reading { local, at, .. } = self.reading();
+        let (shown, passed) = (SystemClock.now(), local.after(at.elapsed()));
+        shown.since(passed).max(passed.since(shown)) > APART_MAX
+    }
+}
