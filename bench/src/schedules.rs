@@ -95,7 +95,7 @@ async fn bring_near(punctual: &Punctual, on_progress: OnProgress<'_>, count: usi
         after = Some(last.spec.name.clone());
         done += page.len() as u64;
         page.iter_mut().for_each(|schedule| schedule.next_run_at = Some(due));
-        let save = |schedule| punctual::core::ScheduleSave { schedule, is_new: false, jobs: Vec::new() };
+        let save = |schedule| punctual::core::ScheduleSave { schedule, is_new: false, jobs: Vec::new(), done: None };
         store.save_schedules(page.into_iter().map(save).collect()).await?;
         on_progress("schedules", done, count as u64);
     }

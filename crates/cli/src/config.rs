@@ -80,7 +80,15 @@ impl Config {
     /// Makes the schedules of the file those of the store, and says what was changed.
     pub(crate) async fn sync_schedules(&self, punctual: &Punctual) -> Result<()> {
         let Some(schedules) = &self.schedules else { return Ok(()) };
-        let owner = self.application.as_deref().unwrap_or("punctual.toml");
+        let owner = match &self.application {
+            Some(application) => application,
+            None if punctual.store().info().engine == "sqlite" => "punctual.toml",
+            // Two that share a name would remove each other's.
+            None => {
+                let problem = "is missing; a store that several programs share has to know whose [schedules] these are";
+                return Err(Invalid::new("application", problem).into());
+            }
+        };
         let recurring = schedules.iter().map(|(name, schedule)| {
             schedule.clone().recurring(name).with_context(|| format!("[schedules.{name}] of the configuration"))
         });

@@ -9,10 +9,7 @@ use punctual::{
 };
 use serde::Deserialize;
 
-use crate::{
-    config::actor,
-    human::{Span, parse_instant},
-};
+use crate::human::{Span, parse_instant};
 
 /// A job in the words of the command line, and of a line of `--file`.
 #[derive(Debug, Default, Deserialize)]
@@ -40,7 +37,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn draft(self) -> Result<Draft> {
-        let mut draft = Draft::raw(self.name, self.payload.unwrap_or_else(Json::null)).created_by(actor());
+        let mut draft = Draft::raw(self.name, self.payload.unwrap_or_else(Json::null));
         macro_rules! set {
             ($($option:ident: $value:expr),*) => {
                 $(if let Some(value) = $value { draft = draft.$option(value); })*

@@ -124,5 +124,15 @@ impl<'de> Deserialize<'de> for Payload {
 
 /// An instant of the configuration, with a zone or in the machine's own.
 fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    parse_instant(&String::deserialize(deserializer)?).map(Some).map_err(de::Error::custom)
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum When {
+        Text(String),
+        Date(toml::value::Datetime),
+    }
+    let text = match When::deserialize(deserializer)? {
+        When::Text(text) => text,
+        When::Date(date) => date.to_string(),
+    };
+    parse_instant(&text).map(Some).map_err(de::Error::custom)
 }

@@ -99,7 +99,7 @@ fn the_files_schedules_are_synchronised_and_others_left_alone() {
     let shell = Shell::new();
     shell.ok(&["schedules", "put", "mine", "@daily", "echo"]);
     let first = "[schedules.a]\ncron = \"@hourly\"\njob = \"echo\"\npayload = { n = [1, 2] }\n\
-                 [schedules.b]\ncron = \"@every 90s\"\njob = \"noop\"\nstart = \"2026-12-01T00:00:00Z\"\ntags = [\"t\"]\n\
+                 [schedules.b]\ncron = \"@every 90s\"\njob = \"noop\"\nstart = 2026-12-01T00:00:00Z\ntags = [\"t\"]\n\
                  [schedules.mine]\ncron = \"@hourly\"\njob = \"noop\"\n";
     let said = synchronise(&shell, first);
     assert!(said.contains("schedules added: a, b") && said.contains("left the schedule mine alone"), "{said}");

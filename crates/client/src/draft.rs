@@ -125,6 +125,11 @@ impl Draft {
         if !matches!(self.start, Start::Now) {
             return Err(Invalid::new("job", "has a time of its own; the schedule says when it runs"));
         }
+        if self.spec.unique_key.is_some() {
+            let problem =
+                "a finished job keeps its key, so only the first occurrence would run; use the schedule's overlap";
+            return Err(Invalid::new("unique_key", problem));
+        }
         self.into_spec()
     }
 

@@ -90,11 +90,15 @@ impl Recurring {
 
     /// Checks it, as seen from `now`.
     pub fn check(self, now: Timestamp) -> Result<ScheduleSpec, Invalid> {
-        if let Some(refused) = self.refused {
-            return Err(refused);
-        }
-        self.spec.check(now)?;
-        Ok(self.spec)
+        let spec = self.into_spec()?;
+        spec.check(now)?;
+        Ok(spec)
+    }
+
+    fn into_spec(mut self) -> Result<ScheduleSpec, Invalid> {
+        // As it comes back from the store.
+        self.spec.jitter = Duration::from_millis(u64::try_from(self.spec.jitter.as_millis()).unwrap_or(u64::MAX));
+        self.refused.map_or(Ok(self.spec), Err)
     }
 }
 
@@ -125,7 +129,9 @@ impl Punctual {
             let name = recurring.spec.name.clone();
             let named =
                 |invalid: Invalid| Invalid { problem: format!("{} (schedule {name})", invalid.problem), ..invalid };
-            let spec = ScheduleSpec { owner: Some(owner.to_owned()), ..recurring.check(now).map_err(named)? };
+            let mut spec = recurring.into_spec().map_err(named)?;
+            spec.check_defined(now).map_err(named)?;
+            spec.owner = Some(owner.to_owned());
             if wanted.insert(spec.name.clone(), spec).is_some() {
                 return Err(Invalid::new("schedule", format!("`{name}` is defined twice")).into());
             }
@@ -134,7 +140,7 @@ impl Punctual {
         for schedule in all(&**self.store()).await? {
             let name = schedule.spec.name.clone();
             if schedule.spec.owner.as_deref() == Some(owner) && !wanted.contains_key(&name) {
-                self.store().remove_schedule(name.clone()).await?;
+                self.store().remove_schedule(name.clone(), owner.to_owned()).await?;
                 tracing::warn!(schedule = name, owner, "removed a schedule that is no longer defined");
                 synced.removed.push(name);
             } else {
@@ -159,7 +165,13 @@ impl Punctual {
                 let (name, mut put) = (save.schedule.spec.name.clone(), admin::Put::of(save));
                 if !saved {
                     // Somebody was faster, most likely with the same definition.
-                    put = admin::put(self, save.schedule.spec.clone(), owner).await?;
+                    put = match admin::put(self, save.schedule.spec.clone(), owner).await {
+                        Err(Error::Owned { schedule, .. }) => {
+                            synced.left_alone.push(schedule);
+                            admin::Put::Unchanged
+                        }
+                        put => put?,
+                    };
                 }
                 match put {
                     admin::Put::Added => synced.added.push(name),

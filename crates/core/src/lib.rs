@@ -39,7 +39,9 @@ pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, WorkerId, WorkflowId};
 pub use job::{Attempt, Event, Extras, Fault, Job, LogLevel, LogLine, NewJob, Progress, Spec};
 pub use json::Json;
 pub use retry::{Backoff, RetryPolicy};
-pub use schedule::{Cadence, Misfire, Occurrence, Overlap, Schedule, ScheduleSave, ScheduleSpec, Timing};
+pub use schedule::{
+    Cadence, Misfire, Occurrence, Overlap, Schedule, ScheduleEvent, ScheduleSave, ScheduleSpec, Timing,
+};
 pub use settle::{Claim, Ending, Outcome, Retry, Settled, Settlement, settle};
 pub use state::{AttemptStatus, Status};
 pub use store::{

@@ -12,7 +12,7 @@ use punctual::{
     Admin, Context, Draft, Error, Filter, JobId, ManualClock, ManualWorker, Misfire, Overlap, Page, Punctual,
     Recurring, Status, Timestamp, Worker,
     admin::{JobView, Put},
-    core::{Schedule, ScheduleSave},
+    core::{Schedule, ScheduleSave, schedule::Unreadable},
 };
 
 #[test]
@@ -35,6 +35,12 @@ on_each_engine! {
     a_change_of_times_moves_the_cursor_and_another_change_does_not
     definitions_of_an_owner_are_synchronised_and_others_left_alone
     what_is_refused_changes_nothing
+    a_definition_that_cannot_be_read_stops_no_other_and_is_kept
+    a_definition_whose_end_has_passed_does_not_stop_its_program
+    one_that_must_wait_for_its_time_does_not_keep_others_from_being_enqueued_ahead
+    a_schedule_that_a_wrong_clock_sent_ahead_is_brought_back
+    a_lock_that_a_wrong_clock_made_endless_stops_nothing
+    more_than_one_transaction_takes_is_caught_up_with_in_parts
     several_thousand_schedules_of_the_same_second_come_in_pages
     three_processes_that_are_killed_make_every_occurrence_once
 }
@@ -204,6 +210,9 @@ async fn a_paused_schedule_makes_nothing_and_makes_up_for_nothing(new_place: fn(
     assert_eq!(scene.admin.put_schedule(changed).await.unwrap(), Put::Changed);
     assert!(!scene.stored("x").await.enabled);
     scene.admin.resume_schedule("x").await.unwrap();
+    let events = scene.admin.schedule("x", 5).await.unwrap().events;
+    let told: Vec<_> = events.iter().map(|event| (event.actor.as_str(), event.what.as_str())).collect();
+    assert_eq!(told, [("ada", "resumed"), ("ada", "changed"), ("ada", "paused"), ("ada", "added")]);
     let resumed = scene.stored("x").await;
     assert_eq!((resumed.next_run_at, resumed.updated_by.as_str()), (Some(at("12:12:00")), "ada"));
     scene.admin.resume_schedule("x").await.unwrap();
@@ -233,7 +242,7 @@ async fn a_schedule_that_cannot_be_evaluated_is_disabled_and_stops_no_other(new_
     // As if it had been stored by a version that knew a zone which has gone since.
     let mut broken = scene.stored("b").await;
     broken.spec.zone = "Atlantis/Centre".into();
-    let save = ScheduleSave { schedule: broken, is_new: false, jobs: Vec::new() };
+    let save = ScheduleSave { schedule: broken, is_new: false, jobs: Vec::new(), done: None };
     assert_eq!(scene.punctual.store().save_schedules(vec![save]).await.unwrap(), [true]);
     scene.set("12:01:00");
     assert_eq!(scene.tick().await, 2);
@@ -356,6 +365,7 @@ async fn what_is_refused_changes_nothing(new_place: fn() -> Place) {
             "misfire: catch-up-limited of 0",
         ),
         (Recurring::new("x", "@hourly", report()).jitter(Duration::from_secs(86_401)), "jitter: 86401000 ms is not"),
+        (Recurring::new("x", "@hourly", report().unique_key("k")), "unique_key: a finished job keeps its key"),
         (good.clone(), "schedule: `good` is defined twice"),
     ] {
         let refused = scene.punctual.sync_schedules("billing", [good.clone(), bad]).await.unwrap_err().to_string();
@@ -363,6 +373,86 @@ async fn what_is_refused_changes_nothing(new_place: fn() -> Place) {
     }
     assert!(scene.admin.schedules(None, 10).await.unwrap().schedules.is_empty());
     assert!(scene.admin.schedules(None, 0).await.is_err());
+}
+
+async fn a_definition_that_cannot_be_read_stops_no_other_and_is_kept(new_place: fn() -> Place) {
+    let scene = Scene::new(new_place).await;
+    for name in ["a", "b"] {
+        scene.put(Recurring::new(name, "* * * * *", report())).await;
+    }
+    // As if a later version had stored it.
+    let mut strange = scene.stored("a").await;
+    let text = r#"{"name": "a", "cron": {"moon": "full"}}"#.to_owned();
+    strange.spec.unreadable = Some(Box::new(Unreadable { text: text.clone(), problem: String::new() }));
+    let save = ScheduleSave { schedule: strange, is_new: false, jobs: Vec::new(), done: None };
+    assert_eq!(scene.punctual.store().save_schedules(vec![save]).await.unwrap(), [true]);
+    scene.set("12:01:00");
+    assert_eq!(scene.tick().await, 1);
+    let stored = scene.stored("a").await;
+    assert!(!stored.enabled && stored.problem.unwrap().starts_with("definition: what is stored cannot be read"));
+    assert_eq!(stored.spec.unreadable.unwrap().text, text);
+    let events = scene.admin.schedule("a", 5).await.unwrap().events;
+    assert!(events[0].actor == "punctual" && events[0].what.starts_with("disabled: definition"), "{events:?}");
+    scene.admin.delete_schedule("a").await.unwrap();
+}
+
+async fn a_definition_whose_end_has_passed_does_not_stop_its_program(new_place: fn() -> Place) {
+    let scene = Scene::new(new_place).await;
+    let ended = || Recurring::new("x", "* * * * *", report()).ends_at(at("11:00:00"));
+    assert_eq!(scene.punctual.sync_schedules("billing", [ended()]).await.unwrap().added, ["x"]);
+    assert_eq!(scene.stored("x").await.next_run_at, None);
+    assert!(scene.admin.put_schedule(ended()).await.is_err(), "by hand it would be a mistake");
+}
+
+async fn one_that_must_wait_for_its_time_does_not_keep_others_from_being_enqueued_ahead(new_place: fn() -> Place) {
+    let scene = Scene::new(new_place).await;
+    scene.put(Recurring::new("a", "* * * * *", report()).overlap(Overlap::Skip)).await;
+    scene.put(Recurring::new("b", "* * * * *", report())).await;
+    scene.set("12:00:59.500");
+    assert_eq!(scene.tick().await, 1);
+    assert_eq!(scene.times("b").await, ["12:01:00"]);
+    scene.set("12:01:00");
+    assert_eq!(scene.tick().await, 1);
+    assert_eq!(scene.times("a").await, ["12:01:00"]);
+}
+
+async fn a_schedule_that_a_wrong_clock_sent_ahead_is_brought_back(new_place: fn() -> Place) {
+    let scene = Scene::new(new_place).await;
+    scene.put(Recurring::new("x", "* * * * *", report())).await;
+    scene.put(Recurring::new("y", "* * * * *", report()).ends_at(at("18:00:00"))).await;
+    scene.clock.set("2036-01-01T00:00:00Z".parse().unwrap());
+    assert_eq!(scene.tick().await, 2);
+    scene.set("12:05:30");
+    assert_eq!(scene.tick().await, 0);
+    scene.worker.repair_schedules().await.unwrap();
+    for name in ["x", "y"] {
+        assert_eq!(scene.stored(name).await.next_run_at, Some(at("12:06:00")));
+    }
+    scene.set("12:06:00");
+    assert_eq!(scene.tick().await, 2);
+}
+
+async fn a_lock_that_a_wrong_clock_made_endless_stops_nothing(new_place: fn() -> Place) {
+    let scene = Scene::new(new_place).await;
+    scene.put(Recurring::new("x", "* * * * *", report())).await;
+    let lock =
+        scene.punctual.store().lock("punctual.schedules.tick".into(), "gone".into(), Duration::from_secs(86_400));
+    assert!(lock.await.unwrap().is_some());
+    scene.set("12:01:05");
+    assert_eq!(scene.tick().await, 0, "somebody is at it");
+    scene.set("12:01:11");
+    assert_eq!(scene.tick().await, 1, "nobody is");
+}
+
+async fn more_than_one_transaction_takes_is_caught_up_with_in_parts(new_place: fn() -> Place) {
+    let scene = Scene::new(new_place).await;
+    let large = Draft::new("report", &"x".repeat(1_000_000));
+    scene.put(Recurring::new("x", "* * * * *", large).misfire(Misfire::CatchUpLimited(40))).await;
+    scene.set("14:00:30");
+    assert_eq!((scene.tick().await, scene.tick().await), (40, 0));
+    assert_eq!(scene.stored("x").await.revision, 4, "when it was put, and for 16, 16 and 8 jobs");
+    let times = scene.times("x").await;
+    assert_eq!((times.len(), times[0].as_str(), times[39].as_str()), (40, "13:21:00", "14:00:00"));
 }
 
 async fn several_thousand_schedules_of_the_same_second_come_in_pages(new_place: fn() -> Place) {
@@ -390,7 +480,7 @@ async fn three_processes_that_are_killed_make_every_occurrence_once(new_place: f
     for round in 1..=6u64 {
         let passed = begin.after(Duration::from_secs(10 * round));
         until("ten seconds more of occurrences", async || {
-            store.upcoming(None, 1).await.unwrap()[0].next_run_at.unwrap() > passed
+            store.upcoming(None, Timestamp::MAX, 1).await.unwrap()[0].next_run_at.unwrap() > passed
         })
         .await;
         workers.remove(0).kill();

@@ -9,8 +9,9 @@ use std::{
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
-    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleSave, Schema, Settled,
-    Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
+    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleEvent, ScheduleSave,
+    Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord,
+    measure::Tally,
 };
 
 /// At which point a call fails.
@@ -109,9 +110,10 @@ pass_on! {
     tallies(since: Timestamp, until: Timestamp) -> Vec<Tally>;
     schedules(after: Option<String>, limit: usize) -> Vec<Schedule>;
     schedule(name: String) -> Option<Schedule>;
-    upcoming(after: Option<(Timestamp, String)>, limit: usize) -> Vec<Schedule>;
+    upcoming(after: Option<(Timestamp, String)>, until: Timestamp, limit: usize) -> Vec<Schedule>;
     save_schedules(saves: Vec<ScheduleSave>) -> Vec<bool>;
-    remove_schedule(name: String) -> bool;
+    remove_schedule(name: String, actor: String) -> bool;
+    schedule_events(name: String, limit: usize) -> Vec<ScheduleEvent>;
     beat(beat: Beat) -> ();
     leave(worker: WorkerId) -> ();
     workers() -> Vec<WorkerRecord>;

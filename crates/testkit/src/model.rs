@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued,
     Event, EventId, Filter, Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Order, Page, Pending,
-    Schedule, ScheduleSave, Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult,
-    SystemClock, Timestamp, Verb, Watch, WorkerId, WorkerRecord, change, limits,
+    Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo,
+    StoreResult, SystemClock, Timestamp, Verb, Watch, WorkerId, WorkerRecord, change, limits,
     measure::{self, Measure, Tally},
 };
 use tokio::{sync::watch, time};
@@ -44,6 +44,7 @@ struct State {
     tallies: BTreeMap<(Timestamp, String, String, Measure, u16), u64>,
     workers: BTreeMap<WorkerId, WorkerRecord>,
     schedules: BTreeMap<String, Schedule>,
+    schedule_events: Vec<(String, ScheduleEvent)>,
     locks: BTreeMap<String, HeldLock>,
     events: u64,
 }
@@ -350,13 +351,17 @@ impl State {
     }
 
     fn save_schedule(&mut self, now: Timestamp, save: ScheduleSave) -> bool {
-        let ScheduleSave { mut schedule, is_new, jobs } = save;
+        let ScheduleSave { mut schedule, is_new, jobs, done } = save;
         let fits = match self.schedules.get(&schedule.spec.name) {
             Some(known) => !is_new && (known.id, known.revision) == (schedule.id, schedule.revision),
             None => is_new,
         };
         if fits {
             schedule.revision += 1;
+            if let Some(what) = done {
+                let event = ScheduleEvent { at: now, actor: schedule.updated_by.clone(), what };
+                self.schedule_events.push((schedule.spec.name.clone(), event));
+            }
             self.schedules.insert(schedule.spec.name.clone(), schedule);
             for job in jobs {
                 self.enqueue(now, job);
@@ -554,10 +559,15 @@ impl Store for ModelStore {
         Ok(self.state().schedules.get(&name).cloned())
     }
 
-    async fn upcoming(&self, after: Option<(Timestamp, String)>, limit: usize) -> StoreResult<Vec<Schedule>> {
+    async fn upcoming(
+        &self,
+        after: Option<(Timestamp, String)>,
+        until: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<Schedule>> {
         let state = self.state();
         let place = |one: &Schedule| Some((one.next_run_at?, one.spec.name.clone()));
-        let runs = |one: &&Schedule| one.enabled && place(one).is_some() && place(one) > after;
+        let runs = |one: &&Schedule| one.enabled && one.next_run_at.is_some_and(|at| at <= until) && place(one) > after;
         let mut found: Vec<Schedule> = state.schedules.values().filter(runs).cloned().collect();
         found.sort_by_key(|one| one.next_run_at);
         found.truncate(limit);
@@ -568,8 +578,20 @@ impl Store for ModelStore {
         self.write(|state, now| saves.into_iter().map(|save| state.save_schedule(now, save)).collect())
     }
 
-    async fn remove_schedule(&self, name: String) -> StoreResult<bool> {
-        self.write(|state, _| state.schedules.remove(&name).is_some())
+    async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
+        self.write(|state, at| {
+            let removed = state.schedules.remove(&name).is_some();
+            if removed {
+                state.schedule_events.push((name, ScheduleEvent { at, actor, what: "removed".into() }));
+            }
+            removed
+        })
+    }
+
+    async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
+        let state = self.state();
+        let of_it = state.schedule_events.iter().rev().filter(|(schedule, _)| *schedule == name);
+        Ok(of_it.map(|(_, event)| event.clone()).take(limit).collect())
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

@@ -75,6 +75,11 @@ impl ManualWorker {
         Ok(ticker::tick(&**self.punctual.store(), &self.id.to_string()).await?.occurrences)
     }
 
+    /// Brings schedules back that a wrong clock has sent far ahead.
+    pub async fn repair_schedules(&self) -> Result<(), Error> {
+        Ok(ticker::repair(&**self.punctual.store(), &self.id.to_string()).await?)
+    }
+
     /// Runs jobs until none is due, those included that they enqueue.
     pub async fn run_all(&self) -> Result<Vec<Ran>, Error> {
         let mut all = Vec::new();

@@ -6,10 +6,13 @@ use std::{
 };
 
 use punctual_core::{
-    Change, JobId, Overlap, Schedule, ScheduleSave, Store, StoreResult, Timestamp, Verb,
-    schedule::{Due, due, look_at},
+    Change, JobId, Overlap, Schedule, ScheduleSave, Store, StoreError, StoreResult, Timestamp, Verb,
+    schedule::{AHEAD, Due, due, look_at},
 };
-use tokio::{task, time};
+use tokio::{
+    task,
+    time::{self, Instant},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::shared::Shared;
@@ -18,6 +21,8 @@ use crate::shared::Shared;
 const LOCK: &str = "punctual.schedules.tick";
 /// For how long a worker that vanishes in the middle keeps the others from it.
 const LOCK_TTL: Duration = Duration::from_secs(2);
+/// How long something is due before a worker stops to wait for whoever has the lock: a clock may have been wrong when it was taken.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look at least: somebody may have brought a schedule.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
 /// How soon to look again when somebody else holds the lock.
@@ -26,6 +31,12 @@ const BUSY_PERIOD: Duration = Duration::from_millis(50);
 const PAGE_SCHEDULES: usize = 500;
 /// Jobs that one transaction brings, unless a single schedule has more to catch up with.
 const PAGE_JOBS: usize = 500;
+/// Bytes of payloads that one transaction brings, unless a single job has more.
+const PAGE_BYTES: usize = 16 << 20;
+/// How often it is looked for schedules that a wrong clock has sent far ahead, and the lock of whoever does it.
+const REPAIR: (Duration, &str) = (Duration::from_secs(600), "punctual.schedules.repair");
+/// By how much a schedule may be ahead of what is next, since several clocks are never the same.
+const REPAIR_SLACK: Duration = Duration::from_secs(5);
 
 /// What a tick did, and when to look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,8 +51,14 @@ pub(crate) struct Ticked {
 
 /// Ticks until `done`.
 pub(crate) async fn tick_on(shared: Arc<Shared>, done: CancellationToken) {
-    let owner = shared.id.to_string();
+    let (owner, mut repaired_at) = (shared.id.to_string(), None);
     loop {
+        if repaired_at.is_none_or(|at: Instant| at.elapsed() >= REPAIR.0) {
+            repaired_at = Some(Instant::now());
+            if let Err(error) = repair(&**shared.store(), &owner).await {
+                tracing::warn!(worker = %shared.id, %error, "cannot look for schedules that are too far ahead");
+            }
+        }
         let ticked = match tick(&**shared.store(), &owner).await {
             Ok(ticked) => ticked,
             Err(error) => {
@@ -64,21 +81,25 @@ pub(crate) async fn tick_on(shared: Arc<Shared>, done: CancellationToken) {
 
 /// Enqueues all that is due by now, in pages, the longest overdue first.
 pub(crate) async fn tick(store: &dyn Store, owner: &str) -> StoreResult<Ticked> {
-    let mut ticked = Ticked::default();
-    if !ticked.is_due(store, &store.upcoming(None, 1).await?) {
+    let (mut ticked, now) = (Ticked::default(), store.now());
+    let until = now.after(AHEAD);
+    let first = store.upcoming(None, until, PAGE_SCHEDULES).await?;
+    if !ticked.is_due(now, &first) {
         return Ok(ticked);
     }
+    let overdue = first.first().and_then(|schedule| schedule.next_run_at).map_or(Duration::ZERO, |at| now.since(at));
     let mut after = None;
-    // Again for every page: all of them may take longer than the lock lasts.
-    while store.lock(LOCK.to_owned(), owner.to_owned(), LOCK_TTL).await?.is_some() {
+    // The lock again for every page: all of them may take longer than it lasts.
+    while store.lock(LOCK.to_owned(), owner.to_owned(), LOCK_TTL).await?.is_some() || overdue > PATIENCE {
         // From where the last page ended: what was there before has moved, and to step over that takes time too.
-        let page = store.upcoming(after.take(), PAGE_SCHEDULES).await?;
-        after = page.last().and_then(|last| Some((last.next_run_at?, last.spec.name.clone())));
-        if !ticked.is_due(store, &page) {
+        let page = store.upcoming(after.take(), until, PAGE_SCHEDULES).await?;
+        let Some(last) = page.last() else {
             store.unlock(LOCK.to_owned(), owner.to_owned()).await?;
             return Ok(ticked);
-        }
-        enqueue_page(store, page, &mut ticked).await?;
+        };
+        after = Some((last.next_run_at.unwrap_or(until), last.spec.name.clone()));
+        ticked.is_due(now, &page);
+        enqueue_page(store, now, page, &mut ticked).await?;
         // Claims are not to wait for all of it.
         task::yield_now().await;
     }
@@ -87,8 +108,7 @@ pub(crate) async fn tick(store: &dyn Store, owner: &str) -> StoreResult<Ticked> 
 
 impl Ticked {
     /// Whether it is time to look at one of these schedules; remembers when it is for the others.
-    fn is_due(&mut self, store: &dyn Store, upcoming: &[Schedule]) -> bool {
-        let now = store.now();
+    fn is_due(&mut self, now: Timestamp, upcoming: &[Schedule]) -> bool {
         let look = |schedule: &Schedule| Some(look_at(schedule.spec.overlap, schedule.next_run_at?));
         let (due, later): (Vec<Timestamp>, Vec<Timestamp>) =
             upcoming.iter().filter_map(look).partition(|at| *at <= now);
@@ -97,39 +117,83 @@ impl Ticked {
     }
 }
 
+/// Something to store, and the job to cancel once it is.
+struct Step {
+    save: ScheduleSave,
+    cancel: Option<JobId>,
+}
+
 /// Enqueues what is due of a page of schedules.
-async fn enqueue_page(store: &dyn Store, page: Vec<Schedule>, ticked: &mut Ticked) -> StoreResult<()> {
-    let mut saves: Vec<ScheduleSave> = Vec::new();
+async fn enqueue_page(store: &dyn Store, now: Timestamp, page: Vec<Schedule>, ticked: &mut Ticked) -> StoreResult<()> {
+    let (mut steps, mut jobs, mut bytes): (Vec<Step>, usize, usize) = (Vec::new(), 0, 0);
     for schedule in page {
-        let Some(save) = decide(store, schedule, ticked).await? else { continue };
-        let jobs: usize = saves.iter().map(|save| save.jobs.len()).sum();
-        if jobs + save.jobs.len() > PAGE_JOBS && !saves.is_empty() {
-            ticked.occurrences += enqueue(store, std::mem::take(&mut saves)).await?;
+        let Some(step) = decide(store, now, schedule, ticked).await? else { continue };
+        let of_step = step.save.jobs.iter().map(|job| job.spec.payload.as_str().len()).sum::<usize>();
+        if !steps.is_empty() && (jobs + step.save.jobs.len() > PAGE_JOBS || bytes + of_step > PAGE_BYTES) {
+            ticked.occurrences += enqueue(store, std::mem::take(&mut steps)).await?;
+            (jobs, bytes) = (0, 0);
         }
-        saves.push(save);
+        (jobs, bytes) = (jobs + step.save.jobs.len(), bytes + of_step);
+        steps.push(step);
     }
-    ticked.occurrences += enqueue(store, saves).await?;
+    ticked.occurrences += enqueue(store, steps).await?;
     Ok(())
 }
 
-/// Stores schedules with their jobs; says how many jobs. What somebody else has stored meanwhile is his.
-async fn enqueue(store: &dyn Store, saves: Vec<ScheduleSave>) -> StoreResult<usize> {
-    if saves.is_empty() {
+/// Stores schedules with their jobs, and cancels what they replace; says how many jobs. What somebody else has stored meanwhile is
+/// his. One that the store does not take is passed over, so that it does not stop the others.
+async fn enqueue(store: &dyn Store, steps: Vec<Step>) -> StoreResult<usize> {
+    if steps.is_empty() {
         return Ok(0);
     }
-    let jobs: Vec<usize> = saves.iter().map(|save| save.jobs.len()).collect();
-    let saved = store.save_schedules(saves).await?;
-    Ok(saved.into_iter().zip(jobs).filter_map(|(saved, jobs)| saved.then_some(jobs)).sum())
+    match enqueue_together(store, &steps).await {
+        Err(StoreError::Other(_)) => {}
+        done => return done,
+    }
+    let mut jobs = 0;
+    for step in &steps {
+        match enqueue_together(store, std::slice::from_ref(step)).await {
+            Ok(enqueued) => jobs += enqueued,
+            Err(error @ StoreError::Other(_)) => {
+                let schedule = &step.save.schedule.spec.name;
+                tracing::error!(schedule, %error, "cannot enqueue what a schedule says");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(jobs)
+}
+
+async fn enqueue_together(store: &dyn Store, steps: &[Step]) -> StoreResult<usize> {
+    let saved = store.save_schedules(steps.iter().map(|step| step.save.clone()).collect()).await?;
+    let saved: Vec<&Step> = steps.iter().zip(saved).filter_map(|(step, saved)| saved.then_some(step)).collect();
+    let cancel = |step: &&Step| {
+        let reason = Some("the schedule's next occurrence is due".to_owned());
+        let actor = format!("schedule {}", step.save.schedule.spec.name);
+        Some(Change { job: step.cancel?, verb: Verb::Cancel, actor, reason })
+    };
+    let cancels: Vec<Change> = saved.iter().filter_map(cancel).collect();
+    if !cancels.is_empty() {
+        store.change(cancels).await?;
+    }
+    Ok(saved.into_iter().map(|step| step.save.jobs.len()).sum())
 }
 
 /// What becomes of a schedule now; nothing if it is not its time.
-async fn decide(store: &dyn Store, schedule: Schedule, ticked: &mut Ticked) -> StoreResult<Option<ScheduleSave>> {
-    let now = store.now();
+async fn decide(
+    store: &dyn Store,
+    now: Timestamp,
+    schedule: Schedule,
+    ticked: &mut Ticked,
+) -> StoreResult<Option<Step>> {
+    if schedule.next_run_at.is_none_or(|at| look_at(schedule.spec.overlap, at) > now) {
+        return Ok(None);
+    }
     let previous = unfinished(store, &schedule).await?;
     let decided = match due(&schedule, now, previous.is_some()) {
         Ok(Some(due)) => due,
         Ok(None) => return Ok(None),
-        Err(problem) => return Ok(Some(disabled(schedule, problem))),
+        Err(problem) => return Ok(Some(Step { save: disabled(schedule, problem), cancel: None })),
     };
     let name = &schedule.spec.name;
     if decided.misfired {
@@ -139,35 +203,77 @@ async fn decide(store: &dyn Store, schedule: Schedule, ticked: &mut Ticked) -> S
     } else if decided.skipped {
         tracing::info!(schedule = name, "left out an occurrence: the one before is unfinished");
     }
-    if let Some(job) = previous.filter(|_| decided.cancel_previous) {
-        // Before the new one is stored: whoever takes over after a crash in between cancels nothing twice.
-        let reason = Some("the schedule's next occurrence is due".to_owned());
-        let change = Change { job, verb: Verb::Cancel, actor: format!("schedule {name}"), reason };
-        store.change(vec![change]).await?;
-    }
-    Ok(Some(advanced(schedule, &decided)))
+    let cancel = previous.filter(|_| decided.cancel_previous);
+    Ok(Some(Step { save: advanced(schedule, decided), cancel }))
 }
 
 /// The job of the occurrence before, if it matters and is unfinished.
 async fn unfinished(store: &dyn Store, schedule: &Schedule) -> StoreResult<Option<JobId>> {
     match schedule.last_job {
         Some(id) if schedule.spec.overlap != Overlap::Allow => {
-            Ok(store.get(id).await?.filter(|job| !job.status.is_finished()).map(|job| job.id))
+            Ok(store.get(id).await?.filter(|job| job.status.is_active()).map(|job| job.id))
         }
         _ => Ok(None),
     }
 }
 
-fn advanced(mut schedule: Schedule, decided: &Due) -> ScheduleSave {
+fn advanced(mut schedule: Schedule, mut decided: Due) -> ScheduleSave {
+    let most = (PAGE_BYTES / schedule.spec.job.payload.as_str().len().max(1)).max(1);
+    if decided.occurrences.len() > most {
+        // The others follow with a later page of this tick.
+        decided.next_run_at = Some(decided.occurrences[most]);
+        decided.occurrences.truncate(most);
+    }
     let jobs: Vec<_> = decided.occurrences.iter().map(|at| schedule.spec.occurrence(*at)).collect();
     schedule.next_run_at = decided.next_run_at;
     schedule.last_run_at = decided.occurrences.last().copied().or(schedule.last_run_at);
     schedule.last_job = jobs.last().map(|job| job.id).or(schedule.last_job);
-    ScheduleSave { schedule, is_new: false, jobs }
+    ScheduleSave { schedule, is_new: false, jobs, done: None }
 }
 
 fn disabled(mut schedule: Schedule, problem: String) -> ScheduleSave {
     tracing::error!(schedule = schedule.spec.name, problem, "disabled a schedule that cannot be evaluated");
+    let done = Some(format!("disabled: {problem}"));
+    schedule.updated_by = "punctual".to_owned();
     (schedule.enabled, schedule.problem) = (false, Some(problem));
-    ScheduleSave { schedule, is_new: false, jobs: Vec::new() }
+    ScheduleSave { schedule, is_new: false, jobs: Vec::new(), done }
+}
+
+/// Brings schedules back whose cursor a wrong clock has sent far ahead of their next time. Their jobs' ids keep what has run from
+/// running again.
+pub(crate) async fn repair(store: &dyn Store, owner: &str) -> StoreResult<()> {
+    // The lock is not given back: it also says that it was done.
+    let ttl = REPAIR.0 - Duration::from_secs(60);
+    if store.lock(REPAIR.1.to_owned(), owner.to_owned(), ttl).await?.is_none() {
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let page = store.schedules(after.take(), PAGE_SCHEDULES).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(last.spec.name.clone());
+        let now = store.now();
+        let saves: Vec<ScheduleSave> = page.into_iter().filter_map(|schedule| brought_back(schedule, now)).collect();
+        if !saves.is_empty() {
+            store.save_schedules(saves).await?;
+        }
+    }
+}
+
+fn brought_back(mut schedule: Schedule, now: Timestamp) -> Option<ScheduleSave> {
+    let timing = schedule.spec.timing().ok().filter(|_| schedule.enabled)?;
+    let latest = timing.next(now.after(AHEAD + REPAIR_SLACK)).ok()??;
+    if schedule.next_run_at.is_some_and(|at| at <= latest) {
+        return None;
+    }
+    let too_far = schedule.next_run_at.map_or_else(|| "the end".to_owned(), |at| at.to_string());
+    tracing::warn!(
+        schedule = schedule.spec.name,
+        too_far,
+        "a wrong clock had sent a schedule ahead; it is brought back"
+    );
+    schedule.next_run_at = timing.next(now).ok()?;
+    schedule.updated_by = "punctual".to_owned();
+    let done = Some(format!("brought back from {too_far}"));
+    Some(ScheduleSave { schedule, is_new: false, jobs: Vec::new(), done })
 }

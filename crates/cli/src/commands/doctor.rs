@@ -6,7 +6,7 @@ use anyhow::Result;
 use punctual::{
     Punctual, Status,
     admin::is_live,
-    core::{Count, Finding},
+    core::{Count, Finding, limits, schedule::MISFIRE_GRACE},
 };
 use serde_json::json;
 
@@ -23,6 +23,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<ExitCode> {
     let mut findings = punctual.store().examine().await.map_err(punctual::Error::from)?;
     findings.push(unserved(&punctual).await?);
     findings.push(vanished(&punctual).await?);
+    findings.push(schedules(&punctual).await?);
     let well = findings.iter().all(|finding| finding.ok);
     if cli.json {
         print_json(&json!({"ok": well, "findings": findings}))?;
@@ -60,6 +61,29 @@ async fn unserved(punctual: &Punctual) -> Result<Finding> {
         format!("nobody runs {}; start a worker with such a handler", lanes.into_iter().collect::<Vec<_>>().join(", "))
     };
     Ok(Finding { check: "workers".into(), ok, message })
+}
+
+/// Schedules that are broken, or that nobody enqueues for.
+async fn schedules(punctual: &Punctual) -> Result<Finding> {
+    let (admin, mut after, mut broken, mut all) = (punctual.admin("doctor"), None, Vec::new(), 0);
+    loop {
+        let page = admin.schedules(after.take(), limits::PAGE_MAX_SCHEDULES).await?;
+        all += page.schedules.len();
+        let wrong = page.schedules.into_iter().filter_map(|schedule| Some((schedule.name, schedule.problem?)));
+        broken.extend(wrong.map(|(name, problem)| format!("{name} is disabled: {problem}")));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let past = punctual.store().now().before(MISFIRE_GRACE);
+    let overdue = punctual.store().upcoming(None, past, 1).await.map_err(punctual::Error::from)?;
+    let message = match (broken.is_empty(), overdue.first()) {
+        (false, _) => broken.join("; "),
+        (true, Some(schedule)) => format!("{} is overdue; start a worker", schedule.spec.name),
+        (true, None) => format!("{all} schedules, none is broken or overdue"),
+    };
+    Ok(Finding { check: "schedules".into(), ok: broken.is_empty() && overdue.is_empty(), message })
 }
 
 /// Jobs whose lease ran out and that nobody has put back.

@@ -12,7 +12,7 @@ use punctual::{Json, Punctual, Status, admin::JobView, core::limits};
 use crate::{
     args::{Cli, Enqueue},
     commands::{print_json, progress_bar},
-    config::{Config, parse_json},
+    config::{Config, actor, parse_json},
     exit::Usage,
     line::Line,
 };
@@ -48,7 +48,7 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         keep_for: args.keep_for,
         ephemeral: args.ephemeral,
     };
-    let draft = line.draft()?;
+    let draft = line.draft()?.created_by(actor());
     let punctual = config.connect(cli).await?;
     let enqueued = punctual.enqueue(draft).await?;
     if cli.json && !args.wait {
@@ -98,7 +98,7 @@ async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
         let line: Line = serde_json::from_str(&text)
             .map_err(|error| Usage(format!("line {number}: {error}; nothing was enqueued")))?;
         let draft = line.draft().with_context(|| format!("line {number}; nothing was enqueued"))?;
-        Ok((number, draft))
+        Ok((number, draft.created_by(actor())))
     });
     let drafts = drafts.collect::<Result<Vec<_>>>()?;
     let punctual = config.connect(cli).await?;

@@ -13,6 +13,7 @@ use crate::{
     args::{Cli, Schedules},
     commands::print_json,
     config::{Config, actor},
+    exit::Usage,
     human::{self, BOLD, DIM, status_style},
     recurring::ScheduleArgs,
     table::{Cell, Table},
@@ -57,11 +58,14 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
         }
         Schedules::Preview { name, count, .. } => {
             let detail = admin.schedule(name.as_deref().unwrap_or_default(), *count).await?;
+            if let Some(problem) = detail.schedule.problem {
+                return Err(Usage(format!("the schedule {} is broken: {problem}", detail.schedule.name)).into());
+            }
             preview(cli, &detail.schedule.zone, &detail.upcoming, punctual.store().now())
         }
         Schedules::Delete { names } => {
             for name in names {
-                let owner = admin.schedule(name, 0).await?.schedule.owner;
+                let owner = admin.schedule(name, 0).await.ok().and_then(|detail| detail.schedule.owner);
                 admin.delete_schedule(name).await?;
                 println!("{name} is deleted");
                 if let Some(owner) = owner {
@@ -83,11 +87,12 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, limit: usize, after
         return Ok(());
     }
     let now = punctual.store().now();
-    let mut table = Table::new(["NAME", "STATE", "WHEN", "ZONE", "JOB", "LAST", "NEXT", "AT"]);
+    let mut table = Table::new(["NAME", "STATE", "CRON", "WHEN", "ZONE", "JOB", "LAST", "NEXT", "AT"]);
     for schedule in page.schedules {
         table.row([
             Cell::new(schedule.name.clone()),
             state(&schedule),
+            Cell::new(schedule.cron.clone()),
             Cell::new(when(&schedule)),
             Cell::new(schedule.zone.clone()),
             Cell::new(schedule.job.clone()),
@@ -171,6 +176,12 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
         }
         table.print();
     }
+    anstream::println!("\n{BOLD}Events{BOLD:#}");
+    let mut table = Table::new(["WHEN", "BY", "WHAT"]);
+    for event in &detail.events {
+        table.row([Cell::new(human::exact(event.at)), Cell::new(event.actor.clone()), Cell::new(event.what.clone())]);
+    }
+    table.print();
     Ok(())
 }
 

@@ -1,8 +1,10 @@
 //! What an operator may see of schedules and do to them.
 
+use std::time::Duration;
+
 use punctual_core::{
-    Error, Filter, Invalid, JobId, Misfire, NewJob, Overlap, Page, Schedule, ScheduleId, ScheduleSave, ScheduleSpec,
-    StoreError, Timestamp, limits, redact,
+    Error, Filter, Invalid, JobId, Misfire, NewJob, Overlap, Page, Schedule, ScheduleEvent, ScheduleId, ScheduleSave,
+    ScheduleSpec, StoreError, Timestamp, limits, redact,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -12,8 +14,12 @@ use crate::{Punctual, Recurring};
 
 /// How often a change is tried again that others were faster than.
 const TRIES: usize = 20;
+/// Jobs that a backfill stores at once.
+const BACKFILL_PAGE_JOBS: usize = 500;
 /// The jobs that a schedule's detail shows.
 const RECENT_JOBS: usize = 10;
+/// The events that it shows.
+const RECENT_EVENTS: usize = 20;
 
 /// A schedule as people may see it: without the raw payload of its job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -125,6 +131,8 @@ pub struct ScheduleDetail {
     pub upcoming: Vec<Timestamp>,
     /// Its last jobs, newest first.
     pub jobs: Vec<JobView>,
+    /// What was done to it, latest first.
+    pub events: Vec<ScheduleEvent>,
 }
 
 /// What became of a schedule that was put.
@@ -177,7 +185,8 @@ impl Admin {
         };
         let filter = Filter { schedule: Some(name.to_owned()), ..Filter::default() };
         let jobs = self.jobs(filter, Page::first(RECENT_JOBS)).await?.jobs;
-        Ok(ScheduleDetail { schedule: ScheduleView::of(&schedule), upcoming, jobs })
+        let events = self.punctual.store().schedule_events(name.to_owned(), RECENT_EVENTS).await?;
+        Ok(ScheduleDetail { schedule: ScheduleView::of(&schedule), upcoming, jobs, events })
     }
 
     /// Adds a schedule, or changes the one of its name. One that is defined elsewhere is changed there.
@@ -188,9 +197,10 @@ impl Admin {
 
     /// Enqueues no occurrence any more until it is resumed. Jobs that are enqueued already run.
     pub async fn pause_schedule(&self, name: &str) -> Result<(), Error> {
-        self.edit(name, |schedule, _| {
-            schedule.enabled = false;
-            Ok(Vec::new())
+        self.edit(name, "paused", |schedule, _| {
+            let runs = std::mem::replace(&mut schedule.enabled, false);
+            let was_broken = schedule.problem.take().is_some();
+            Ok((runs || was_broken).then(Vec::new))
         })
         .await
         .map(drop)
@@ -198,12 +208,13 @@ impl Admin {
 
     /// Goes on with the next occurrence from now. Those meanwhile are not made up for; [`backfill_schedule`](Self::backfill_schedule) does that.
     pub async fn resume_schedule(&self, name: &str) -> Result<(), Error> {
-        self.edit(name, |schedule, now| {
-            if !schedule.enabled {
-                schedule.next_run_at = next_run(&schedule.spec, now)?;
-                (schedule.enabled, schedule.problem) = (true, None);
+        self.edit(name, "resumed", |schedule, now| {
+            if schedule.enabled {
+                return Ok(None);
             }
-            Ok(Vec::new())
+            schedule.next_run_at = next_run(&schedule.spec, now)?;
+            (schedule.enabled, schedule.problem) = (true, None);
+            Ok(Some(Vec::new()))
         })
         .await
         .map(drop)
@@ -211,13 +222,19 @@ impl Admin {
 
     /// Enqueues a job of the schedule now, whatever its times say and whether it is paused or not. Its cursor stays.
     pub async fn trigger_schedule(&self, name: &str) -> Result<JobId, Error> {
+        let store = self.punctual.store();
+        let last = match find(&self.punctual, name).await?.last_job {
+            Some(id) => store.get(id).await?.filter(|job| job.status.is_active()).map(|job| job.id),
+            None => None,
+        };
         let jobs = self
-            .edit(name, |schedule, now| {
+            .edit(name, "triggered", |schedule, now| {
                 let id = JobId::from_bits(self.punctual.ids().next(now));
                 let mut spec = schedule.spec.job_at(now);
                 spec.extras.created_by = Some(self.actor.clone());
-                schedule.last_job = Some(id);
-                Ok(vec![NewJob { id, delay: None, spec }])
+                // The next occurrence has to look at one that is unfinished, if there is one.
+                schedule.last_job = last.or(Some(id));
+                Ok(Some(vec![NewJob { id, delay: None, spec }]))
             })
             .await?;
         jobs.first().copied().ok_or_else(|| Error::NoSchedule(name.to_owned()))
@@ -225,11 +242,24 @@ impl Admin {
 
     /// Enqueues the occurrences from `since` up to `until`, which must be past, that have no job yet.
     pub async fn backfill_schedule(&self, name: &str, since: Timestamp, until: Timestamp) -> Result<Backfilled, Error> {
-        let jobs = self.missing(name, since, until).await?;
-        let enqueued = self.punctual.store().enqueue(jobs).await?;
-        let existing = enqueued.iter().filter(|job| job.existing).count();
-        let new = enqueued.into_iter().filter(|job| !job.existing).map(|job| job.id).collect();
-        Ok(Backfilled { enqueued: new, existing })
+        let (spec, times) = self.occurrences(name, since, until).await?;
+        let mut filled = Backfilled { enqueued: Vec::new(), existing: 0 };
+        for page in times.chunks(BACKFILL_PAGE_JOBS) {
+            let now = self.punctual.store().now();
+            let job = |at: &Timestamp| {
+                let mut job = spec.occurrence(*at);
+                job.spec.extras.created_by = Some(self.actor.clone());
+                // It takes its place behind what waits already.
+                job.delay = Some(now.since(*at));
+                job
+            };
+            for job in self.punctual.store().enqueue(page.iter().map(job).collect()).await? {
+                if job.existing { filled.existing += 1 } else { filled.enqueued.push(job.id) }
+            }
+        }
+        let what = format!("filled from {since} to {until}: {} jobs", filled.enqueued.len());
+        self.edit(name, &what, |_, _| Ok(Some(Vec::new()))).await?;
+        Ok(filled)
     }
 
     /// The occurrences that a backfill would look at.
@@ -239,10 +269,15 @@ impl Admin {
         since: Timestamp,
         until: Timestamp,
     ) -> Result<Vec<Timestamp>, Error> {
-        Ok(self.missing(name, since, until).await?.iter().map(|job| job.id.timestamp()).collect())
+        Ok(self.occurrences(name, since, until).await?.1)
     }
 
-    async fn missing(&self, name: &str, since: Timestamp, until: Timestamp) -> Result<Vec<NewJob>, Error> {
+    async fn occurrences(
+        &self,
+        name: &str,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Result<(ScheduleSpec, Vec<Timestamp>), Error> {
         let (spec, now) = (find(&self.punctual, name).await?.spec, self.punctual.store().now());
         if until <= since {
             return Err(Invalid::new("until", format!("{until} is not after {since}")).into());
@@ -250,50 +285,47 @@ impl Admin {
         if until > now {
             return Err(Invalid::new("until", format!("{until} is not past; what is to come needs no backfill")).into());
         }
-        let (timing, mut jobs) = (spec.timing()?, Vec::new());
+        let (timing, mut times) = (spec.timing()?, Vec::new());
         let broken = |problem: String| Invalid::new("cron", problem);
-        let mut next = timing.next(since.before(std::time::Duration::from_micros(1))).map_err(broken)?;
+        let mut next = timing.next(since.before(Duration::from_micros(1))).map_err(broken)?;
         while let Some(at) = next
             && at < until
         {
-            if jobs.len() == limits::BACKFILL_MAX_JOBS {
+            if times.len() == limits::BACKFILL_MAX_JOBS {
                 let problem = format!("more than {} occurrences before it; fill in parts", limits::BACKFILL_MAX_JOBS);
                 return Err(Invalid::new("until", problem).into());
             }
-            let mut job = spec.occurrence(at);
-            job.spec.extras.created_by = Some(self.actor.clone());
-            jobs.push(job);
+            times.push(at);
             next = timing.next(at).map_err(broken)?;
         }
-        Ok(jobs)
+        Ok((spec, times))
     }
 
     /// Removes a schedule; its jobs stay. One that is defined elsewhere comes back with the next start there.
     pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
-        if self.punctual.store().remove_schedule(name.to_owned()).await? {
+        if self.punctual.store().remove_schedule(name.to_owned(), self.actor.clone()).await? {
             tracing::info!(schedule = name, actor = self.actor, "removed a schedule");
             return Ok(());
         }
         Err(Error::NoSchedule(name.to_owned()))
     }
 
-    /// Changes a schedule and enqueues the jobs that `change` returns, together; once more if somebody else was faster.
+    /// Changes a schedule and enqueues the jobs that `change` returns, together, unless it finds nothing to do; once more if
+    /// somebody else was faster.
     async fn edit(
         &self,
         name: &str,
-        change: impl Fn(&mut Schedule, Timestamp) -> Result<Vec<NewJob>, Error>,
+        what: &str,
+        change: impl Fn(&mut Schedule, Timestamp) -> Result<Option<Vec<NewJob>>, Error>,
     ) -> Result<Vec<JobId>, Error> {
         let store = self.punctual.store();
         for _ in 0..TRIES {
             let (mut schedule, now) = (find(&self.punctual, name).await?, store.now());
-            let before = schedule.clone();
-            let jobs = change(&mut schedule, now)?;
-            if schedule == before && jobs.is_empty() {
-                return Ok(Vec::new());
-            }
+            let Some(jobs) = change(&mut schedule, now)? else { return Ok(Vec::new()) };
             (schedule.updated_at, schedule.updated_by) = (now, self.actor.clone());
             let ids = jobs.iter().map(|job| job.id).collect();
-            if store.save_schedules(vec![ScheduleSave { schedule, is_new: false, jobs }]).await? == [true] {
+            let save = ScheduleSave { schedule, is_new: false, jobs, done: Some(what.to_owned()) };
+            if store.save_schedules(vec![save]).await? == [true] {
                 return Ok(ids);
             }
         }
@@ -332,7 +364,7 @@ pub(crate) fn decide_put(
     now: Timestamp,
 ) -> Result<Option<ScheduleSave>, Error> {
     let schedule = match known {
-        Some(known) if known.spec == *spec => return Ok(None),
+        Some(known) if known.spec == *spec && known.problem.is_none() => return Ok(None),
         Some(known) if known.spec.owner != spec.owner => {
             let owner = known.spec.owner.clone().unwrap_or_else(|| "hand".to_owned());
             return Err(Error::Owned { schedule: spec.name.clone(), owner });
@@ -352,15 +384,19 @@ pub(crate) fn decide_put(
             updated_by: actor.to_owned(),
         },
     };
-    Ok(Some(ScheduleSave { schedule, is_new: known.is_none(), jobs: Vec::new() }))
+    let done = if known.is_none() { "added" } else { "changed" };
+    Ok(Some(ScheduleSave { schedule, is_new: known.is_none(), jobs: Vec::new(), done: Some(done.into()) }))
 }
 
 /// A schedule with another definition. Its cursor stays, unless its times are others; whether it is paused stays, unless it had a problem.
 fn changed(known: &Schedule, spec: ScheduleSpec, actor: &str, now: Timestamp) -> Result<Schedule, Invalid> {
     let times = |spec: &ScheduleSpec| (spec.cron.clone(), spec.zone.clone(), spec.starts_at, spec.ends_at);
     let same_times = times(&known.spec) == times(&spec) && known.problem.is_none();
+    // What is due by now is for the next tick to decide about, whatever has changed.
+    let overdue = known.next_run_at.filter(|at| known.enabled && *at < now);
+    let from = overdue.map_or(now, |at| at.before(Duration::from_micros(1)));
     Ok(Schedule {
-        next_run_at: if same_times { known.next_run_at } else { next_run(&spec, now)? },
+        next_run_at: if same_times { known.next_run_at } else { next_run(&spec, from)? },
         enabled: known.enabled || known.problem.is_some(),
         problem: None,
         spec,

@@ -103,7 +103,53 @@ fn bad_period(text: &str) -> Invalid {
 
 fn parse(text: &str) -> Result<Cron, CronError> {
     let text = if text.eq_ignore_ascii_case("@midnight") { "@daily" } else { text };
-    CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build().parse(text)
+    let mut fields: Vec<String> = text.split_whitespace().map(str::to_ascii_uppercase).collect();
+    if !text.starts_with('@') {
+        let first = FIELDS.len().saturating_sub(fields.len());
+        let items = fields
+            .iter()
+            .zip(&FIELDS[first..])
+            .flat_map(|(field, kind)| field.split(',').map(move |item| (item, kind)));
+        for (item, (name, ..)) in items {
+            if !is_plausible(item, name) {
+                return Err(CronError::InvalidPattern(item.to_owned()));
+            }
+        }
+        // Sunday has two numbers, of which the parser knows only one here.
+        if let Some(weekday) = fields.last_mut() {
+            *weekday =
+                weekday.split(',').map(|item| if item == "7L" { "0L" } else { item }).collect::<Vec<_>>().join(",");
+        }
+    }
+    let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
+    parser.parse(&fields.join(" "))
+}
+
+const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+
+/// Whether the letters of an item belong into its field, as whole words. The parser takes names for numbers wherever they stand.
+fn is_plausible(item: &str, field: &str) -> bool {
+    let item = if field == "day of week" { item.strip_prefix('+').unwrap_or(item) } else { item };
+    if item.is_empty() {
+        return false;
+    }
+    let words: Vec<&str> = item.split(|c: char| !c.is_alphanumeric()).collect();
+    words.iter().all(|word| {
+        let (number, letters) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len()));
+        match field {
+            _ if letters.is_empty() => true,
+            "month" => number.is_empty() && MONTHS.contains(&letters),
+            "day of month" => matches!((number, letters), ("", "L" | "LW") | (_, "W")) && *word != "W",
+            "day of week" => {
+                let day = letters.strip_suffix('L').unwrap_or(letters);
+                let named = number.is_empty() && WEEKDAYS.contains(&day);
+                // The last one, of a day that is given before: `5L`, `5#L`.
+                named || letters == "L" && (!number.is_empty() || item.contains('#'))
+            }
+            _ => false,
+        }
+    })
 }
 
 const FIELDS: [(&str, &str); 6] = [
@@ -192,12 +238,15 @@ mod tests {
 
     #[test]
     fn odd_expressions_run_when_they_should() {
-        let cases: [(&str, &[&str]); 12] = [
+        let cases: [(&str, &[&str]); 15] = [
             ("0 0 29 2 *", &["2028-02-29 00:00:00", "2032-02-29 00:00:00"]),
             ("0 12 L * *", &["2026-01-31 12:00:00", "2026-02-28 12:00:00", "2026-03-31 12:00:00"]),
             ("0 0 * * 5#3", &["2026-01-16 00:00:00", "2026-02-20 00:00:00", "2026-03-20 00:00:00"]),
             ("0 0 * * MON#1", &["2026-01-05 00:00:00", "2026-02-02 00:00:00"]),
             ("0 0 * * 5L", &["2026-01-30 00:00:00", "2026-02-27 00:00:00"]),
+            ("0 0 * * 7L", &["2026-01-25 00:00:00", "2026-02-22 00:00:00"]),
+            ("0 0 * * friL", &["2026-01-30 00:00:00", "2026-02-27 00:00:00"]),
+            ("0 0 * jan-MAR MON#2,fri#4", &["2026-01-12 00:00:00", "2026-01-23 00:00:00"]),
             ("0 0 15W * *", &["2026-01-15 00:00:00", "2026-02-16 00:00:00", "2026-03-16 00:00:00"]),
             ("0 0 1 JAN,JUL *", &["2026-07-01 00:00:00", "2027-01-01 00:00:00"]),
             // Either day counts when both are given, as in every cron.
@@ -286,6 +335,16 @@ mod tests {
             ("5-1 * * * *", "minute `5-1`", "  5-1 * * * *\n  ^^^"),
             ("*/0 * * * *", "minute `*/0`", "  */0 * * * *\n  ^^^"),
             ("é * * * *", "minute `é`", "  é * * * *\n  ^"),
+            ("0 0 MON * *", "day of month `MON`", "  0 0 MON * *\n      ^^^"),
+            ("0 FEB * * *", "hour `FEB`", "  0 FEB * * *\n    ^^^"),
+            ("0 0 1JAN * *", "day of month `1JAN`", "  0 0 1JAN * *\n      ^^^^"),
+            ("0 0 * 1JAN *", "month `1JAN`", "  0 0 * 1JAN *\n        ^^^^"),
+            ("0 0 * MON *", "month `MON`", "  0 0 * MON *\n        ^^^"),
+            ("0 0 * * L", "day of week `L`", "  0 0 * * L\n          ^"),
+            ("0 0 * * +", "day of week `+`", "  0 0 * * +\n          ^"),
+            ("0 0 W * *", "day of month `W`", "  0 0 W * *\n      ^"),
+            ("0,,5 * * * *", "minute ``", "  0,,5 * * * *\n    ^"),
+            (", * * * *", "minute ``", "  , * * * *\n  ^"),
         ];
         for (cron, field, caret) in cases {
             let refused = cron.parse::<Cadence>().expect_err(cron).to_string();

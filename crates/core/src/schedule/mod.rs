@@ -18,7 +18,7 @@ pub use self::{
     due::{AHEAD, Due, MISFIRE_GRACE, due, look_at},
 };
 use crate::{
-    Invalid, JobId, NewJob, ScheduleId, Spec, Timestamp,
+    Invalid, JobId, Json, NewJob, ScheduleId, Spec, Timestamp,
     job::{check_duration, check_text, check_word},
     limits,
     time::millis,
@@ -57,6 +57,18 @@ pub struct ScheduleSpec {
     pub owner: Option<String>,
     /// The job that every occurrence is.
     pub job: Spec,
+    /// What the store has and this version cannot read; kept as it is.
+    #[serde(skip)]
+    pub unreadable: Option<Box<Unreadable>>,
+}
+
+/// A stored definition that cannot be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unreadable {
+    /// What is stored.
+    pub text: String,
+    /// Why it cannot be read.
+    pub problem: String,
 }
 
 fn utc() -> String {
@@ -175,11 +187,46 @@ impl ScheduleSpec {
             description: None,
             owner: None,
             job,
+            unreadable: None,
         }
     }
 
-    /// Refuses what breaks a limit or would never run, as seen from `now`; returns when it runs.
-    pub fn check(&self, now: Timestamp) -> Result<Timing, Invalid> {
+    /// From what an engine stored for the schedule of that name. What cannot be read has no times, and stays what it is.
+    pub fn from_stored(name: &str, text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_else(|error| {
+            let unreadable = Unreadable { text: text.to_owned(), problem: error.to_string() };
+            let job = Spec::new("unreadable", Json::null());
+            Self { unreadable: Some(Box::new(unreadable)), ..Self::new(name, "", job) }
+        })
+    }
+
+    /// What an engine stores.
+    pub fn to_stored(&self) -> Result<String, serde_json::Error> {
+        match &self.unreadable {
+            Some(unreadable) => Ok(unreadable.text.clone()),
+            None => serde_json::to_string(self),
+        }
+    }
+
+    /// Refuses what breaks a limit or would never run, as seen from `now`.
+    pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
+        let timing = self.check_limits()?;
+        match timing.next(now) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(Invalid::new("cron", format!("`{}` never runs{}", self.cron, self.why_never(now)))),
+            Err(problem) => Err(Invalid::new("cron", format!("`{}`: {problem}", self.cron))),
+        }
+    }
+
+    /// The same, but what has had its time is right: a program does not stop to start because one of its schedules has ended.
+    pub fn check_defined(&self, now: Timestamp) -> Result<(), Invalid> {
+        if self.ends_at.is_some_and(|end| self.starts_at.is_none_or(|start| start < end)) {
+            return self.check_limits().map(drop);
+        }
+        self.check(now)
+    }
+
+    fn check_limits(&self) -> Result<Timing, Invalid> {
         check_word("schedule", &self.name, limits::NAME_MAX_CHARS)?;
         check_duration("jitter", self.jitter, Duration::ZERO, limits::JITTER_MAX)?;
         if let Some(text) = &self.description {
@@ -195,12 +242,7 @@ impl ScheduleSpec {
             return Err(Invalid::new("misfire", problem));
         }
         self.job.check()?;
-        let timing = self.timing()?;
-        match timing.next(now) {
-            Ok(Some(_)) => Ok(timing),
-            Ok(None) => Err(Invalid::new("cron", format!("`{}` never runs{}", self.cron, self.why_never(now)))),
-            Err(problem) => Err(Invalid::new("cron", format!("`{}`: {problem}", self.cron))),
-        }
+        self.timing()
     }
 
     fn why_never(&self, now: Timestamp) -> &'static str {
@@ -214,6 +256,10 @@ impl ScheduleSpec {
 
     /// When it runs.
     pub fn timing(&self) -> Result<Timing, Invalid> {
+        if let Some(unreadable) = &self.unreadable {
+            let problem = format!("what is stored cannot be read: {}; put the schedule anew", unreadable.problem);
+            return Err(Invalid::new("definition", problem));
+        }
         let zone = TimeZone::get(&self.zone).map_err(|_| {
             let problem = format!("`{}` is no time zone; write UTC, or a name such as Europe/Berlin", self.zone);
             Invalid::new("zone", problem)
@@ -343,4 +389,17 @@ pub struct ScheduleSave {
     pub is_new: bool,
     /// The jobs.
     pub jobs: Vec<NewJob>,
+    /// What was done to the schedule, by whom it says was last; nothing if its cursor moves as it should.
+    pub done: Option<String>,
+}
+
+/// Something that was done to a schedule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScheduleEvent {
+    /// When.
+    pub at: Timestamp,
+    /// Who did it.
+    pub actor: String,
+    /// What was done.
+    pub what: String,
 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use punctual_core::{Clock, SystemClock, Timestamp};
@@ -15,7 +15,8 @@ const SAMPLES: usize = 5;
 /// How far this machine's two clocks may come apart before the server is asked again: somebody has set one, or it slept.
 const APART_MAX: Duration = Duration::from_millis(100);
 
-/// What the server's clock showed, and when that was. What has passed since is told by a clock that nobody sets.
+/// What the server's clock showed, and when that was. What has passed since is told by a clock that nobody sets and that goes on
+/// while the machine sleeps.
 #[derive(Debug)]
 pub(crate) struct ServerClock(Mutex<Reading>);
 
@@ -23,24 +24,25 @@ pub(crate) struct ServerClock(Mutex<Reading>);
 struct Reading {
     server: Timestamp,
     local: Timestamp,
-    at: Instant,
+    at: Passed,
 }
 
 impl ServerClock {
     /// As if the server had the same time.
     pub(crate) fn new() -> Self {
         let local = SystemClock.now();
-        Self(Mutex::new(Reading { server: local, local, at: Instant::now() }))
+        Self(Mutex::new(Reading { server: local, local, at: Passed::now() }))
     }
 
     /// Asks the server for its time.
     pub(crate) async fn measure(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let mut best: Option<(Duration, Reading)> = None;
         for _ in 0..SAMPLES {
-            let asked = Instant::now();
+            let asked = Passed::now();
             let server: At = sqlx::query_scalar("select clock_timestamp()").fetch_one(&mut *connection).await?;
             let took = asked.elapsed();
-            let reading = Reading { server: server.0, local: SystemClock.now().before(took / 2), at: asked + took / 2 };
+            let reading =
+                Reading { server: server.0, local: SystemClock.now().before(took / 2), at: Passed(asked.0 + took / 2) };
             if best.is_none_or(|(quickest, _)| took < quickest) {
                 best = Some((took, reading));
             }
@@ -66,5 +68,27 @@ impl ServerClock {
         let Reading { local, at, .. } = self.reading();
         let (shown, passed) = (SystemClock.now(), local.after(at.elapsed()));
         shown.since(passed).max(passed.since(shown)) > APART_MAX
+    }
+}
+
+/// A point on the clock that goes on from the start of the machine, or of the process where there is no such clock.
+#[derive(Debug, Clone, Copy)]
+struct Passed(Duration);
+
+impl Passed {
+    #[cfg(target_os = "linux")]
+    fn now() -> Self {
+        let since_boot = nix::time::ClockId::CLOCK_BOOTTIME.now().map(Duration::from);
+        Self(since_boot.unwrap_or_default())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn now() -> Self {
+        static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+        Self(START.elapsed())
+    }
+
+    fn elapsed(self) -> Duration {
+        Self::now().0.saturating_sub(self.0)
     }
 }

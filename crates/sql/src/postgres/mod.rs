@@ -47,8 +47,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleSave, Schema,
-    Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, measure::Tally,
+    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleEvent,
+    ScheduleSave, Schema, Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord,
+    measure::Tally,
 };
 pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
@@ -323,16 +324,25 @@ impl Store for PostgresStore {
         self.told(schedules::schedule(&self.core, &name).await)
     }
 
-    async fn upcoming(&self, after: Option<(Timestamp, String)>, limit: usize) -> StoreResult<Vec<Schedule>> {
-        self.told(schedules::upcoming(&self.core, after.unwrap_or_default(), limit).await)
+    async fn upcoming(
+        &self,
+        after: Option<(Timestamp, String)>,
+        until: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<Schedule>> {
+        self.told(schedules::upcoming(&self.core, after.unwrap_or_default(), until, limit).await)
     }
 
     async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
         schedules::save(&self.core, &saves).await
     }
 
-    async fn remove_schedule(&self, name: String) -> StoreResult<bool> {
-        self.told(schedules::remove(&self.core, &name).await)
+    async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
+        self.told(schedules::remove(&self.core, &name, &actor).await)
+    }
+
+    async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
+        self.told(schedules::events(&self.core, &name, limit).await)
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use punctual_core::{NewJob, Schedule, ScheduleId, ScheduleSave, StoreError, Timestamp};
-use sqlx::{Row, postgres::PgRow};
+use punctual_core::{NewJob, Schedule, ScheduleEvent, ScheduleId, ScheduleSave, ScheduleSpec, StoreError, Timestamp};
+use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     Core, enqueue, rows, statements as sql,
@@ -27,10 +27,17 @@ pub(crate) async fn schedule(store: &Core, name: &str) -> sqlx::Result<Option<Sc
 pub(crate) async fn upcoming(
     store: &Core,
     (after, name): (Timestamp, String),
+    until: Timestamp,
     limit: usize,
 ) -> sqlx::Result<Vec<Schedule>> {
     let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::UPCOMING).bind(At(after)).bind(name).bind(limit as i64).fetch_all(&mut *unit).await?;
+    let rows = sqlx::query(*sql::UPCOMING)
+        .bind(At(after))
+        .bind(name)
+        .bind(At(until))
+        .bind(limit as i64)
+        .fetch_all(&mut *unit)
+        .await?;
     unit.done().await?;
     rows.iter().map(schedule_of).collect()
 }
@@ -38,7 +45,7 @@ pub(crate) async fn upcoming(
 fn schedule_of(row: &PgRow) -> sqlx::Result<Schedule> {
     Ok(Schedule {
         id: ScheduleId::from_bits(row.try_get::<Uuid, _>(0)?.as_u128()),
-        spec: rows::document(row, 1)?.ok_or(sqlx::Error::RowNotFound)?,
+        spec: ScheduleSpec::from_stored(row.try_get(11)?, row.try_get(1)?),
         enabled: row.try_get(2)?,
         problem: row.try_get(3)?,
         revision: row.try_get::<i64, _>(4)? as u64,
@@ -69,7 +76,9 @@ async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(Ha
             saves.iter().map(|save| &save.schedule).map(|$schedule| $value).collect::<Vec<_>>()
         };
     }
-    let definitions = saves.iter().map(|save| rows::text(&save.schedule.spec)).collect::<sqlx::Result<Vec<_>>>()?;
+    let definition = |save: &ScheduleSave| save.schedule.spec.to_stored();
+    let definitions = saves.iter().map(definition).collect::<Result<Vec<_>, _>>();
+    let definitions = definitions.map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
     let mut unit = store.sessions.several().await?;
     let saved: HashSet<String> = sqlx::query_scalar(*sql::SCHEDULES_SAVE)
         .bind(column!(schedule, schedule.spec.name.as_str()))
@@ -89,18 +98,49 @@ async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(Ha
         .await?
         .into_iter()
         .collect();
-    let stored = saves.iter().filter(|save| saved.contains(&save.schedule.spec.name));
-    let jobs: Vec<NewJob> = stored.flat_map(|save| save.jobs.iter().cloned()).collect();
+    let stored = || saves.iter().filter(|save| saved.contains(&save.schedule.spec.name));
+    let jobs: Vec<NewJob> = stored().flat_map(|save| save.jobs.iter().cloned()).collect();
     if !jobs.is_empty() {
         enqueue::enqueue_in(store, &mut unit, &jobs, enqueue::Ids::Unknown).await?;
     }
+    let done = stored().filter_map(|save| Some((&save.schedule, save.done.as_deref()?)));
+    let done: Vec<_> =
+        done.map(|(schedule, what)| (schedule.spec.name.as_str(), schedule.updated_by.as_str(), what)).collect();
+    record(store, &mut unit, &done).await?;
     unit.done().await?;
     Ok((saved, jobs))
 }
 
-pub(crate) async fn remove(store: &Core, name: &str) -> sqlx::Result<bool> {
-    let mut unit = store.sessions.single().await?;
-    let done = sqlx::query(*sql::SCHEDULE_REMOVE).bind(name).execute(&mut *unit).await?;
+pub(crate) async fn remove(store: &Core, name: &str, actor: &str) -> sqlx::Result<bool> {
+    let mut unit = store.sessions.several().await?;
+    let removed = sqlx::query(*sql::SCHEDULE_REMOVE).bind(name).execute(&mut *unit).await?.rows_affected() == 1;
+    if removed {
+        record(store, &mut unit, &[(name, actor, "removed")]).await?;
+    }
     unit.done().await?;
-    Ok(done.rows_affected() == 1)
+    Ok(removed)
+}
+
+/// Remembers what was done to schedules: their names, by whom, what.
+async fn record(store: &Core, connection: &mut PgConnection, done: &[(&str, &str, &str)]) -> sqlx::Result<()> {
+    if done.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(*sql::SCHEDULE_EVENTS_ADD)
+        .bind(store.sessions.clock())
+        .bind(done.iter().map(|(name, ..)| *name).collect::<Vec<_>>())
+        .bind(done.iter().map(|(_, actor, _)| *actor).collect::<Vec<_>>())
+        .bind(done.iter().map(|(.., what)| *what).collect::<Vec<_>>())
+        .execute(connection)
+        .await
+        .map(drop)
+}
+
+pub(crate) async fn events(store: &Core, name: &str, limit: usize) -> sqlx::Result<Vec<ScheduleEvent>> {
+    let mut unit = store.sessions.single().await?;
+    let rows = sqlx::query(*sql::SCHEDULE_EVENTS).bind(name).bind(limit as i64).fetch_all(&mut *unit).await?;
+    unit.done().await?;
+    let event =
+        |row: &PgRow| Ok(ScheduleEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, what: row.try_get(2)? });
+    rows.iter().map(event).collect()
 }

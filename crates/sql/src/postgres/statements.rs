@@ -71,6 +71,8 @@ statements! {
     UPCOMING "upcoming"
     SCHEDULES_SAVE "schedules_save"
     SCHEDULE_REMOVE "schedule_remove"
+    SCHEDULE_EVENTS_ADD "schedule_events_add"
+    SCHEDULE_EVENTS "schedule_events"
     LOCK "lock"
     LOCK_EXTEND "lock_extend"
     UNLOCK "unlock"

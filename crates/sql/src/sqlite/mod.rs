@@ -43,9 +43,9 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleSave, Schema,
-    Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId,
-    WorkerRecord, measure::Tally,
+    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleEvent,
+    ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp,
+    Watch, WorkerId, WorkerRecord, measure::Tally,
 };
 pub use rusqlite;
 use rusqlite::Connection;
@@ -266,8 +266,13 @@ impl Store for SqliteStore {
         self.read(move |connection| schedules::schedule(connection, &name)).await
     }
 
-    async fn upcoming(&self, after: Option<(Timestamp, String)>, limit: usize) -> StoreResult<Vec<Schedule>> {
-        self.read(move |connection| schedules::upcoming(connection, after.unwrap_or_default(), limit)).await
+    async fn upcoming(
+        &self,
+        after: Option<(Timestamp, String)>,
+        until: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<Schedule>> {
+        self.read(move |connection| schedules::upcoming(connection, after.unwrap_or_default(), until, limit)).await
     }
 
     async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
@@ -275,8 +280,12 @@ impl Store for SqliteStore {
         self.writer.call(Durability::Now, weight, move |tx| schedules::save(tx, &saves)).await
     }
 
-    async fn remove_schedule(&self, name: String) -> StoreResult<bool> {
-        self.write(move |tx| schedules::remove(tx, &name).map_err(store_error)).await
+    async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
+        self.write(move |tx| schedules::remove(tx, &name, &actor).map_err(store_error)).await
+    }
+
+    async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
+        self.read(move |connection| schedules::events(connection, &name, limit)).await
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

@@ -1,6 +1,6 @@
 //! Schedules and their cursors.
 
-use punctual_core::{JobId, Schedule, ScheduleId, ScheduleSave, StoreError, Timestamp};
+use punctual_core::{JobId, Schedule, ScheduleEvent, ScheduleId, ScheduleSave, ScheduleSpec, StoreError, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{enqueue::enqueue, error::store_error, rows, statements as sql, tx::Tx};
@@ -16,16 +16,17 @@ pub(crate) fn schedule(connection: &Connection, name: &str) -> rusqlite::Result<
 pub(crate) fn upcoming(
     connection: &Connection,
     (after, name): (Timestamp, String),
+    until: Timestamp,
     limit: usize,
 ) -> rusqlite::Result<Vec<Schedule>> {
-    let row = params![after.as_micros(), name, limit];
+    let row = params![after.as_micros(), name, until.as_micros(), limit];
     connection.prepare_cached(sql::UPCOMING)?.query_map(row, schedule_of)?.collect()
 }
 
 fn schedule_of(row: &Row<'_>) -> rusqlite::Result<Schedule> {
     Ok(Schedule {
         id: ScheduleId::from_bytes(row.get(0)?),
-        spec: rows::document(row, 1)?.ok_or(rusqlite::Error::InvalidQuery)?,
+        spec: ScheduleSpec::from_stored(row.get_ref(11)?.as_str()?, row.get_ref(1)?.as_str()?),
         enabled: row.get(2)?,
         problem: row.get(3)?,
         revision: row.get(4)?,
@@ -44,8 +45,8 @@ pub(crate) fn save(tx: &mut Tx<'_>, saves: &[ScheduleSave]) -> Result<Vec<bool>,
 }
 
 fn save_one(tx: &mut Tx<'_>, save: &ScheduleSave) -> Result<bool, StoreError> {
-    let ScheduleSave { schedule, is_new, jobs } = save;
-    let definition = rows::text(&schedule.spec)?;
+    let ScheduleSave { schedule, is_new, jobs, done } = save;
+    let definition = schedule.spec.to_stored().map_err(|error| StoreError::Other(error.to_string()))?;
     let statement = if *is_new { sql::INSERT_SCHEDULE } else { sql::UPDATE_SCHEDULE };
     let row = params![
         schedule.spec.name,
@@ -64,10 +65,26 @@ fn save_one(tx: &mut Tx<'_>, save: &ScheduleSave) -> Result<bool, StoreError> {
     let saved = tx.prepare(statement).and_then(|mut save| save.execute(row)).map_err(store_error)? == 1;
     if saved {
         enqueue(tx, jobs)?;
+        if let Some(what) = done {
+            record(tx, &schedule.spec.name, &schedule.updated_by, what).map_err(store_error)?;
+        }
     }
     Ok(saved)
 }
 
-pub(crate) fn remove(tx: &Tx<'_>, name: &str) -> rusqlite::Result<bool> {
-    Ok(tx.prepare(sql::REMOVE_SCHEDULE)?.execute([name])? == 1)
+pub(crate) fn remove(tx: &Tx<'_>, name: &str, actor: &str) -> rusqlite::Result<bool> {
+    let removed = tx.prepare(sql::REMOVE_SCHEDULE)?.execute([name])? == 1;
+    if removed {
+        record(tx, name, actor, "removed")?;
+    }
+    Ok(removed)
+}
+
+fn record(tx: &Tx<'_>, name: &str, actor: &str, what: &str) -> rusqlite::Result<()> {
+    tx.prepare(sql::INSERT_SCHEDULE_EVENT)?.execute(params![name, tx.now.as_micros(), actor, what]).map(drop)
+}
+
+pub(crate) fn events(connection: &Connection, name: &str, limit: usize) -> rusqlite::Result<Vec<ScheduleEvent>> {
+    let event = |row: &Row<'_>| Ok(ScheduleEvent { at: rows::instant(row, 0)?, actor: row.get(1)?, what: row.get(2)? });
+    connection.prepare_cached(sql::SCHEDULE_EVENTS)?.query_map(params![name, limit], event)?.collect()
 }

@@ -91,6 +91,8 @@ statements! {
     INSERT_SCHEDULE "insert_schedule"
     UPDATE_SCHEDULE "update_schedule"
     REMOVE_SCHEDULE "remove_schedule"
+    INSERT_SCHEDULE_EVENT "insert_schedule_event"
+    SCHEDULE_EVENTS "schedule_events"
     LOCK "lock"
     EXTEND_LOCK "extend_lock"
     UNLOCK "unlock"

@@ -106,6 +106,7 @@ macro_rules! conformance {
             of_several_schedules_each_is_stored_that_nobody_else_has_changed
             an_occurrence_is_enqueued_once_and_waits_for_its_time_and_jitter
             jobs_are_listed_by_their_schedule_even_when_it_is_gone
+            what_is_done_to_a_schedule_is_remembered_even_when_it_is_gone
             the_store_finds_itself_well
         }
     };

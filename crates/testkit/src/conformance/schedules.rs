@@ -27,7 +27,7 @@ fn schedule(fx: &Fixture, name: &str) -> Schedule {
 }
 
 async fn save(fx: &Fixture, schedule: &Schedule, is_new: bool, jobs: Vec<NewJob>) -> bool {
-    let save = ScheduleSave { schedule: schedule.clone(), is_new, jobs };
+    let save = ScheduleSave { schedule: schedule.clone(), is_new, jobs, done: None };
     fx.store.save_schedules(vec![save]).await.unwrap() == [true]
 }
 
@@ -91,10 +91,11 @@ pub async fn upcoming_schedules_come_soonest_first_without_those_that_do_not_run
         let one = Schedule { enabled, next_run_at, ..schedule(fx, name) };
         assert!(save(fx, &one, true, Vec::new()).await);
     }
-    assert_eq!(names(&fx.store.upcoming(None, 10).await.unwrap()), ["also-soon", "soon", "late"]);
-    assert_eq!(names(&fx.store.upcoming(None, 1).await.unwrap()), ["also-soon"]);
+    assert_eq!(names(&fx.store.upcoming(None, Timestamp::MAX, 10).await.unwrap()), ["also-soon", "soon", "late"]);
+    assert_eq!(names(&fx.store.upcoming(None, Timestamp::MAX, 1).await.unwrap()), ["also-soon"]);
     let after = at(60).map(|at| (at, "also-soon".to_owned()));
-    assert_eq!(names(&fx.store.upcoming(after, 10).await.unwrap()), ["soon", "late"]);
+    assert_eq!(names(&fx.store.upcoming(after.clone(), Timestamp::MAX, 10).await.unwrap()), ["soon", "late"]);
+    assert_eq!(names(&fx.store.upcoming(after, at(60).unwrap(), 10).await.unwrap()), ["soon"]);
 }
 
 pub async fn a_schedule_and_its_jobs_are_stored_together_or_not_at_all(fx: &Fixture) {
@@ -111,7 +112,7 @@ pub async fn a_schedule_and_its_jobs_are_stored_together_or_not_at_all(fx: &Fixt
     assert!(fx.store.get(job(2).id).await.unwrap().is_none());
     // One of that name is there already; one that was removed and made anew is another.
     assert!(!save(fx, &schedule(fx, "nightly"), true, vec![job(3)]).await);
-    assert!(fx.store.remove_schedule("nightly".into()).await.unwrap());
+    assert!(fx.store.remove_schedule("nightly".into(), "ada".into()).await.unwrap());
     assert!(save(fx, &schedule(fx, "nightly"), true, Vec::new()).await);
     assert!(!save(fx, &seen, false, vec![job(4)]).await);
     assert!(fx.store.get(job(3).id).await.unwrap().is_none());
@@ -122,6 +123,7 @@ pub async fn of_several_schedules_each_is_stored_that_nobody_else_has_changed(fx
     let saves = ["a", "b", "c"].map(|name| ScheduleSave {
         schedule: schedule(fx, name),
         is_new: true,
+        done: None,
         jobs: vec![fx.new_job(|spec| spec.user_id = Some(name.into()))],
     });
     assert!(save(fx, &saves[1].schedule, true, Vec::new()).await);
@@ -154,11 +156,40 @@ pub async fn jobs_are_listed_by_their_schedule_even_when_it_is_gone(fx: &Fixture
     let jobs = |of: &Schedule| (1..=3).map(|number| of.spec.occurrence(minute(number))).collect::<Vec<_>>();
     assert!(save(fx, &a, true, jobs(&a)).await);
     assert!(save(fx, &b, true, jobs(&b)).await);
-    assert!(fx.store.remove_schedule("a".into()).await.unwrap());
-    assert!(!fx.store.remove_schedule("a".into()).await.unwrap());
+    assert!(fx.store.remove_schedule("a".into(), "ada".into()).await.unwrap());
+    assert!(!fx.store.remove_schedule("a".into(), "ada".into()).await.unwrap());
     let filter = Filter { schedule: Some("a".into()), ..Filter::default() };
     let listed = fx.store.list(filter, Page::first(10)).await.unwrap().jobs;
     let ids: Vec<_> = listed.iter().map(|job| job.id).collect();
     let newest_first: Vec<_> = jobs(&a).iter().rev().map(|job| job.id).collect();
     assert_eq!(ids, newest_first);
+}
+
+pub async fn what_is_done_to_a_schedule_is_remembered_even_when_it_is_gone(fx: &Fixture) {
+    let mut one = schedule(fx, "a");
+    let saved = async |one: &Schedule, what: &str| {
+        let save = ScheduleSave {
+            schedule: one.clone(),
+            is_new: one.revision == 0,
+            jobs: Vec::new(),
+            done: Some(what.into()),
+        };
+        fx.store.save_schedules(vec![save]).await.unwrap() == [true]
+    };
+    assert!(saved(&one, "added").await);
+    fx.pass(60);
+    (one.revision, one.updated_by) = (1, "bob".into());
+    assert!(saved(&one, "paused").await);
+    assert!(!saved(&one, "too late").await);
+    (one.revision, one.updated_by) = (2, "tick".into());
+    assert!(save(fx, &one, false, Vec::new()).await, "what moves by itself is no event");
+    assert!(save(fx, &schedule(fx, "b"), true, Vec::new()).await);
+    fx.pass(60);
+    assert!(fx.store.remove_schedule("a".into(), "eve".into()).await.unwrap());
+    let events = fx.store.schedule_events("a".into(), 10).await.unwrap();
+    let told: Vec<_> = events.iter().map(|event| (event.actor.as_str(), event.what.as_str())).collect();
+    assert_eq!(told, [("eve", "removed"), ("bob", "paused"), ("ada", "added")]);
+    assert_eq!(events[0].at.since(events[2].at), Duration::from_secs(120));
+    assert_eq!(fx.store.schedule_events("a".into(), 1).await.unwrap(), events[..1]);
+    assert!(fx.store.schedule_events("b".into(), 10).await.unwrap().is_empty());
 }

@@ -272,6 +272,16 @@ create table punctual_schedules (
 );
 create index punctual_schedules_next on punctual_schedules (next_run_at, name) where enabled and next_run_at is not null;
 
+-- What was done to schedules, and by whom.
+create table punctual_schedule_events (
+    id       int8        not null generated always as identity primary key,
+    schedule text        not null,
+    at       timestamptz not null,
+    actor    text        not null,
+    what     text        not null
+);
+create index punctual_schedule_events_schedule on punctual_schedule_events (schedule, id);
+
 -- The time that a job is scheduled for, which its id carries: 48 bits of milliseconds, and 12 of microseconds after the version.
 create function punctual_scheduled_at(id uuid) returns timestamptz language sql immutable strict parallel safe as $$
     select timestamptz 'epoch'

@@ -1,3 +1,3 @@
 -- A page of schedules. In: after which name, how many. Index: primary key.
-select id, definition::text, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at, updated_by
+select id, definition::text, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at, updated_by, name
 from punctual_schedules where name > $1::text order by name limit $2::int8

@@ -18,6 +18,16 @@ create table punctual_schedules (
 ) strict, without rowid;
 create index punctual_schedules_next on punctual_schedules (next_run_at, name) where enabled = 1 and next_run_at is not null;
 
+-- What was done to schedules, and by whom.
+create table punctual_schedule_events (
+    id       integer primary key,
+    schedule text    not null,
+    at       integer not null,
+    actor    text    not null,
+    what     text    not null
+) strict;
+create index punctual_schedule_events_schedule on punctual_schedule_events (schedule, id);
+
 -- The same, for people.
 create view punctual_schedules_readable as
 select 'sch_' || lower(hex(id)) as id, name, definition ->> 'cron' as cron, definition ->> 'zone' as zone,
