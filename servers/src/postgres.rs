@@ -120,6 +120,13 @@ impl Postgres {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
+    /// The errors that it has logged since it was ready: until then it refuses those who ask whether it is.
+    pub fn errors(&self) -> Vec<String> {
+        let is_error = |line: &&str| line.contains("ERROR:") || line.contains("FATAL:");
+        let is_ours = |line: &&str| line.contains("the database system is starting up");
+        self.log().lines().filter(is_error).filter(|line| !is_ours(line)).map(str::to_owned).collect()
+    }
+
     /// Ends it at once, without a checkpoint, as `pg_ctl stop -m immediate` does: it recovers when it is started again.
     pub fn crash(&mut self) -> Result<()> {
         kill(Pid::from_raw(self.server.id() as i32), Signal::SIGQUIT)?;

@@ -12,7 +12,7 @@ use std::{
 
 use common::{Place, Process, count, leases_compared, until};
 use punctual::{
-    Context, Draft, Failure, Filter, Page, Punctual, Settled, Status, Worker,
+    Context, Draft, Failure, Filter, Overlap, Page, Punctual, Recurring, Settled, Status, Worker,
     admin::Retention,
     core::Keep,
     postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
@@ -188,8 +188,9 @@ fn mixed_process() {
         let end = tokio::time::Instant::now() + MIXED_TIME;
         let enqueue = until_then(end, || enqueue_mixed(&punctual));
         let operate = until_then(end, || operate(&punctual));
+        let schedule = until_then(end, || schedule(&punctual));
         let upkeep = until_then(end, || upkeep(&punctual));
-        tokio::join!(enqueue, operate, upkeep);
+        tokio::join!(enqueue, operate, schedule, upkeep);
         worker.stop().await;
     });
 }
@@ -232,6 +233,27 @@ async fn operate(punctual: &Punctual) {
             _ => admin.run(job.id).await.map(drop),
         };
     }
+}
+
+/// Puts schedules of every second, changes them, triggers, fills and deletes them. The workers tick.
+async fn schedule(punctual: &Punctual) {
+    let (admin, number) = (punctual.admin("scheduler"), fastrand::u32(..20));
+    let name = format!("s{number}");
+    let overlap = [Overlap::Allow, Overlap::Skip, Overlap::CancelPrevious][number as usize % 3];
+    let job = Draft::new("x", &number).priority(fastrand::u8(..3));
+    // What somebody else has deleted meanwhile is not found.
+    let _ = match fastrand::u8(..8) {
+        0 => admin.pause_schedule(&name).await,
+        1 => admin.resume_schedule(&name).await,
+        2 => admin.trigger_schedule(&name).await.map(drop),
+        3 => {
+            let now = punctual.store().now();
+            admin.backfill_schedule(&name, now.before(Duration::from_secs(5)), now).await.map(drop)
+        }
+        4 => admin.delete_schedule(&name).await,
+        _ => admin.put_schedule(Recurring::new(name, "* * * * * *", job).overlap(overlap)).await.map(drop),
+    };
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 async fn upkeep(punctual: &Punctual) {

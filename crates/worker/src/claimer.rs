@@ -9,12 +9,13 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use crate::{executor, shared::Shared};
+use crate::{
+    executor::{self, AHEAD},
+    shared::Shared,
+};
 
 /// How long a busy worker waits for more room, so that it claims many jobs at once instead of one by one.
 const GATHER_TIME: Duration = Duration::from_millis(1);
-/// How long ahead of its time a job may be claimed: long enough for the claim to be stored, whatever else the store does.
-pub(crate) const AHEAD: Duration = Duration::from_millis(50);
 /// The first and the longest pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 

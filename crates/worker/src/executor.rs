@@ -1,6 +1,6 @@
 //! Runs one job: one visible pipeline, one arm for each way it can end.
 
-use std::{any::Any, future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
+use std::{any::Any, future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use punctual_client::{Context, Failure};
@@ -11,11 +11,13 @@ use tokio::{
 };
 
 use crate::{
-    claimer::AHEAD,
     mailbox::Ended,
     registry::{HandlerResult, check_result},
     shared::{Execution, Shared},
 };
+
+/// How long ahead of its time a job may be claimed: long enough for the claim to be stored, whatever else the store does.
+pub(crate) const AHEAD: Duration = Duration::from_millis(50);
 
 /// Runs a claimed job and hands its outcome to the settler. The slot is free once the handler has ended.
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execution, _slot: OwnedSemaphorePermit) {

@@ -21,7 +21,9 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob]) -> Result<Vec<Enqueue
     let error = |error| store.sessions.error(error);
     prepare(store, jobs).await?;
     let keyed = jobs.iter().any(|job| job.spec.unique_key.is_some()) || any_old(store, jobs);
-    let mut ids = Ids::New;
+    // The id of an occurrence follows from its time, so somebody else may have made the same.
+    let derived = jobs.iter().any(|job| job.spec.extras.occurrence.is_some());
+    let mut ids = if derived { Ids::Unknown } else { Ids::New };
     let enqueued = loop {
         let unit = if keyed { store.sessions.several().await } else { store.sessions.single().await };
         let mut unit = unit.map_err(error)?;
