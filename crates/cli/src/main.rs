@@ -23,10 +23,6 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::Cli;
 
-/// Jobs are allocated on one thread and freed on another, at which the system's allocator is slow.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     end_with_the_reader();
     let cli = Cli::parse();
