@@ -373,6 +373,10 @@ async fn what_is_refused_changes_nothing(new_place: fn() -> Place) {
     }
     assert!(scene.admin.schedules(None, 10).await.unwrap().schedules.is_empty());
     assert!(scene.admin.schedules(None, 0).await.is_err());
+    for name in ["", "a\0b"] {
+        assert!(matches!(scene.admin.trigger_schedule(name).await, Err(Error::Invalid(_))), "{name:?}");
+        assert!(matches!(scene.admin.delete_schedule(name).await, Err(Error::Invalid(_))), "{name:?}");
+    }
 }
 
 async fn a_definition_that_cannot_be_read_stops_no_other_and_is_kept(new_place: fn() -> Place) {

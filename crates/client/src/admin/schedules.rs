@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::{
     Error, Filter, Invalid, JobId, Misfire, NewJob, Overlap, Page, Schedule, ScheduleEvent, ScheduleId, ScheduleSave,
-    ScheduleSpec, StoreError, Timestamp, limits, redact,
+    ScheduleSpec, StoreError, Timestamp, job, limits, redact,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -14,8 +14,8 @@ use crate::{Punctual, Recurring};
 
 /// How often a change is tried again that others were faster than.
 const TRIES: usize = 20;
-/// Jobs that a backfill stores at once.
-const BACKFILL_PAGE_JOBS: usize = 500;
+/// Jobs that a backfill stores at once, and bytes of payloads, unless a single job has more.
+const BACKFILL_PAGE: (usize, usize) = (500, 16 << 20);
 /// The jobs that a schedule's detail shows.
 const RECENT_JOBS: usize = 10;
 /// The events that it shows.
@@ -244,7 +244,8 @@ impl Admin {
     pub async fn backfill_schedule(&self, name: &str, since: Timestamp, until: Timestamp) -> Result<Backfilled, Error> {
         let (spec, times) = self.occurrences(name, since, until).await?;
         let mut filled = Backfilled { enqueued: Vec::new(), existing: 0 };
-        for page in times.chunks(BACKFILL_PAGE_JOBS) {
+        let jobs_max = (BACKFILL_PAGE.1 / spec.job.payload.as_str().len().max(1)).clamp(1, BACKFILL_PAGE.0);
+        for page in times.chunks(jobs_max) {
             let now = self.punctual.store().now();
             let job = |at: &Timestamp| {
                 let mut job = spec.occurrence(*at);
@@ -303,6 +304,7 @@ impl Admin {
 
     /// Removes a schedule; its jobs stay. One that is defined elsewhere comes back with the next start there.
     pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
+        job::check_word("schedule", name, limits::NAME_MAX_CHARS)?;
         if self.punctual.store().remove_schedule(name.to_owned(), self.actor.clone()).await? {
             tracing::info!(schedule = name, actor = self.actor, "removed a schedule");
             return Ok(());
@@ -334,6 +336,7 @@ impl Admin {
 }
 
 async fn find(punctual: &Punctual, name: &str) -> Result<Schedule, Error> {
+    job::check_word("schedule", name, limits::NAME_MAX_CHARS)?;
     punctual.store().schedule(name.to_owned()).await?.ok_or_else(|| Error::NoSchedule(name.to_owned()))
 }
 
