@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use punctual::{JobId, Status, Timestamp};
+use punctual::{JobId, OnParentFailure, Status, Timestamp, WorkflowId};
 use punctual_bench::Scenario;
 
 use crate::{
@@ -44,6 +44,9 @@ pub(crate) enum Command {
     /// See and change schedules: jobs that recur
     #[command(subcommand)]
     Schedules(Schedules),
+    /// Submit, see and change workflows: jobs that wait for others
+    #[command(subcommand)]
+    Workflows(Workflows),
     /// List the workers
     Workers,
     /// List the locks that are held, or free one
@@ -166,6 +169,12 @@ pub(crate) struct Enqueue {
     /// Drop it at restart
     #[arg(long)]
     pub(crate) ephemeral: bool,
+    /// Start once these jobs have succeeded; may be given several times
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    pub(crate) after: Vec<JobId>,
+    /// What to do if one of those dies or is cancelled: cancel, run, wait, or only (run only then)
+    #[arg(long, default_value_t, value_name = "POLICY")]
+    pub(crate) on_parent_failure: OnParentFailure,
     /// Wait until it has ended, and print its result
     #[arg(long, conflicts_with = "file")]
     pub(crate) wait: bool,
@@ -327,6 +336,61 @@ pub(crate) enum Schedules {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum Workflows {
+    /// Submit a workflow from a YAML or JSON file; prints its id
+    #[command(after_help = "Such a file:\n\n  name: nightly\n  jobs:\n    extract: {payload: {day: 2026-03-01}}\n    \
+        resize: {after: [extract], queue: images}\n    publish: {job: upload, after: [extract, resize], on_parent_failure: run}\n  \
+        on_failure: {job: tell-somebody}\n\nA job has the fields of a line of `enqueue --file`, with `job` for its name \
+        (by default that of its place),\nand `after`, `on_parent_failure` (cancel, run, wait, only) and `parent_results` (auto, always, never).\n\
+        on_success, on_failure and on_complete are jobs too.")]
+    Submit {
+        /// The file; `-` is standard input
+        file: PathBuf,
+        /// Wait until all of it has ended
+        #[arg(long)]
+        wait: bool,
+    },
+    /// List workflows, latest first
+    List {
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// Continue after the `next` of a former page
+        #[arg(long, value_name = "ID")]
+        after: Option<WorkflowId>,
+    },
+    /// Tell all of a workflow
+    Show {
+        /// The workflow
+        id: WorkflowId,
+        /// Draw it
+        #[arg(long)]
+        graph: bool,
+        /// Write it as DOT, for Graphviz, to this file; `-` is standard output
+        #[arg(long, value_name = "FILE")]
+        dot: Option<PathBuf>,
+        /// Write it as SVG to this file; `-` is standard output
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
+    /// Cancel what has not ended of workflows
+    Cancel {
+        /// The workflows
+        #[arg(required = true)]
+        ids: Vec<WorkflowId>,
+        /// Why; kept with the events
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Run again what failed, and what waited for it
+    Retry {
+        /// The workflows
+        #[arg(required = true)]
+        ids: Vec<WorkflowId>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum Report {
     /// Jobs that died in a period and that nobody has retried
     Failures(Period),
@@ -362,7 +426,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
     /// How many run at once
-    #[arg(long, default_value_t = 1_000, value_name = "N")]
+    #[arg(long, default_value_t = 3_000, value_name = "N")]
     pub(crate) concurrency: usize,
     /// How long `steady` lasts
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]

@@ -127,7 +127,7 @@ impl Config {
         let own = &self.worker;
         let mut worker = handlers::built_in(Worker::builder(punctual)).retention(Some(self.retention()));
         for (name, command) in &self.handlers {
-            worker = worker.handler(name.clone(), command.clone().handler());
+            worker = worker.handler(name.clone(), command.clone());
         }
         if let Some(queues) = args.queues.clone().or_else(|| own.queues.clone()) {
             worker = worker.queues(queues);

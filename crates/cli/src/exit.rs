@@ -52,8 +52,13 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref::<Error>() {
         Some(Error::Invalid(_) | Error::Store(StoreError::BadCursor(_))) => USAGE,
-        Some(Error::NotFound(_) | Error::NoSchedule(_)) => NOT_FOUND,
-        Some(Error::Refused(_) | Error::Owned { .. }) => REFUSED,
+        Some(
+            Error::NotFound(_)
+            | Error::NoSchedule(_)
+            | Error::NoWorkflow(_)
+            | Error::Store(StoreError::UnknownParent(_)),
+        ) => NOT_FOUND,
+        Some(Error::Refused(_) | Error::Owned { .. } | Error::NothingToRetry(_)) => REFUSED,
         Some(Error::Store(_)) => STORE,
         Some(Error::TimedOut { .. }) | None => FAILED,
     }

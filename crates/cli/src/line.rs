@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 use punctual::{
-    Draft, Json, RetryPolicy,
+    Draft, JobId, Json, OnParentFailure, ParentResults, RetryPolicy,
     core::{Invalid, limits},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::human::{Span, parse_instant};
 
-/// A job in the words of the command line, and of a line of `--file`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Line {
+/// A job in the words of the command line, of a line of `--file`, and of a workflow's file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default, bound(deserialize = "P: Deserialize<'de>"))]
+pub(crate) struct Line<P = Json> {
+    #[serde(alias = "job")]
     pub(crate) name: String,
-    pub(crate) payload: Option<Json>,
+    pub(crate) payload: Option<P>,
     pub(crate) queue: Option<String>,
     pub(crate) priority: Option<i64>,
     #[serde(rename = "in")]
@@ -33,11 +34,51 @@ pub(crate) struct Line {
     pub(crate) retry: Option<String>,
     pub(crate) keep_for: Option<Span>,
     pub(crate) ephemeral: bool,
+    /// Jobs by their ids; in a workflow, by their names there.
+    pub(crate) after: Vec<String>,
+    pub(crate) on_parent_failure: OnParentFailure,
+    pub(crate) parent_results: ParentResults,
 }
 
-impl Line {
+// Not derived, since a payload need not have a default.
+impl<P> Default for Line<P> {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            payload: None,
+            queue: None,
+            priority: None,
+            delay: None,
+            at: None,
+            key: None,
+            user: None,
+            tags: Vec::new(),
+            correlation: None,
+            description: None,
+            metadata: None,
+            max_attempts: None,
+            timeout: None,
+            retry: None,
+            keep_for: None,
+            ephemeral: false,
+            after: Vec::new(),
+            on_parent_failure: OnParentFailure::default(),
+            parent_results: ParentResults::default(),
+        }
+    }
+}
+
+impl<P: Serialize> Line<P> {
     pub(crate) fn draft(self) -> Result<Draft> {
-        let mut draft = Draft::raw(self.name, self.payload.unwrap_or_else(Json::null));
+        let parents = self.after.iter().map(|id| id.parse::<JobId>());
+        let parents =
+            parents.collect::<Result<Vec<_>, _>>().map_err(|error| Invalid::new("after", error.to_string()))?;
+        let payload = self.payload.as_ref().map_or_else(|| Ok(Json::null()), Json::of);
+        let payload = payload.map_err(|error| Invalid::new("payload", error.to_string()))?;
+        let mut draft = Draft::raw(self.name, payload)
+            .after(parents)
+            .on_parent_failure(self.on_parent_failure)
+            .parent_results(self.parent_results);
         macro_rules! set {
             ($($option:ident: $value:expr),*) => {
                 $(if let Some(value) = $value { draft = draft.$option(value); })*

@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod config;
 mod exit;
+mod graph;
 mod handlers;
 mod human;
 mod line;

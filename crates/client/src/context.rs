@@ -16,7 +16,7 @@ use punctual_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::Punctual;
+use crate::{Failure, ParentResult, Punctual, parents};
 
 /// Where a handler's notes go; the worker brings it.
 pub trait NoteSink: Send + Sync {
@@ -40,6 +40,8 @@ struct Inner {
     lines: Mutex<usize>,
     /// Whether the handler has ended the job in a transaction of its own.
     completed: AtomicBool,
+    /// What the job's parents returned, if it is handed over.
+    parents: OnceLock<Vec<ParentResult>>,
 }
 
 impl fmt::Debug for Context {
@@ -59,6 +61,7 @@ impl Context {
             notes,
             lines: Mutex::new(0),
             completed: AtomicBool::new(false),
+            parents: OnceLock::new(),
         }))
     }
 
@@ -75,6 +78,34 @@ impl Context {
     /// Which occurrence of which schedule this is, if it is one. Its time tells which day's report to write, however late it runs.
     pub fn occurrence(&self) -> Option<&Occurrence> {
         self.0.claim.job.spec.extras.occurrence.as_ref()
+    }
+
+    /// What the jobs returned that this one waited for, by their ids. Empty unless the job is
+    /// [handed them](crate::Draft::parent_results), which is so by default if its definition
+    /// [asks for them](crate::Job::PARENT_RESULTS).
+    pub fn parent_results(&self) -> &[ParentResult] {
+        self.0.parents.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// What the job returned that this one waited for, by its name in the workflow or its id.
+    ///
+    /// ```
+    /// # use punctual_client::{Context, Failure};
+    /// async fn load(ctx: Context) -> Result<usize, Failure> {
+    ///     let rows: Vec<String> = ctx.parent_result("extract")?;
+    ///     Ok(rows.len())
+    /// }
+    /// ```
+    pub fn parent_result<T: serde::de::DeserializeOwned>(&self, parent: &str) -> Result<T, Failure> {
+        parents::read(self.parent_results(), parent)
+    }
+
+    /// Brings what the job's parents returned; the worker does, before the handler runs.
+    pub async fn load_parent_results(&self) -> Result<(), Failure> {
+        let results = parents::load(&self.0.punctual, self.id()).await?;
+        // Nobody else loads them.
+        let _ = self.0.parents.set(results);
+        Ok(())
     }
 
     /// Which attempt this is, from 1.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use punctual_core::{Ids, Invalid, JobId, Json, NewJob, RetryPolicy, Spec, Timestamp};
+use punctual_core::{
+    Ids, Invalid, JobId, Json, NewJob, OnParentFailure, ParentResults, RetryPolicy, Spec, Timestamp, limits,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -26,6 +28,7 @@ use crate::Job;
 pub struct Draft {
     spec: Spec,
     start: Start,
+    parents: Vec<JobId>,
     /// A payload that could not be written as JSON; told when the job is enqueued.
     broken_payload: Option<String>,
 }
@@ -62,12 +65,12 @@ impl Draft {
 
     /// A job of that name, with a payload that is JSON already.
     pub fn raw(name: impl Into<String>, payload: Json) -> Self {
-        Self { spec: Spec::new(name, payload), start: Start::Now, broken_payload: None }
+        Self::of(Spec::new(name, payload))
     }
 
     /// A job as `spec` says.
     pub const fn of(spec: Spec) -> Self {
-        Self { spec, start: Start::Now, broken_payload: None }
+        Self { spec, start: Start::Now, parents: Vec::new(), broken_payload: None }
     }
 
     options! {
@@ -102,8 +105,20 @@ impl Draft {
         keep_for(Duration) => |spec, keep| spec.keep_for = Some(keep);
         /// Drop it at restart.
         ephemeral(bool) => |spec, ephemeral| spec.ephemeral = ephemeral;
+        /// What it does when one of its parents dies or is cancelled; by default it is cancelled too.
+        on_parent_failure(OnParentFailure) => |spec, policy| spec.extras.on_parent_failure = policy;
+        /// Whether it is handed what its parents returned; by default if its definition asks for it.
+        parent_results(ParentResults) => |spec, wish| spec.extras.parent_results = wish;
         /// A key of the payload that no admin surface may show; may be called several times.
         redact(impl Into<String>) => |spec, key| spec.extras.redact_keys.push(key.into());
+    }
+
+    /// Lets it wait until these jobs have succeeded; may be called several times. What it does if one of them dies or is
+    /// cancelled, [`on_parent_failure`](Self::on_parent_failure) says.
+    #[must_use]
+    pub fn after(mut self, jobs: impl IntoIterator<Item = JobId>) -> Self {
+        self.parents.extend(jobs);
+        self
     }
 
     /// Starts it no sooner than this time from now.
@@ -124,6 +139,9 @@ impl Draft {
     pub(crate) fn into_template(self) -> Result<Spec, Invalid> {
         if !matches!(self.start, Start::Now) {
             return Err(Invalid::new("job", "has a time of its own; the schedule says when it runs"));
+        }
+        if !self.parents.is_empty() {
+            return Err(Invalid::new("after", "occurrences of a schedule wait for nothing but their time"));
         }
         if self.spec.unique_key.is_some() {
             let problem =
@@ -148,7 +166,21 @@ impl Draft {
             Start::In(delay) => (Some(Duration::ZERO), now.after(delay)),
             Start::At(at) => (Some(Duration::ZERO), at),
         };
-        Ok(NewJob { id: JobId::from_bits(ids.next(at)), delay, spec: self.into_spec()? })
+        let mut parents = self.parents.clone();
+        parents.sort_unstable();
+        parents.dedup();
+        if parents.len() > limits::PARENTS_MAX_COUNT {
+            return Err(Invalid::too_long("after", parents.len(), limits::PARENTS_MAX_COUNT, "jobs"));
+        }
+        Ok(NewJob { id: JobId::from_bits(ids.next(at)), delay, spec: self.into_spec()?, parents })
+    }
+
+    pub(crate) const fn has_key(&self) -> bool {
+        self.spec.unique_key.is_some()
+    }
+
+    pub(crate) const fn spec_mut(&mut self) -> &mut Spec {
+        &mut self.spec
     }
 }
 

@@ -38,6 +38,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     const MAX_ATTEMPTS: u32 = job::DEFAULT_MAX_ATTEMPTS;
     /// How long one attempt may take.
     const TIMEOUT: Duration = job::DEFAULT_TIMEOUT;
+    /// Whether the handler wants to know what the jobs returned that it waited for: see [`Context::parent_results`].
+    const PARENT_RESULTS: bool = false;
     /// Keys of the payload that no admin surface may show, besides the common ones.
     const REDACT: &'static [&'static str] = &[];
 

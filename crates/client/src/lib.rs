@@ -6,6 +6,7 @@
 //! | how do I enqueue in a transaction of my own? | [`Punctual::enqueue_in`], [`Within`] |
 //! | which options does a job have? | [`Draft`] |
 //! | how do I make jobs recur? | [`Recurring`], [`Punctual::sync_schedules`] |
+//! | how do I let jobs wait for others? | [`Draft::after`], [`Workflow`] |
 //! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
 //! | how do I see and change what is there? | [`Admin`] |
 
@@ -15,6 +16,7 @@ mod context;
 mod draft;
 mod failure;
 mod job;
+mod parents;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod punctual;
@@ -22,12 +24,15 @@ mod recurring;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod within;
+mod workflow;
 
 pub use admin::Admin;
 pub use context::{Context, NoteSink};
 pub use draft::Draft;
 pub use failure::Failure;
 pub use job::Job;
+pub use parents::ParentResult;
 pub use punctual::Punctual;
 pub use recurring::{Recurring, Synced};
 pub use within::Within;
+pub use workflow::{Node, Workflow};

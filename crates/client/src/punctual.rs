@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use punctual_core::{Enqueued, Error, Ids, Invalid, Job as JobRecord, JobId, NewJob, Store, limits};
+use punctual_core::{
+    Enqueued, Error, Ids, Invalid, Job as JobRecord, JobId, NewJob, Store, Workflow, WorkflowId, WorkflowStatus, limits,
+};
 use tokio::time;
 
 use crate::{Admin, Draft};
@@ -100,6 +102,22 @@ impl Punctual {
             }
             let nap = WAIT_POLL_PERIOD.min(deadline - now);
             let _ = time::timeout(nap, hints.changed()).await;
+        }
+    }
+}
+
+impl Punctual {
+    /// Waits until all jobs of a workflow have come to an end, at most for `timeout`, and returns it as it then is.
+    pub async fn wait_workflow(&self, id: WorkflowId, timeout: Duration) -> Result<Workflow, Error> {
+        let deadline = time::Instant::now() + timeout.min(limits::WAIT_MAX);
+        let mut hints = self.store.watch();
+        loop {
+            let workflow = self.store.workflow(id).await?.ok_or(Error::NoWorkflow(id))?;
+            let now = time::Instant::now();
+            if workflow.status() != WorkflowStatus::Running || now >= deadline {
+                return Ok(workflow);
+            }
+            let _ = time::timeout(WAIT_POLL_PERIOD.min(deadline - now), hints.changed()).await;
         }
     }
 }

@@ -106,6 +106,7 @@ pub fn apply(verb: Verb, job: &mut Job, now: Timestamp) -> Result<bool, Refused>
     job.worker_id = None;
     job.lease_until = None;
     if to == Status::Queued {
+        job.waiting_on = 0;
         job.run_at = now;
         job.finished_at = None;
         // A dead job that is tried by hand gets at least one more attempt.

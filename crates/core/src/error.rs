@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::{JobId, Status};
+use crate::{JobId, Status, WorkflowId};
 
 /// An input that is not accepted: the field, and the limit it breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +99,9 @@ pub enum StoreError {
     /// The cursor is not one that this list gave.
     #[error("cursor: `{0}` does not continue this list; use the `next` of a former page with the same filter")]
     BadCursor(String),
+    /// A job that was to be enqueued names a parent that is not there. Nothing was enqueued.
+    #[error("parents: there is no job {0}, or it was deleted; nothing was enqueued")]
+    UnknownParent(JobId),
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
@@ -129,6 +132,12 @@ pub enum Error {
     /// No such schedule.
     #[error("there is no schedule `{0}`; `punctual schedules list` shows those there are")]
     NoSchedule(String),
+    /// No such workflow.
+    #[error("there is no workflow {0}; it may have been removed by retention with its jobs")]
+    NoWorkflow(WorkflowId),
+    /// A workflow that has nothing for a retry to do.
+    #[error("{0} has nothing to retry: none of its jobs is dead or cancelled")]
+    NothingToRetry(WorkflowId),
     /// A schedule that is synchronised with its definition elsewhere.
     #[error("the schedule `{schedule}` is defined by {owner}; change it there")]
     Owned {

@@ -131,6 +131,13 @@ id_type!(
     ScheduleId, "sch", "a schedule's id"
 );
 
+impl WorkflowId {
+    /// No workflow of that instant, or of an earlier one, has a greater id.
+    pub fn last_of(at: Timestamp) -> Self {
+        Self(timed_bits(at) | u128::from(u64::MAX))
+    }
+}
+
 impl JobId {
     /// The id of a job at `at` that follows from `digest` instead of chance: whoever makes it again makes the same.
     pub fn derived(at: Timestamp, digest: u64) -> Self {

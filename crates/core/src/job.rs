@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, AttemptStatus, EventId, JobId, Json, Occurrence, RetryPolicy, Status, Timestamp, WorkerId, WorkflowId,
+    AttemptId, AttemptStatus, EventId, JobId, Json, Occurrence, OnParentFailure, ParentResults, RetryPolicy, Status,
+    Timestamp, WorkerId, WorkflowId,
     error::Invalid,
     limits,
     time::{millis, some_millis},
@@ -82,10 +83,26 @@ pub struct Extras {
     /// The finished job that this one runs once more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rerun_of: Option<JobId>,
+    /// What it does when one of its parents dies or is cancelled.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_parent_failure: OnParentFailure,
+    /// Whether it is handed what its parents returned.
+    #[serde(skip_serializing_if = "is_default")]
+    pub parent_results: ParentResults,
+    /// The name it has in its workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The workflow whose end it tells. It belongs to that workflow without being one of its jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callback_of: Option<WorkflowId>,
     /// Keys of the payload that no admin surface may show, besides the common ones. They travel with the job
     /// because the process that shows it need not know its definition.
     #[serde(rename = "redact", skip_serializing_if = "Vec::is_empty")]
     pub redact_keys: Vec<String>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The queue of jobs that name none.
@@ -115,6 +132,11 @@ impl Spec {
             ephemeral: false,
             extras: Extras::default(),
         }
+    }
+
+    /// The workflow that it belongs to, as one of its jobs or as a callback, and the name it has there.
+    pub fn place(&self) -> Option<(WorkflowId, &str)> {
+        Some((self.workflow_id.or(self.extras.callback_of)?, self.extras.node.as_deref()?))
     }
 
     /// Refuses what breaks a limit, naming the field and the limit.
@@ -155,6 +177,7 @@ impl Extras {
         check_label("created_by", self.created_by.as_deref(), limits::LABEL_MAX_CHARS)?;
         check_label("trace", self.trace.as_deref(), limits::TRACE_MAX_CHARS)?;
         check_label("concurrency_key", self.concurrency_key.as_deref(), limits::KEY_MAX_CHARS)?;
+        check_label("node", self.node.as_deref(), limits::NAME_MAX_CHARS)?;
         if let Some(text) = &self.description {
             check_text("description", text, limits::DESCRIPTION_MAX_CHARS)?;
         }
@@ -229,10 +252,17 @@ pub struct NewJob {
     pub delay: Option<Duration>,
     /// What is to be done.
     pub spec: Spec,
+    /// The jobs that it waits for, each once. Those of the same batch come before it.
+    pub parents: Vec<JobId>,
 }
 
 impl NewJob {
-    /// The status that it has when it is stored at `now`, and when it may start.
+    /// A job that waits for nothing.
+    pub const fn new(id: JobId, spec: Spec) -> Self {
+        Self { id, delay: None, spec, parents: Vec::new() }
+    }
+
+    /// The status that it has when it is stored at `now`, unless it waits for parents, and when it may start.
     ///
     /// A client's clock may be ahead of the store's: what need not wait must not wait for that either.
     pub fn start(&self, now: Timestamp) -> (Status, Timestamp) {
@@ -309,6 +339,11 @@ impl Job {
     /// The time it was asked for.
     pub fn scheduled_at(&self) -> Timestamp {
         self.id.timestamp()
+    }
+
+    /// The workflow that it belongs to and the name it has there.
+    pub fn place(&self) -> Option<(WorkflowId, &str)> {
+        self.spec.place()
     }
 
     /// Its retry policy.

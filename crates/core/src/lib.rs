@@ -6,6 +6,7 @@
 //! | which states are there, and what leads from one to another? | [`state`] |
 //! | what happens when an attempt ends? | [`settle`](mod@settle), [`retry`] |
 //! | what recurs, and when? | [`schedule`] |
+//! | what waits for what, and what follows from an end? | [`flow`], [`workflow`] |
 //! | what may an operator do? | [`change`] |
 //! | what must an engine do? | [`store`] |
 //! | which jobs does a list show? | [`filter`] |
@@ -17,6 +18,7 @@ pub mod change;
 pub mod clock;
 pub mod error;
 pub mod filter;
+pub mod flow;
 pub mod id;
 pub mod job;
 pub mod json;
@@ -30,11 +32,13 @@ pub mod state;
 pub mod store;
 pub mod testing;
 pub mod time;
+pub mod workflow;
 
 pub use change::{Change, Changed, Verb};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, Invalid, Refused, StoreError};
 pub use filter::{Filter, JobPage, Order, Page};
+pub use flow::{OnParentFailure, ParentResults, Relative};
 pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, WorkerId, WorkflowId};
 pub use job::{Attempt, Event, Extras, Fault, Job, LogLevel, LogLine, NewJob, Progress, Spec};
 pub use json::Json;
@@ -49,3 +53,4 @@ pub use store::{
     StoreInfo, StoreResult, Watch, WorkerRecord,
 };
 pub use time::Timestamp;
+pub use workflow::{Ends, NewWorkflow, Node, Workflow, WorkflowStatus};

@@ -88,3 +88,13 @@ pub const CATCH_UP_MAX_JOBS: u32 = 1_000;
 pub const BACKFILL_MAX_JOBS: usize = 10_000;
 /// Schedules in one page, of a list or of a tick.
 pub const PAGE_MAX_SCHEDULES: usize = 1_000;
+/// Parents of one job.
+pub const PARENTS_MAX_COUNT: usize = 20_000;
+/// Jobs of one workflow.
+pub const WORKFLOW_MAX_JOBS: usize = 20_000;
+/// Dependencies within one workflow, those of its callbacks included.
+pub const WORKFLOW_MAX_EDGES: usize = 200_000;
+/// What all parents of a job returned, where it is handed over together.
+pub const PARENT_RESULTS_MAX_BYTES: usize = 16 << 20;
+/// Workflows in one page of a list.
+pub const PAGE_MAX_WORKFLOWS: usize = 200;

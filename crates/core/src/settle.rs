@@ -142,6 +142,8 @@ pub struct Settlement {
     pub fault: Option<Fault>,
     /// What the handler returned.
     pub result: Option<Json>,
+    /// Whether something is known to follow from the job's end, for its workflow: a hint.
+    pub flow: bool,
 }
 
 impl Settlement {
@@ -155,6 +157,7 @@ impl Settlement {
             ending: Ending::Release,
             fault: None,
             result: None,
+            flow: false,
         }
     }
 }
@@ -201,6 +204,7 @@ pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
         ending,
         fault,
         result,
+        flow: job.spec.workflow_id.is_some(),
     }
 }
 

@@ -13,9 +13,9 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::{
-    Attempt, AttemptId, Change, Changed, Claim, Event, Filter, Job, JobId, JobPage, LogLine, NewJob, Page, Progress,
-    Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreError, Timestamp, WorkerId,
-    measure::Tally,
+    Attempt, AttemptId, Change, Changed, Claim, Event, Filter, Job, JobId, JobPage, Json, LogLine, NewJob, NewWorkflow,
+    Node, Page, Progress, Relative, Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreError,
+    Timestamp, WorkerId, Workflow, WorkflowId, measure::Tally,
 };
 
 /// What an engine's call returns.
@@ -40,6 +40,9 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     ///
     /// A job whose id is known, or whose unique key another job of the same name holds, is not stored: its entry
     /// names the job that is there.
+    ///
+    /// A job with parents waits for those that have not ended; what those that have ended mean to it, [`flow::begin`](crate::flow::begin)
+    /// says. If a parent is not there, or deleted, none of the jobs is stored.
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>>;
 
     /// Makes due scheduled and retrying jobs queued, then hands queued ones to a worker: higher priority first,
@@ -53,7 +56,9 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// caller that stops waiting holds nothing: what it would have got stays, or goes back at once.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed>;
 
-    /// Ends executions. One answer each, in order; one whose fence does not hold changes nothing.
+    /// Ends executions. One answer each, in order; one whose fence does not hold changes nothing. What follows for the jobs that wait
+    /// for them, [`flow::follow`](crate::flow::follow) says, and it happens in the same transaction; so it does wherever else a job
+    /// comes to an end.
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>>;
 
     /// Moves the leases of `attempts` to `lease` from now, unless they last longer already. Answers for each, in
@@ -105,6 +110,33 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
 
     /// What was counted in the hours from that of `since` up to `until`.
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>>;
+
+    // Flow.
+
+    /// Stores a workflow with its jobs, which name it.
+    async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()>;
+
+    /// Applies operators' wishes to a workflow's jobs, then stores jobs that take the places of others in it, all in one
+    /// transaction. Answers for each wish, in order.
+    async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>>;
+
+    /// The workflow with that id.
+    async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>>;
+
+    /// Workflows, latest first, from the one before `before`, at most `limit`.
+    async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> StoreResult<Vec<Workflow>>;
+
+    /// The jobs of a workflow and its callbacks, by name.
+    async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>>;
+
+    /// The jobs that a job waits for or waited for, in the order of their ids.
+    async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>>;
+
+    /// The jobs that wait for a job, or waited for it, in the order of their ids, at most `limit`.
+    async fn children(&self, job: JobId, limit: usize) -> StoreResult<Vec<Relative>>;
+
+    /// What jobs returned, those that did.
+    async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>>;
 
     // Schedules.
 

@@ -6,7 +6,7 @@ use crate::{Claim, Ids, Job, JobId, Json, NewJob, Spec, Status, Timestamp, Worke
 pub fn job(adjust: impl FnOnce(&mut Job)) -> Job {
     let now = Timestamp::from_micros(1_767_225_600_000_000);
     let id = JobId::from_bits(Ids::seeded(1).next(now));
-    let mut job = NewJob { id, delay: None, spec: Spec::new("test", Json::null()) }.into_job(now);
+    let mut job = NewJob::new(id, Spec::new("test", Json::null())).into_job(now);
     adjust(&mut job);
     job
 }

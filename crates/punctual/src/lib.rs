@@ -42,10 +42,12 @@
 pub use punctual_client::postgres;
 #[cfg(feature = "sqlite")]
 pub use punctual_client::sqlite;
-pub use punctual_client::{Admin, Context, Draft, Failure, Job, Punctual, Recurring, Synced, admin};
+pub use punctual_client::{
+    Admin, Context, Draft, Failure, Job, ParentResult, Punctual, Recurring, Synced, Workflow, admin,
+};
 pub use punctual_core as core;
 pub use punctual_core::{
-    AttemptStatus, Enqueued, Error, Filter, JobId, Json, ManualClock, Misfire, Overlap, Page, RetryPolicy, Settled,
-    Status, Timestamp, Verb,
+    AttemptStatus, Enqueued, Error, Filter, JobId, Json, ManualClock, Misfire, OnParentFailure, Overlap, Page,
+    ParentResults, RetryPolicy, Settled, Status, Timestamp, Verb, WorkflowId,
 };
 pub use punctual_worker::{Handler, HandlerResult, ManualWorker, Ran, RunningWorker, Stats, Worker, WorkerBuilder};

@@ -9,9 +9,9 @@ use std::{
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
-    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleEvent, ScheduleSave,
-    Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord,
-    measure::Tally,
+    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Relative, Schedule,
+    ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp,
+    Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
 };
 
 /// At which point a call fails.
@@ -108,6 +108,14 @@ pass_on! {
     pending_by_user(limit: usize) -> Vec<Pending>;
     dead_by_name(since: Timestamp, until: Timestamp) -> Vec<(String, u64)>;
     tallies(since: Timestamp, until: Timestamp) -> Vec<Tally>;
+    submit(workflow: NewWorkflow, jobs: Vec<NewJob>) -> ();
+    resubmit(changes: Vec<Change>, jobs: Vec<NewJob>) -> Vec<Changed>;
+    workflow(id: WorkflowId) -> Option<Workflow>;
+    workflows(before: Option<WorkflowId>, limit: usize) -> Vec<Workflow>;
+    nodes(workflow: WorkflowId) -> Vec<Node>;
+    parents(job: JobId) -> Vec<Relative>;
+    children(job: JobId, limit: usize) -> Vec<Relative>;
+    results(jobs: Vec<JobId>) -> Vec<(JobId, Json)>;
     schedules(after: Option<String>, limit: usize) -> Vec<Schedule>;
     schedule(name: String) -> Option<Schedule>;
     upcoming(after: Option<(Timestamp, String)>, until: Timestamp, limit: usize) -> Vec<Schedule>;

@@ -70,7 +70,7 @@ impl Fixture {
     pub fn new_job(&self, adjust: impl FnOnce(&mut Spec)) -> NewJob {
         let mut spec = Spec::new("test", Json::trusted(r#"{"n":1}"#));
         adjust(&mut spec);
-        NewJob { id: JobId::from_bits(self.ids.next(self.now())), delay: None, spec }
+        NewJob::new(JobId::from_bits(self.ids.next(self.now())), spec)
     }
 
     /// A job to be done so many seconds from now.

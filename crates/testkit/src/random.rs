@@ -1,10 +1,11 @@
 //! Random operations on an engine and on the model, which must answer alike and come to the same state.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use punctual_core::{
-    Change, Claim, ClaimRequest, Fault, Filter, Job, JobId, Json, Keep, LogLevel, LogLine, NewJob, Note, Outcome, Page,
-    Progress, Retry, RetryPolicy, Status, Store, Timestamp, Verb, WorkerId, settle,
+    Change, Claim, ClaimRequest, Fault, Filter, Job, JobId, Json, Keep, LogLevel, LogLine, NewJob, NewWorkflow, Note,
+    OnParentFailure, Outcome, Page, Progress, Retry, RetryPolicy, Status, Store, StoreResult, Timestamp, Verb,
+    WorkerId, WorkflowId, settle,
 };
 
 use crate::{Fixture, ModelStore, fixture::LEASE};
@@ -82,10 +83,57 @@ impl Run<'_> {
         job
     }
 
+    /// Lets a job wait for some of those that came before it.
+    fn add_parents(&mut self, job: &mut NewJob, before: &[JobId]) {
+        let recent = before.len().saturating_sub(12);
+        let wanted = if self.random.u8(0..3) == 0 { self.random.usize(1..4) } else { 0 };
+        let parents: BTreeSet<JobId> =
+            (0..wanted.min(before.len())).map(|_| before[self.random.usize(recent..before.len())]).collect();
+        job.parents = parents.into_iter().collect();
+        job.spec.extras.on_parent_failure = OnParentFailure::ALL[self.random.usize(0..4)];
+    }
+
     async fn enqueue(&mut self, place: &str) {
-        let jobs: Vec<NewJob> = (0..self.random.usize(1..5)).map(|_| self.new_job()).collect();
-        self.jobs.extend(jobs.iter().map(|job| job.id));
-        both!(self, place, enqueue(jobs));
+        let (mut known, mut jobs) = (self.jobs.clone(), Vec::new());
+        for _ in 0..self.random.usize(1..5) {
+            let mut job = self.new_job();
+            self.add_parents(&mut job, &known);
+            // One that does not get its key is nobody's parent.
+            known.extend(job.spec.unique_key.is_none().then_some(job.id));
+            jobs.push(job);
+        }
+        if self.random.u8(0..3) == 0 {
+            return self.submit(place, jobs).await;
+        }
+        let left = self.fixture.store.enqueue(jobs.clone()).await;
+        let right = self.model.enqueue(jobs).await;
+        self.jobs = if left.is_ok() { known } else { self.jobs.clone() };
+        // Some parents are gone by now.
+        match (left, right) {
+            (Ok(left), Ok(right)) => assert_eq!(left, right, "{place}: enqueue differs"),
+            (left, right) => assert_eq!(
+                left.unwrap_err().to_string(),
+                right.unwrap_err().to_string(),
+                "{place}: enqueue is refused differently"
+            ),
+        }
+    }
+
+    /// The same jobs as a workflow.
+    async fn submit(&mut self, place: &str, mut jobs: Vec<NewJob>) {
+        let id = WorkflowId::from_bits(self.fixture.new_job(|_| ()).id.to_bits());
+        for (number, job) in jobs.iter_mut().enumerate() {
+            (job.spec.workflow_id, job.spec.unique_key) = (Some(id), None);
+            job.spec.extras.node = Some(format!("node-{number}"));
+        }
+        let new = NewWorkflow { id, name: "random".into(), created_by: None };
+        let left = self.fixture.store.submit(new.clone(), jobs.clone()).await;
+        let right = self.model.submit(new, jobs.clone()).await;
+        if left.is_ok() {
+            self.jobs.extend(jobs.iter().map(|job| job.id));
+        }
+        let said = |result: StoreResult<()>| result.map_err(|error| error.to_string());
+        assert_eq!(said(left), said(right), "{place}: submit differs");
     }
 
     async fn claim(&mut self, place: &str) {
@@ -192,6 +240,10 @@ impl Run<'_> {
 
     async fn compare(&mut self, place: &str) {
         both!(self, place, counts());
+        let workflows = both!(self, place, workflows(None, 1_000usize));
+        for workflow in workflows {
+            both!(self, place, nodes(workflow.id));
+        }
         both!(self, place, pending_by_user(100usize));
         both!(self, place, dead_by_name(Timestamp::MIN, Timestamp::MAX));
         let mut tallies = self.fixture.store.tallies(Timestamp::MIN, Timestamp::MAX).await.unwrap();
@@ -213,6 +265,10 @@ impl Run<'_> {
     async fn compare_history(&self, place: &str, job: &Job) {
         both!(self, place, get(job.id));
         both!(self, place, attempts(job.id));
+        both!(self, place, parents(job.id));
+        let mut children = self.fixture.store.children(job.id, 1_000).await.unwrap();
+        children.sort();
+        assert_eq!(children, self.model.children(job.id, 1_000).await.unwrap(), "{place}: children of {}", job.id);
         both!(self, place, logs(job.id, 100usize));
         // Their ids are the engine's own; what they say is not.
         let said = |events: Vec<punctual_core::Event>| -> Vec<_> {

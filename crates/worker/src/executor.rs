@@ -106,7 +106,13 @@ fn start(shared: &Shared, ctx: Context) -> Run {
 pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context) -> Run {
     Box::pin(async move {
         // The handler is called inside, since it may panic before its first await as well.
-        let caught = AssertUnwindSafe(async move { handler.run(ctx).await }).catch_unwind().await;
+        let work = async move {
+            if ctx.claim().job.spec.extras.parent_results.wanted(handler.wants_parent_results()) {
+                ctx.load_parent_results().await?;
+            }
+            handler.run(ctx).await
+        };
+        let caught = AssertUnwindSafe(work).catch_unwind().await;
         caught.unwrap_or_else(|panic| Err(panicked(&*panic)))
     })
 }

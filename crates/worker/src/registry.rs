@@ -12,6 +12,11 @@ pub type HandlerResult = Result<Option<Json>, Failure>;
 pub trait Handler: Send + Sync + 'static {
     /// Runs the job that `ctx` tells of.
     fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+
+    /// Whether it wants to know what the jobs returned that its own waited for.
+    fn wants_parent_results(&self) -> bool {
+        false
+    }
 }
 
 impl<F, R> Handler for F
@@ -40,6 +45,10 @@ impl<J: Job> Handler for Typed<J> {
             let result = Json::of(&output).map_err(|error| data("result", &error.to_string()))?;
             Ok((result.as_str() != "null").then_some(result))
         })
+    }
+
+    fn wants_parent_results(&self) -> bool {
+        J::PARENT_RESULTS
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use punctual::{Json, Punctual, Status, admin::JobView, core::limits};
+use punctual::{Json, ParentResults, Punctual, Status, admin::JobView, core::limits};
 
 use crate::{
     args::{Cli, Enqueue},
@@ -47,6 +47,9 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         retry: args.retry.clone(),
         keep_for: args.keep_for,
         ephemeral: args.ephemeral,
+        after: args.after.iter().map(ToString::to_string).collect(),
+        on_parent_failure: args.on_parent_failure,
+        parent_results: ParentResults::default(),
     };
     let draft = line.draft()?.created_by(actor());
     let punctual = config.connect(cli).await?;

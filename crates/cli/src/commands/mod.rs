@@ -15,6 +15,7 @@ mod stats;
 mod up;
 mod work;
 mod workers;
+mod workflows;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Enqueue(args) => enqueue::run(&cli, &config, args).await?,
         Command::Jobs(args) => jobs::run(&cli, &config, args).await?,
         Command::Schedules(args) => schedules::run(&cli, &config, args).await?,
+        Command::Workflows(args) => workflows::run(&cli, &config, args).await?,
         Command::Workers => workers::run(&cli, &config).await?,
         Command::Locks { free } => locks::run(&cli, &config, free.as_deref()).await?,
         Command::Stats => stats::run(&cli, &config).await?,

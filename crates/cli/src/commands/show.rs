@@ -4,7 +4,7 @@ use anyhow::Result;
 use punctual::{
     Admin, JobId, Punctual, Status, Timestamp,
     admin::{JobDetail, JobView},
-    core::LogLevel,
+    core::{LogLevel, Relative},
 };
 
 use crate::{
@@ -23,7 +23,7 @@ pub(crate) async fn run(cli: &Cli, punctual: &Punctual, admin: &Admin, id: JobId
     let style = status_style(detail.job.status);
     anstream::println!("{BOLD}{}{BOLD:#}  {}", detail.job.name, detail.job.id);
     anstream::println!("{style}● {}{style:#}\n", sentence(&detail.job, now));
-    facts(&detail.job);
+    facts(&detail);
     attempts(&detail);
     events(&detail);
     logs(&detail);
@@ -39,7 +39,9 @@ fn sentence(job: &JobView, now: Timestamp) -> String {
     };
     let at = |at: Option<Timestamp>| at.map_or_else(String::new, |at| format!(" {}", human::relative(at, now)));
     match job.status {
-        Status::Waiting => format!("Waits for {} other jobs", job.waiting_on),
+        Status::Waiting => {
+            format!("Waits for {} other job{}", job.waiting_on, if job.waiting_on == 1 { "" } else { "s" })
+        }
         Status::Scheduled => format!("Scheduled, starts {}", human::relative(job.run_at, now)),
         Status::Queued => format!("Queued, due {}", human::relative(job.run_at, now)),
         Status::Processing => {
@@ -64,7 +66,8 @@ fn sentence(job: &JobView, now: Timestamp) -> String {
     }
 }
 
-fn facts(job: &JobView) {
+fn facts(detail: &JobDetail) {
+    let job = &detail.job;
     let mut rows: Vec<(&str, String)> = vec![
         ("queue", format!("{}, priority {}", job.queue, job.priority)),
         ("scheduled", human::exact(job.scheduled_at)),
@@ -79,6 +82,10 @@ fn facts(job: &JobView) {
         ("created by", job.created_by.clone()),
         ("description", job.description.clone()),
         ("occurrence", job.occurrence.as_ref().map(|one| format!("{} of {}", human::exact(one.at), one.schedule))),
+        ("workflow", place(job)),
+        ("after", relatives(&detail.parents)),
+        ("if they fail", (!detail.parents.is_empty()).then(|| job.on_parent_failure.to_string())),
+        ("before", relatives(&detail.children)),
         ("runs again", job.rerun_of.map(|id| id.to_string())),
         ("worker", job.worker_id.map(|id| id.to_string())),
         ("metadata", job.metadata.as_ref().map(ToString::to_string)),
@@ -88,6 +95,26 @@ fn facts(job: &JobView) {
     ];
     rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
     human::facts(rows);
+}
+
+/// The job's place in a workflow.
+fn place(job: &JobView) -> Option<String> {
+    let workflow = job.workflow_id.or(job.callback_of)?;
+    Some(format!("{} of {workflow}", job.node.as_deref().unwrap_or("a job")))
+}
+
+/// A few jobs, each with its status.
+fn relatives(jobs: &[Relative]) -> Option<String> {
+    const SHOWN: usize = 5;
+    let one = |job: &Relative| {
+        let node = job.node.as_ref().map(|node| format!("{node} ")).unwrap_or_default();
+        format!("{node}{} ({})", job.id, job.status)
+    };
+    let mut lines: Vec<String> = jobs.iter().take(SHOWN).map(one).collect();
+    if jobs.len() > SHOWN {
+        lines.push("and more".to_owned());
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn attempts(detail: &JobDetail) {

@@ -1,7 +1,7 @@
 //! Programs as handlers: the payload on standard input, the result as the last line of standard output, standard
 //! error as the attempt's log, and the exit code decides.
 
-use std::{collections::BTreeMap, path::PathBuf, process::Stdio, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, pin::Pin, process::Stdio, time::Duration};
 
 use anyhow::Result;
 use nix::{
@@ -13,6 +13,7 @@ use punctual::{
     core::{LogLevel, limits},
 };
 use serde::Deserialize;
+use tempfile::NamedTempFile;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, Command},
@@ -32,6 +33,9 @@ pub(crate) struct CommandConfig {
     /// Its environment, besides PATH, HOME, LANG and PUNCTUAL_*.
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Whether it wants what the jobs returned that its own waited for, in the file that PUNCTUAL_PARENT_RESULTS names.
+    #[serde(default)]
+    parent_results: bool,
 }
 
 /// How long a program that was told to stop may still run.
@@ -48,16 +52,9 @@ impl CommandConfig {
         }
     }
 
-    /// The handler that runs it.
-    pub(crate) fn handler(self) -> impl Handler {
-        move |ctx: Context| {
-            let config = self.clone();
-            async move { config.run(ctx).await }
-        }
-    }
-
-    async fn run(self, ctx: Context) -> HandlerResult {
-        let mut child = self.spawn(&ctx)?;
+    async fn converse(self, ctx: Context) -> HandlerResult {
+        let parents = parents_file(&ctx)?;
+        let mut child = self.spawn(&ctx, parents.as_ref())?;
         let group = Group::of(&child);
         let payload = ctx.claim().job.spec.payload.as_str().as_bytes().to_vec();
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -83,7 +80,7 @@ impl CommandConfig {
         Ok(result.map_err(Failure::for_good)?.map(as_json))
     }
 
-    fn spawn(&self, ctx: &Context) -> Result<Child, Failure> {
+    fn spawn(&self, ctx: &Context, parents: Option<&NamedTempFile>) -> Result<Child, Failure> {
         let job = &ctx.claim().job;
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).env_clear();
@@ -94,6 +91,9 @@ impl CommandConfig {
         command.env("PUNCTUAL_QUEUE", &job.spec.queue);
         command.env("PUNCTUAL_ATTEMPT", job.attempt.to_string());
         command.env("PUNCTUAL_MAX_ATTEMPTS", job.spec.max_attempts.to_string());
+        if let Some(file) = parents {
+            command.env("PUNCTUAL_PARENT_RESULTS", file.path());
+        }
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
@@ -102,6 +102,32 @@ impl CommandConfig {
         command.process_group(0).kill_on_drop(true);
         command.spawn().map_err(|error| Failure::new(format!("cannot start {}: {error}", self.command[0])))
     }
+}
+
+impl Handler for CommandConfig {
+    fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> {
+        Box::pin(self.clone().converse(ctx))
+    }
+
+    fn wants_parent_results(&self) -> bool {
+        self.parent_results
+    }
+}
+
+/// A file with what the job's parents returned, each under its id and under its name in the workflow; gone when it goes out of scope.
+fn parents_file(ctx: &Context) -> Result<Option<NamedTempFile>, Failure> {
+    if ctx.parent_results().is_empty() {
+        return Ok(None);
+    }
+    let mut results = BTreeMap::new();
+    for parent in ctx.parent_results() {
+        results.insert(parent.id.to_string(), &parent.result);
+        results.extend(parent.node.clone().map(|node| (node, &parent.result)));
+    }
+    // Only its owner may read what the system puts there.
+    let file = NamedTempFile::with_prefix("punctual-parents-")?;
+    serde_json::to_writer(&file, &results)?;
+    Ok(Some(file))
 }
 
 /// A program and all that it started; killed together when it goes out of scope.

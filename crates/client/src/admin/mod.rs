@@ -5,12 +5,13 @@ mod report;
 mod schedules;
 mod upkeep;
 mod view;
+mod workflows;
 
 use std::collections::BTreeMap;
 
 use punctual_core::{
-    Attempt, Change, Changed, Error, Event, Filter, JobId, Lock, LogLine, Page, Spec, Status, Verb, WorkerRecord, job,
-    limits,
+    Attempt, Change, Changed, Error, Event, Filter, JobId, Lock, LogLine, Page, Relative, Spec, Status, Verb,
+    WorkerRecord, job, limits,
 };
 use serde::Serialize;
 
@@ -21,6 +22,7 @@ pub use self::{
     schedules::{Backfilled, Put, ScheduleDetail, ScheduleList, ScheduleView},
     upkeep::{CleanupDone, Retention},
     view::JobView,
+    workflows::{WorkflowDetail, WorkflowList, WorkflowRetried, WorkflowView, is_callback},
 };
 use crate::{Draft, Punctual};
 
@@ -64,7 +66,14 @@ pub struct JobDetail {
     pub events: Vec<Event>,
     /// What its executions logged.
     pub logs: Vec<LogLine>,
+    /// The jobs it waits for, or waited for: the first [`RELATIVES_SHOWN`].
+    pub parents: Vec<Relative>,
+    /// The jobs that wait for it, or waited: the first [`RELATIVES_SHOWN`].
+    pub children: Vec<Relative>,
 }
+
+/// Parents, and children, that a job's detail shows.
+pub const RELATIVES_SHOWN: usize = 100;
 
 /// What became of a wish to run a job now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -116,7 +125,12 @@ impl Admin {
         let store = self.punctual.store();
         let job = JobView::of(&self.punctual.job(id).await?);
         let (attempts, events) = (store.attempts(id).await?, store.events(id).await?);
-        Ok(JobDetail { job, attempts, events, logs: store.logs(id, limits::LOG_MAX_LINES).await? })
+        let logs = store.logs(id, limits::LOG_MAX_LINES).await?;
+        let (mut parents, children) = (store.parents(id).await?, store.children(id, RELATIVES_SHOWN).await?);
+        // Those that it waits for first.
+        parents.sort_by_key(|parent| (parent.status.is_finished(), parent.id));
+        parents.truncate(RELATIVES_SHOWN);
+        Ok(JobDetail { job, attempts, events, logs, parents, children })
     }
 
     /// Runs a dead job again, or a retrying one now.
@@ -142,6 +156,8 @@ impl Admin {
         }
         // The old job may still hold its key, and what it is correlated with has happened: only its work is repeated.
         let mut spec = Spec { unique_key: None, ..job.spec };
+        // It is no part of the workflow that the old one was part of; `workflows retry` is for that.
+        (spec.workflow_id, spec.extras.node, spec.extras.callback_of) = (None, None, None);
         spec.extras.rerun_of = Some(id);
         spec.extras.created_by = Some(self.actor.clone());
         Ok(Ran::Again(self.punctual.enqueue(Draft::of(spec)).await?.id))

@@ -234,7 +234,7 @@ impl Admin {
                 spec.extras.created_by = Some(self.actor.clone());
                 // The next occurrence has to look at one that is unfinished, if there is one.
                 schedule.last_job = last.or(Some(id));
-                Ok(Some(vec![NewJob { id, delay: None, spec }]))
+                Ok(Some(vec![NewJob::new(id, spec)]))
             })
             .await?;
         jobs.first().copied().ok_or_else(|| Error::NoSchedule(name.to_owned()))

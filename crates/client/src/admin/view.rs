@@ -1,7 +1,8 @@
 //! A job as people may see it.
 
 use punctual_core::{
-    Fault, Job, JobId, Json, Occurrence, Progress, RetryPolicy, Status, Timestamp, WorkerId, WorkflowId, redact,
+    Fault, Job, JobId, Json, Occurrence, OnParentFailure, Progress, RetryPolicy, Status, Timestamp, WorkerId,
+    WorkflowId, redact,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -43,6 +44,12 @@ pub struct JobView {
     pub concurrency_key: Option<String>,
     /// The workflow it is part of.
     pub workflow_id: Option<WorkflowId>,
+    /// The name it has there.
+    pub node: Option<String>,
+    /// The workflow whose end it tells.
+    pub callback_of: Option<WorkflowId>,
+    /// What it does when one of its parents dies or is cancelled.
+    pub on_parent_failure: OnParentFailure,
     /// Words to find it by.
     pub tags: Vec<String>,
     /// Who asked for it.
@@ -108,6 +115,9 @@ impl JobView {
             unique_key: spec.unique_key.clone(),
             concurrency_key: extras.concurrency_key.clone(),
             workflow_id: spec.workflow_id,
+            node: extras.node.clone(),
+            callback_of: extras.callback_of,
+            on_parent_failure: extras.on_parent_failure,
             tags: extras.tags.clone(),
             created_by: extras.created_by.clone(),
             trace: extras.trace.clone(),

@@ -280,7 +280,7 @@ impl ScheduleSpec {
         // A number from 0 to the whole jitter, which depends on nothing but the schedule's name and the time.
         let late = (u128::from(part(8..16)) * self.jitter.as_micros()) >> 64;
         let delay = Some(Duration::from_micros(late as u64));
-        NewJob { id: JobId::derived(at, part(0..8)), delay, spec: self.job_at(at) }
+        NewJob { delay, ..NewJob::new(JobId::derived(at, part(0..8)), self.job_at(at)) }
     }
 
     /// What the job of the occurrence at `at` is to do.

@@ -19,7 +19,7 @@ use nix::{
     unistd::Pid,
 };
 use punctual::{
-    Context, Draft, Punctual, Status, Worker,
+    Context, Draft, Failure, Punctual, Status, Worker,
     core::{ManualClock, Store},
     sqlite::rusqlite::{Connection, TransactionBehavior},
 };
@@ -219,6 +219,16 @@ pub fn worker_process() {
             .handler("fast", move |ctx: Context| {
                 ledger.write(&format!("{} {}\n", ctx.id(), ctx.claim().job.run));
                 async { Ok(None) }
+            })
+            .handler("node", |ctx: Context| async move {
+                // As often as it is planned to, then as it is planned to.
+                let plan: serde_json::Value = ctx.claim().job.spec.payload.read().unwrap();
+                let failed = ctx.claim().job.attempt - ctx.claim().job.crash_count;
+                match plan["failures"].as_u64().unwrap() {
+                    failures if u64::from(failed) <= failures => Err(Failure::new("planned")),
+                    _ if plan["dies"] == true => Err(Failure::for_good("planned")),
+                    _ => Ok(None),
+                }
             })
             .handler("held", |_: Context| async {
                 std::future::pending::<()>().await;

@@ -1,20 +1,22 @@
-//! Operators' actions, and jobs that leave.
-//!
-//! Who changes a job takes its row in ready, due or running first, then the job's own, as claims, promotions and settles do;
-//! and of several jobs, those with smaller ids first. Unique keys come after the jobs, in the order of keys, as for enqueues.
+//! Operators' actions, and jobs that leave. Jobs are held first; [`hold`] says in which order.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use punctual_core::{Change, Changed, Job, JobId, Keep, Status, StoreError, Timestamp, Verb, change, limits};
+use punctual_core::{
+    Change, Changed, Job, JobId, Keep, NewJob, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
+    workflow::EndsChange,
+};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core,
-    days::{self, Day},
-    error, old_days, rows,
+    Core, days,
+    enqueue::{self, Ids},
+    error,
+    flow::{self, Tables},
+    hold, old_days, rows,
     session::Unit,
     statements as sql,
     value::{At, Uuid, job_id, uuid},
@@ -25,28 +27,38 @@ const TRIES_MAX: usize = 20;
 
 /// Applies operators' wishes.
 pub(crate) async fn change(store: &Core, changes: &[Change]) -> Result<Vec<Changed>, StoreError> {
+    change_and_enqueue(store, changes, &[]).await
+}
+
+/// Applies operators' wishes, then stores jobs, all in one transaction.
+pub(crate) async fn change_and_enqueue(
+    store: &Core,
+    changes: &[Change],
+    jobs: &[NewJob],
+) -> Result<Vec<Changed>, StoreError> {
     for _ in 0..TRIES_MAX {
-        match try_change(store, changes).await {
-            Ok(Some(changed)) => {
+        match try_change(store, changes, jobs).await {
+            Ok(changed) => {
                 store.hints.tell_work();
                 store.hints.tell_jobs();
                 return Ok(changed);
             }
             // A job moved on between the look at it and the hold of it.
-            Ok(None) => {}
-            Err(error) if error::gave_way(&error) => {}
+            Err(error) if error::has_moved_on(&error) || error::gave_way(&error) => {}
             Err(error) => return Err(store.sessions.error(error)),
         }
     }
     Err(StoreError::Busy { waited_ms: 0 })
 }
 
-async fn try_change(store: &Core, changes: &[Change]) -> sqlx::Result<Option<Vec<Changed>>> {
+async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::Result<Vec<Changed>> {
     let mut unit = store.sessions.several().await?;
     let now = store.sessions.now(&mut unit).await?;
+    let ends = changes.iter().map(|wish| (wish.job, wish.verb.target())).filter(|(_, target)| target.is_finished());
+    let family = flow::affected(&mut unit, ends.collect()).await?;
     let ids: BTreeSet<JobId> = changes.iter().map(|change| change.job).collect();
-    let Some(mut jobs) = hold(&mut unit, &ids, now).await? else { return Ok(None) };
-    let mut answers = Vec::with_capacity(changes.len());
+    let mut jobs = hold(&mut unit, &ids, &family, now).await?;
+    let (mut answers, mut ended) = (Vec::with_capacity(changes.len()), BTreeMap::new());
     for wish in changes {
         let Some(held) = jobs.get_mut(&wish.job) else {
             answers.push(Changed::NotFound);
@@ -59,14 +71,20 @@ async fn try_change(store: &Core, changes: &[Change]) -> sqlx::Result<Option<Vec
             Ok(false) => {
                 let by = (Some(wish.actor.as_str()), wish.reason.as_deref());
                 replace(&mut unit, &before, held, now, by).await?;
+                if held.job.status.is_finished() {
+                    ended.insert(wish.job, held.job.status);
+                }
                 Changed::Done
             }
         });
     }
+    let woken = flow::follow(&mut unit, store.sessions.clock(), Tables::Whole, ended, &family).await?;
+    enqueue::enqueue_in(store, &mut unit, new, Ids::New).await?;
     unit.done().await?;
     let queued = jobs.values().filter(|held| held.job.status == Status::Queued);
     queued.for_each(|held| store.lanes.put(held.lane, held.job.run_at));
-    Ok(Some(answers))
+    flow::announce(store, &woken);
+    Ok(answers)
 }
 
 /// A job that nobody else can change for now, with how many events it has, and its lane.
@@ -77,38 +95,18 @@ struct Held {
     lane: i32,
 }
 
-/// Holds jobs; nothing if one of them moved on between the look at it and the hold of it.
+/// Holds jobs and the places of the waiting ones in `family`, and reads the jobs.
 async fn hold(
     connection: &mut PgConnection,
     ids: &BTreeSet<JobId>,
+    family: &BTreeSet<JobId>,
     now: Timestamp,
-) -> sqlx::Result<Option<BTreeMap<JobId, Held>>> {
-    let uuids: Vec<Uuid> = ids.iter().map(|id| uuid(*id)).collect();
-    let times: Vec<At> = ids.iter().map(|id| At(id.timestamp())).collect();
-    let seen = look(connection, &uuids, &times).await?;
-    let is_old = |at: Timestamp| old_days::is_old(Day::of(at), now);
-    if seen.values().any(|held| is_old(held.job.id.timestamp()) || held.job.finished_at.is_some_and(is_old)) {
-        old_days::share(connection).await?;
+) -> sqlx::Result<BTreeMap<JobId, Held>> {
+    if hold::hold(connection, ids, family, now).await?.is_none() {
+        return Err(error::moved_on());
     }
-    sqlx::query(*sql::CHANGE_HOLD_RUNNING).bind(&uuids).execute(&mut *connection).await?;
-    hold_places(connection, seen.values().collect()).await?;
-    hold_jobs(connection, &uuids, &times).await?;
-    let held = look(connection, &uuids, &times).await?;
-    let place = |held: &Held| (held.job.id, held.job.status, held.job.run, held.job.run_at);
-    Ok(held.values().map(place).eq(seen.values().map(place)).then_some(held))
-}
-
-/// Holds jobs, then their unique keys, which they may have to give back.
-async fn hold_jobs(connection: &mut PgConnection, ids: &[Uuid], times: &[At]) -> sqlx::Result<()> {
-    sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(ids).bind(times).execute(&mut *connection).await?;
-    let rows = sqlx::query(*sql::KEYS_OF).bind(ids).bind(times).fetch_all(&mut *connection).await?;
-    let key = |row: &PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
-    let keys = rows.iter().map(key).collect::<sqlx::Result<BTreeSet<(String, String)>>>()?;
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let (scopes, keys): (Vec<String>, Vec<String>) = keys.into_iter().unzip();
-    sqlx::query(*sql::KEYS_HOLD).bind(scopes).bind(keys).execute(connection).await.map(drop)
+    let (uuids, times) = hold::ids_and_times(ids);
+    look(connection, &uuids, &times).await
 }
 
 async fn look(connection: &mut PgConnection, ids: &[Uuid], times: &[At]) -> sqlx::Result<BTreeMap<JobId, Held>> {
@@ -121,29 +119,6 @@ async fn look(connection: &mut PgConnection, ids: &[Uuid], times: &[At]) -> sqlx
         Ok((job.id, Held { job, events: row.try_get(29)?, lane: row.try_get(30)? }))
     };
     rows.iter().map(held).collect()
-}
-
-/// Holds the places in ready and due, so that nobody claims or promotes what is about to change.
-async fn hold_places(connection: &mut PgConnection, jobs: Vec<&Held>) -> sqlx::Result<()> {
-    let (queued, others): (Vec<&Held>, Vec<&Held>) =
-        jobs.into_iter().partition(|held| held.job.status == Status::Queued);
-    if !queued.is_empty() {
-        sqlx::query(*sql::CHANGE_HOLD_READY)
-            .bind(queued.iter().map(|held| held.lane).collect::<Vec<_>>())
-            .bind(queued.iter().map(|held| At(held.job.run_at)).collect::<Vec<_>>())
-            .bind(queued.iter().map(|held| uuid(held.job.id)).collect::<Vec<_>>())
-            .execute(&mut *connection)
-            .await?;
-    }
-    let timed: Vec<&Job> = others.into_iter().map(|held| &held.job).filter(|job| job.status.is_timed()).collect();
-    if !timed.is_empty() {
-        sqlx::query(*sql::CHANGE_HOLD_DUE)
-            .bind(timed.iter().map(|job| At(job.run_at)).collect::<Vec<_>>())
-            .bind(timed.iter().map(|job| uuid(job.id)).collect::<Vec<_>>())
-            .execute(connection)
-            .await?;
-    }
-    Ok(())
 }
 
 /// Moves a job from where `before` stands to where `after` stands, with one event.
@@ -167,6 +142,7 @@ async fn replace(
         _ => {}
     }
     let pending = |status: Status| i64::from(status.is_active());
+    let ends = EndsChange::of(old.status, new.status);
     let run = (old.status == Status::Processing).then_some(old.run as i32);
     sqlx::query(*sql::CHANGE_SAVE)
         .bind(uuid(new.id))
@@ -187,6 +163,10 @@ async fn replace(
         .bind(old.status.as_str())
         .bind(old.finished_at.map(At))
         .bind(pending(new.status) - pending(old.status))
+        .bind(new.waiting_on as i32)
+        .bind(ends.succeeded)
+        .bind(ends.dead)
+        .bind(ends.cancelled)
         .execute(connection)
         .await?;
     after.events += 1;
@@ -206,7 +186,12 @@ pub(crate) async fn retire(store: &Core, keep: Keep, limit: usize) -> sqlx::Resu
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let now = store.sessions.now(&mut unit).await?;
     let ids = retirable(store, &mut unit, keep, now, limit).await?;
-    let Some(mut jobs) = hold(&mut unit, &ids, now).await? else { return Ok(0) };
+    let deleted: BTreeMap<JobId, Status> = ids.iter().map(|id| (*id, Status::Deleted)).collect();
+    let family = flow::affected(&mut unit, deleted.clone()).await?;
+    let mut jobs = match hold(&mut unit, &ids, &family, now).await {
+        Err(error) if error::has_moved_on(&error) => return Ok(0),
+        jobs => jobs?,
+    };
     for held in jobs.values_mut() {
         let before = held.clone();
         // An operator may have deleted it meanwhile.
@@ -214,7 +199,9 @@ pub(crate) async fn retire(store: &Core, keep: Keep, limit: usize) -> sqlx::Resu
             replace(&mut unit, &before, held, now, (Some("retention"), None)).await?;
         }
     }
+    let woken = flow::follow(&mut unit, store.sessions.clock(), Tables::Whole, deleted, &family).await?;
     unit.done().await?;
+    flow::announce(store, &woken);
     Ok(ids.len())
 }
 
@@ -260,11 +247,21 @@ pub(crate) async fn drop_ephemeral(store: &Core, before: Timestamp, limit: usize
     let ids: Vec<Uuid> =
         sqlx::query_scalar(*sql::EPHEMERAL).bind(At(before)).bind(limit as i64).fetch_all(&mut *unit).await?;
     let wanted: BTreeSet<JobId> = ids.into_iter().map(job_id).collect();
+    let gone = |ids: &BTreeSet<JobId>| ids.iter().map(|id| (*id, Status::Deleted)).collect::<BTreeMap<_, _>>();
+    let family = flow::affected(&mut unit, gone(&wanted)).await?;
+    let held = hold::hold(&mut unit, &wanted, &family, store.clock_now()).await?.unwrap_or_default();
     // One that was claimed meanwhile stays.
-    let held = hold(&mut unit, &wanted, store.clock_now()).await?.unwrap_or_default();
-    let idle = held.values().filter(|held| held.job.status != Status::Processing).map(|held| uuid(held.job.id));
-    let removed = remove(&mut unit, idle.collect()).await?;
+    let of = |wanted: fn(Status) -> bool| {
+        held.iter().filter(move |(_, job)| wanted(job.status)).map(|(id, _)| *id).collect::<BTreeSet<_>>()
+    };
+    let idle = of(|status| status != Status::Processing);
+    let (active, followed) = (&of(Status::is_active) & &idle, &of(|status| status != Status::Deleted) & &idle);
+    let now = store.sessions.clock();
+    flow::count_ends(&mut unit, now, Tables::Whole, &gone(&active)).await?;
+    let woken = flow::follow(&mut unit, now, Tables::Whole, gone(&followed), &family).await?;
+    let removed = remove(&mut unit, idle.into_iter().map(uuid).collect()).await?;
     unit.done().await?;
+    flow::announce(store, &woken);
     Ok(removed)
 }
 
@@ -274,7 +271,8 @@ async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Resu
     }
     ids.sort_unstable();
     let times: Vec<At> = ids.iter().map(|id| At(job_id(*id).timestamp())).collect();
-    hold_jobs(connection, &ids, &times).await?;
+    sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(&ids).bind(&times).execute(&mut *connection).await?;
+    hold::hold_keys(connection, &ids, &times).await?;
     let removed: i64 =
         sqlx::query_scalar(*sql::REMOVE).persistent(false).bind(ids).bind(times).fetch_one(&mut *connection).await?;
     Ok(removed as usize)
@@ -284,6 +282,10 @@ async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Resu
 pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let now = store.sessions.now(&mut unit).await?;
+    // A workflow of which something is yet to be counted stays.
+    if may_fold(&mut unit).await? {
+        sqlx::query(*sql::FOLD_ENDS).execute(&mut *unit).await?;
+    }
     // Many events share an instant; which of them are meant is found by a hash.
     sqlx::query("select set_config('enable_hashjoin', 'on', true)").execute(&mut *unit).await?;
     let cutoff = now.before(after);
@@ -294,6 +296,7 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
         .bind(At(now.before(limits::WORKER_SILENT_MAX)))
         .bind(limit as i64)
         .bind(At(store.upkeep.trimmed_until()))
+        .bind(Uuid::from_u128(WorkflowId::last_of(cutoff).to_bits()))
         .fetch_one(&mut *unit)
         .await?;
     unit.done().await?;
@@ -301,15 +304,17 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
     Ok(row.try_get::<i64, _>(0)? as usize)
 }
 
+/// Whether this transaction is the one that adds up counters.
+async fn may_fold(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    let alone = "select pg_try_advisory_xact_lock(hashtext('punctual fold'), hashtext(current_schema()))";
+    sqlx::query_scalar(alone).fetch_one(connection).await
+}
+
 /// Adds up the counters' changes, unless somebody else is at it.
 pub(crate) async fn fold(store: &Core) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
-    let mine: bool =
-        sqlx::query_scalar("select pg_try_advisory_xact_lock(hashtext('punctual fold'), hashtext(current_schema()))")
-            .fetch_one(&mut *unit)
-            .await?;
-    if mine {
-        for statement in [*sql::FOLD_COUNTS, *sql::FOLD_PENDING, *sql::FOLD_TALLIES] {
+    if may_fold(&mut unit).await? {
+        for statement in [*sql::FOLD_COUNTS, *sql::FOLD_PENDING, *sql::FOLD_TALLIES, *sql::FOLD_ENDS] {
             sqlx::query(statement).execute(&mut *unit).await?;
         }
     }

@@ -350,7 +350,7 @@ fn new_job(row: &PgRow, hold: &Hold, lanes: &HashMap<i32, Lane>) -> sqlx::Result
         ephemeral: row.try_get(11)?,
         extras: rows::document::<Extras>(row, 16)?.unwrap_or_default(),
     };
-    Ok(Some(Box::new(NewJob { id: hold.attempt.job, spec, delay: None }.into_job(created_at))))
+    Ok(Some(Box::new(NewJob::new(hold.attempt.job, spec).into_job(created_at))))
 }
 
 /// The claims of what was taken; reads the jobs that the claim did not tell of.

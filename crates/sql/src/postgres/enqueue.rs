@@ -2,13 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use punctual_core::{Enqueued, JobId, NewJob, StoreError};
+use punctual_core::{
+    Enqueued, JobId, NewJob, StoreError,
+    flow::{Next, Waiting},
+};
 use sqlx::{PgConnection, Row};
 
 use super::{
     Core,
     days::Day,
-    error, old_days, rows, statements as sql,
+    error, flow,
+    hold::{self, Standings},
+    old_days, rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 
@@ -16,19 +21,27 @@ use super::{
 /// waits in `…_rest` until its day comes near.
 const HORIZON_DAYS: i64 = 30;
 
+/// How often an enqueue begins anew because a parent moved on meanwhile.
+const TRIES_MAX: usize = 20;
+/// Jobs that one statement stores.
+const STATEMENT_MAX_JOBS: usize = 2_000;
+
 /// Stores jobs with their events, and puts each where claims will find it.
 pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
     let error = |error| store.sessions.error(error);
     prepare(store, jobs).await?;
-    let keyed = jobs.iter().any(|job| job.spec.unique_key.is_some()) || any_old(store, jobs);
+    let several = jobs.iter().any(|job| job.spec.unique_key.is_some() || has_family(job)) || any_old(store, jobs);
     // The id of an occurrence follows from its time, so somebody else may have made the same.
     let derived = jobs.iter().any(|job| job.spec.extras.occurrence.is_some());
     let mut ids = if derived { Ids::Unknown } else { Ids::New };
+    let mut tries = 0;
     let enqueued = loop {
-        let unit = if keyed { store.sessions.several().await } else { store.sessions.single().await };
+        let unit = if several { store.sessions.several().await } else { store.sessions.single().await };
         let mut unit = unit.map_err(error)?;
         match enqueue_in(store, &mut unit, jobs, ids).await {
             Err(refused) if ids == Ids::New && error::known_already(&refused) => ids = Ids::Unknown,
+            // A parent moved on between the look at it and the hold of it.
+            Err(refused) if tries < TRIES_MAX && error::has_moved_on(&refused) => tries += 1,
             enqueued => {
                 let enqueued = enqueued.map_err(error)?;
                 unit.done().await.map_err(error)?;
@@ -66,6 +79,11 @@ pub(crate) async fn prepare(store: &Core, jobs: &[NewJob]) -> Result<(), StoreEr
     Ok(())
 }
 
+/// Whether a job waits for others or belongs to a workflow.
+fn has_family(job: &NewJob) -> bool {
+    !job.parents.is_empty() || job.spec.place().is_some()
+}
+
 /// Whether a job is for a day that may be exchanged for what is left of it.
 fn any_old(store: &Core, jobs: &[NewJob]) -> bool {
     let now = store.clock_now();
@@ -91,9 +109,17 @@ pub(crate) async fn enqueue_in(
     if any_old(store, jobs) {
         old_days::share(connection).await?;
     }
+    let with_parents = jobs.iter().any(|job| !job.parents.is_empty());
+    // Before the keys, as operators do.
+    let standings =
+        if with_parents { flow::hold_parents(connection, jobs, store.clock_now()).await? } else { Standings::new() };
     let holders = take_keys(connection, jobs).await?;
     let wanted: Vec<&NewJob> = jobs.iter().filter(|job| !holders.contains_key(&job.id)).collect();
-    let new = insert(store, connection, &wanted, ids).await?;
+    let new = if wanted.iter().any(|job| has_family(job)) {
+        insert_families(store, connection, &wanted, ids, &standings).await?
+    } else {
+        insert(store, connection, &wanted, ids, None).await?
+    };
     let known: Vec<&NewJob> = wanted.iter().copied().filter(|job| !new.contains(&job.id)).collect();
     give_back_keys(connection, &known).await?;
     let mut unseen = new;
@@ -103,6 +129,39 @@ pub(crate) async fn enqueue_in(
         None => Enqueued { id: job.id, existing: !unseen.remove(&job.id) },
     };
     Ok(jobs.iter().map(answer).collect())
+}
+
+/// Stores jobs of which some wait for others or belong to a workflow; returns the ids that were not known.
+async fn insert_families(
+    store: &Core,
+    connection: &mut PgConnection,
+    jobs: &[&NewJob],
+    ids: Ids,
+    standings: &Standings,
+) -> sqlx::Result<HashSet<JobId>> {
+    let known = if ids == Ids::Unknown { known(connection, jobs).await? } else { HashSet::new() };
+    let beginnings = flow::begin(jobs, standings)?;
+    let waits = |job: &NewJob| beginnings.get(&job.id).is_some_and(|(next, _)| *next != Next::Start);
+    let (waiting, starting): (Vec<&NewJob>, Vec<&NewJob>) =
+        jobs.iter().copied().filter(|job| !known.contains(&job.id)).partition(|job| waits(job));
+    let mut new = HashSet::new();
+    for part in starting.chunks(STATEMENT_MAX_JOBS) {
+        new.extend(insert(store, connection, part, ids, None).await?);
+    }
+    for part in waiting.chunks(STATEMENT_MAX_JOBS) {
+        let waits: Vec<Waiting> = part.iter().map(|job| flow::waiting(&beginnings[&job.id].1)).collect();
+        new.extend(insert(store, connection, part, Ids::New, Some(&waits)).await?);
+    }
+    let joining: Vec<&NewJob> = jobs.iter().copied().filter(|job| new.contains(&job.id)).collect();
+    flow::join(store, connection, &joining, &beginnings, standings).await?;
+    Ok(new)
+}
+
+/// Which of some jobs are stored already.
+async fn known(connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<HashSet<JobId>> {
+    let (ids, times) = hold::ids_and_times(jobs.iter().map(|job| &job.id));
+    let known: Vec<Uuid> = sqlx::query_scalar(*sql::KNOWN).bind(ids).bind(times).fetch_all(connection).await?;
+    Ok(known.into_iter().map(job_id).collect())
 }
 
 /// Takes the unique keys of those that want one; returns who holds it instead, for those that do not get theirs.
@@ -143,12 +202,13 @@ async fn give_back_keys(connection: &mut PgConnection, known: &[&NewJob]) -> sql
     Ok(())
 }
 
-/// Stores jobs; returns the ids that were not known.
+/// Stores jobs, all of which begin at once or all of which wait for others; returns the ids that were not known.
 async fn insert(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[&NewJob],
     ids: Ids,
+    waiting: Option<&[Waiting]>,
 ) -> sqlx::Result<HashSet<JobId>> {
     if jobs.is_empty() {
         return Ok(HashSet::new());
@@ -158,7 +218,7 @@ async fn insert(
         if *extras == Default::default() { Ok(None) } else { rows::text(extras).map(Some) }
     };
     let extras = jobs.iter().map(extras).collect::<sqlx::Result<Vec<_>>>()?;
-    let (first, alike) = (jobs[0], jobs.windows(2).all(|pair| are_alike(pair[0], pair[1])));
+    let (first, alike) = (jobs[0], waiting.is_none() && jobs.windows(2).all(|pair| are_alike(pair[0], pair[1])));
     let with_part = !jobs.iter().all(|job| is_plain(job));
     macro_rules! column {
         ($job:ident, $value:expr) => {
@@ -166,7 +226,8 @@ async fn insert(
         };
     }
     let forms = if ids == Ids::New { &sql::ENQUEUE } else { &sql::ENQUEUE_UNKNOWN };
-    let mut query = sqlx::query_scalar(forms.of(alike, with_part))
+    let text = if waiting.is_some() { *sql::ENQUEUE_WAITING } else { forms.of(alike, with_part) };
+    let mut query = sqlx::query_scalar(text)
         .bind(store.sessions.clock())
         .bind(column!(job, uuid(job.id)))
         .bind(column!(job, At(job.id.timestamp())))
@@ -197,6 +258,10 @@ async fn insert(
     bind!(job, job.spec.ephemeral);
     let lanes = store.lanes.numbers(jobs.iter().copied());
     query = if alike { query.bind(lanes[0]) } else { query.bind(lanes) };
+    if let Some(waiting) = waiting {
+        query = query.bind(waiting.iter().map(|waits| waits.on as i32).collect::<Vec<_>>());
+        query = query.bind(waiting.iter().map(|waits| waits.any_failed).collect::<Vec<_>>());
+    }
     let new: Vec<Uuid> = query.fetch_all(connection).await?;
     Ok(match ids {
         Ids::New => jobs.iter().map(|job| job.id).collect(),

@@ -20,6 +20,7 @@ pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
         },
         Error::PoolTimedOut => unreachable("no connection became free in time; raise max_connections".to_owned()),
         Error::PoolClosed => StoreError::Closed,
+        Error::Decode(cause) if cause.is::<StoreError>() => cause.downcast_ref().cloned().unwrap_or(StoreError::Closed),
         Error::Io(_) | Error::Tls(_) | Error::Protocol(_) | Error::WorkerCrashed => unreachable(error.to_string()),
         _ => StoreError::Other(error.to_string()),
     }
@@ -38,4 +39,19 @@ pub(crate) fn known_already(error: &Error) -> bool {
 /// Whether a statement named a partition that has gone meanwhile.
 pub(crate) fn partition_gone(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("42P01"))
+}
+
+/// A refusal of our own, on its way through code that speaks of the server's.
+pub(crate) fn refuse(refusal: StoreError) -> Error {
+    Error::Decode(Box::new(refusal))
+}
+
+/// Others have changed what this transaction was about to: it must begin anew.
+pub(crate) fn moved_on() -> Error {
+    refuse(StoreError::Busy { waited_ms: 0 })
+}
+
+/// Whether an error is [`moved_on`].
+pub(crate) fn has_moved_on(error: &Error) -> bool {
+    matches!(error, Error::Decode(cause) if matches!(cause.downcast_ref(), Some(StoreError::Busy { .. })))
 }

@@ -87,44 +87,121 @@ async fn counters(connection: &mut PgConnection) -> sqlx::Result<Finding> {
     Ok(finding("counters", ok, message))
 }
 
-/// Every unfinished job must stand where claims find it.
+/// What must not be there, each as a number of rows.
+const MISPLACED: [(&str, &str); 20] = [
+    (
+        "queued jobs and their places",
+        "select count(*) from punctual_jobs_now j left join punctual_ready r
+         on r.lane = j.lane and r.run_at = j.run_at and r.id = j.id
+         where (j.status = 'queued') <> (r.id is not null)",
+    ),
+    (
+        "timed jobs and their places",
+        "select count(*) from punctual_jobs_now j left join punctual_due d on d.run_at = j.run_at and d.id = j.id
+         where (j.status in ('scheduled', 'retrying')) <> (d.id is not null)",
+    ),
+    (
+        "lanes",
+        "select count(*) from punctual_jobs j left join punctual_lanes l
+         on l.lane = j.lane and l.queue = j.queue and l.name = j.name and l.priority = j.priority
+         where l.lane is null",
+    ),
+    (
+        "waiting jobs and their places",
+        "select count(*) from punctual_jobs j full join punctual_waiting w on w.id = j.id and w.run_at = j.run_at and w.lane = j.lane
+         where (j.status = 'waiting') is distinct from (w.id is not null)",
+    ),
+    (
+        "waiting jobs and their parents",
+        "select count(*) from punctual_waiting w where w.waiting_on <> (
+         select count(*) from punctual_dependencies d where d.child = w.id and d.succeeded is null)",
+    ),
+    (
+        "dependencies",
+        "select count(*) from punctual_dependencies d left join punctual_jobs p on p.id = d.parent left join punctual_jobs c on c.id = d.child
+         where p.id is null or c.id is null
+         or (d.succeeded is null and c.status = 'waiting' and (not p.flow or p.status in ('succeeded', 'deleted')))",
+    ),
+    (
+        "workflows",
+        "select count(*) from punctual_nodes n where not exists (select from punctual_jobs j where j.id = n.job_id)",
+    ),
+    (
+        "marks of queued jobs",
+        "select count(*) from punctual_jobs j join punctual_ready r on r.id = j.id where r.flow <> j.flow",
+    ),
+    (
+        "marks of running jobs",
+        "select count(*) from punctual_jobs j join punctual_running r on r.id = j.id where r.flow <> j.flow",
+    ),
+    (
+        "places of no job",
+        "select count(*) from punctual_ready r where not exists (select from punctual_jobs j where j.id = r.id)",
+    ),
+    (
+        "times of no job",
+        "select count(*) from punctual_due d where not exists (select from punctual_jobs j where j.id = d.id)",
+    ),
+    (
+        "executions of no job",
+        "select count(*) from punctual_running r where not exists (select from punctual_jobs j where j.id = r.id)",
+    ),
+    (
+        "ends and their events",
+        "select count(*) from punctual_jobs j left join punctual_events e
+         on e.final > 0 and e.status = j.status and e.at = j.finished_at and e.job_id = j.id
+         where (j.status in ('succeeded', 'dead', 'cancelled')) <> (e.job_id is not null)",
+    ),
+    (
+        "events of ends",
+        "select count(*) from punctual_events e left join punctual_jobs j on j.id = e.job_id
+         where e.final > 0 and (j.status, j.finished_at) is distinct from (e.status, e.at)
+         and (j.id is not null or punctual_scheduled_at(e.job_id) >= (
+         select coalesce(max(jobs_gone_before), '-infinity') from punctual_old_days))",
+    ),
+    (
+        "deleted jobs",
+        "select count(*) from punctual_jobs j left join punctual_deleted d
+         on d.deleted_at = j.updated_at and d.id = j.id and d.finished_at = j.finished_at
+         where (j.status = 'deleted') <> (d.id is not null)",
+    ),
+    (
+        "deletions of no job",
+        "select count(*) from punctual_deleted d where not exists (
+         select from punctual_jobs j where j.id = d.id and j.updated_at = d.deleted_at)",
+    ),
+    (
+        "times to keep",
+        "select count(*) from punctual_kept k left join punctual_jobs j on j.id = k.id
+         where j.finished_at + j.keep_for_ms * interval '1 millisecond' is distinct from k.expires_at",
+    ),
+    (
+        "unique keys",
+        "select count(*) from punctual_keys k left join punctual_jobs j on j.id = k.job_id
+         where j.unique_key is distinct from k.key",
+    ),
+    (
+        "labels",
+        "select count(*) from punctual_labels l where not exists (select from punctual_jobs j where j.id = l.id)",
+    ),
+    (
+        "ephemeral jobs",
+        "select count(*) from punctual_ephemeral e left join punctual_jobs j on j.id = e.id where j.ephemeral is not true",
+    ),
+];
+
+/// Every unfinished job must stand where claims find it, and everything about a job must have its job.
 async fn places(connection: &mut PgConnection) -> sqlx::Result<Finding> {
-    let misplaced = number(
-        connection,
-        "select (select count(*) from punctual_jobs_now j left join punctual_ready r
-                     on r.lane = j.lane and r.run_at = j.run_at and r.id = j.id
-                 where (j.status = 'queued') <> (r.id is not null))
-              + (select count(*) from punctual_jobs_now j left join punctual_due d on d.run_at = j.run_at and d.id = j.id
-                 where (j.status in ('scheduled', 'retrying')) <> (d.id is not null))
-              + (select count(*) from punctual_jobs j left join punctual_lanes l
-                     on l.lane = j.lane and l.queue = j.queue and l.name = j.name and l.priority = j.priority
-                 where l.lane is null)
-              + (select count(*) from punctual_ready r where not exists (select from punctual_jobs j where j.id = r.id))
-              + (select count(*) from punctual_due d where not exists (select from punctual_jobs j where j.id = d.id))
-              + (select count(*) from punctual_running r where not exists (select from punctual_jobs j where j.id = r.id))
-              + (select count(*) from punctual_jobs j left join punctual_events e
-                     on e.final > 0 and e.status = j.status and e.at = j.finished_at and e.job_id = j.id
-                 where (j.status in ('succeeded', 'dead', 'cancelled')) <> (e.job_id is not null))
-              + (select count(*) from punctual_events e left join punctual_jobs j on j.id = e.job_id
-                 where e.final > 0 and (j.status, j.finished_at) is distinct from (e.status, e.at)
-                     and (j.id is not null or punctual_scheduled_at(e.job_id) >= (
-                         select coalesce(max(jobs_gone_before), '-infinity') from punctual_old_days)))
-              + (select count(*) from punctual_jobs j left join punctual_deleted d
-                     on d.deleted_at = j.updated_at and d.id = j.id and d.finished_at = j.finished_at
-                 where (j.status = 'deleted') <> (d.id is not null))
-              + (select count(*) from punctual_deleted d where not exists (
-                     select from punctual_jobs j where j.id = d.id and j.updated_at = d.deleted_at))
-              + (select count(*) from punctual_kept k left join punctual_jobs j on j.id = k.id
-                 where j.finished_at + j.keep_for_ms * interval '1 millisecond' is distinct from k.expires_at)
-              + (select count(*) from punctual_keys k left join punctual_jobs j on j.id = k.job_id
-                 where j.unique_key is distinct from k.key)
-              + (select count(*) from punctual_labels l where not exists (select from punctual_jobs j where j.id = l.id))
-              + (select count(*) from punctual_ephemeral e left join punctual_jobs j on j.id = e.id where j.ephemeral is not true)",
-    )
-    .await?;
-    let ok = misplaced == 0;
+    let mut wrong = Vec::new();
+    for (what, sql) in MISPLACED {
+        let misplaced = number(connection, sql).await?;
+        if misplaced > 0 {
+            wrong.push(format!("{what}: {misplaced}"));
+        }
+    }
+    let ok = wrong.is_empty();
     let message =
-        if ok { "every job stands in its place".to_owned() } else { format!("{misplaced} stand in a wrong place") };
+        if ok { "every job stands in its place".to_owned() } else { format!("some do not fit: {}", wrong.join(", ")) };
     Ok(finding("places", ok, message))
 }
 

@@ -38,6 +38,7 @@ enum Source<'a> {
     Deleted,
     Due,
     Running,
+    Waiting,
     Lane(i32),
 }
 
@@ -55,6 +56,7 @@ impl Source<'_> {
             Self::Deleted => *sql::LIST_DELETED,
             Self::Due => *sql::LIST_DUE,
             Self::Running => *sql::LIST_RUNNING,
+            Self::Waiting => *sql::LIST_WAITING,
             Self::Lane(_) => *sql::LIST_LANE,
         };
         let query = sqlx::query(text).bind(At(from.0)).bind(uuid(from.1)).bind(At(bound)).bind(count as i64);
@@ -63,7 +65,7 @@ impl Source<'_> {
             Self::Label(kind, value) => query.bind(*kind).bind(*value),
             Self::Lane(number) => query.bind(*number),
             Self::Ended(end) => query.bind(*end),
-            Self::Newest | Self::Deleted | Self::Due | Self::Running => query,
+            Self::Newest | Self::Deleted | Self::Due | Self::Running | Self::Waiting => query,
         };
         let mut unit = store.sessions.single().await?;
         let rows = query.fetch_all(&mut *unit).await?;
@@ -194,7 +196,8 @@ async fn timed(store: &Core, filter: &Filter, page: &Page, after: Option<Key>) -
             Status::Deleted => sources.push(Source::Deleted),
             Status::Processing => sources.push(Source::Running),
             Status::Queued => sources.extend(lanes(store, filter).await?.into_iter().map(Source::Lane)),
-            Status::Waiting | Status::Scheduled | Status::Retrying | Status::Failed => {}
+            Status::Waiting => sources.push(Source::Waiting),
+            Status::Scheduled | Status::Retrying | Status::Failed => {}
         }
     }
     if wants(Status::Scheduled) || wants(Status::Retrying) {

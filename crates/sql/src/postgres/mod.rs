@@ -22,7 +22,9 @@ mod days;
 mod enqueue;
 mod error;
 mod examine;
+mod flow;
 mod gather;
+mod hold;
 mod lanes;
 mod list;
 mod old_days;
@@ -41,15 +43,16 @@ mod upkeep;
 mod url;
 mod value;
 mod wake;
+mod workflows;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleEvent,
-    ScheduleSave, Schema, Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord,
-    measure::Tally,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Relative,
+    Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp,
+    Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
 };
 pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
@@ -245,6 +248,10 @@ impl Store for PostgresStore {
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+        // Who names a parent that is not there must not take others along.
+        if jobs.iter().any(|job| !job.parents.is_empty()) {
+            return enqueue::enqueue(&self.core, &jobs).await;
+        }
         self.enqueues.call(jobs).await
     }
 
@@ -314,6 +321,38 @@ impl Store for PostgresStore {
 
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
         self.told(read::tallies(&self.core, since, until).await)
+    }
+
+    async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
+        workflows::submit(&self.core, &workflow, &jobs).await
+    }
+
+    async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
+        workflows::resubmit(&self.core, &changes, &jobs).await
+    }
+
+    async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
+        self.told(workflows::workflow(&self.core, id).await)
+    }
+
+    async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> StoreResult<Vec<Workflow>> {
+        self.told(workflows::workflows(&self.core, before, limit).await)
+    }
+
+    async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>> {
+        self.told(workflows::nodes(&self.core, workflow).await)
+    }
+
+    async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
+        self.told(workflows::parents(&self.core, job).await)
+    }
+
+    async fn children(&self, job: JobId, limit: usize) -> StoreResult<Vec<Relative>> {
+        self.told(workflows::children(&self.core, job, limit).await)
+    }
+
+    async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
+        self.told(workflows::results(&self.core, &jobs).await)
     }
 
     async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {

@@ -233,7 +233,9 @@ fn is_gone(now: Timestamp, keep: Keep, deleted: Duration) -> String {
     format!(
         "j.finished_at is not null and case when j.status = 'deleted' then j.updated_at else j.finished_at end
              + case when j.status <> 'deleted' and j.keep_for_ms is not null then j.keep_for_ms
-                    else case j.status {} end end * interval '1 millisecond' <= '{cutoff}'",
+                    else case j.status {} end end * interval '1 millisecond' <= '{cutoff}'
+         and (not j.flow or not exists (
+             select from punctual_dependencies d join punctual_waiting w on w.id = d.child where d.parent = j.id and d.succeeded is null))",
         kept.join(" ")
     )
 }

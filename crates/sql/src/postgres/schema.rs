@@ -7,8 +7,10 @@ use super::{session::Sessions, value::At};
 use crate::migrate::{self, Migration};
 
 /// All migrations, oldest first.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
+    Migration { version: 2, name: "flow", sql: include_str!("migrations/0002_flow.sql") },
+];
 
 const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (
     version    integer     not null primary key,

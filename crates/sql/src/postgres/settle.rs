@@ -1,7 +1,7 @@
 //! Executions end, or are kept alive.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
@@ -11,7 +11,9 @@ use sqlx::{PgConnection, Row};
 use super::{
     Core,
     enqueue::some_of,
-    error, read, rows, statements as sql,
+    error,
+    flow::{self, Tables, Woken},
+    read, rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 
@@ -20,19 +22,45 @@ const TRIES_MAX: usize = 5;
 
 /// Ends executions whose fence holds.
 pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result<Vec<Settled>, StoreError> {
+    let (family, plain) = parted(&settlements);
+    let mut done = Done::new();
+    if !plain.is_empty() {
+        done = patiently(store, || try_settle(store, &plain)).await?;
+    }
+    // What is left has lost its fence, or something follows from its end.
+    let left: Vec<&Settlement> = plain.into_iter().filter(|one| !done.contains(&fence(one))).chain(family).collect();
+    if !left.is_empty() {
+        let (more, woken) = patiently(store, || try_settle_family(store, &left)).await?;
+        done.extend(more);
+        flow::announce(store, &woken);
+    }
+    tell(store, &settlements);
+    Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
+}
+
+/// The executions from whose end something is known to follow, and the others. Settlements of the same one stay together, since the
+/// first of them counts.
+fn parted(settlements: &[Settlement]) -> (Vec<&Settlement>, Vec<&Settlement>) {
+    let known: HashSet<AttemptId> = settlements.iter().filter(|one| one.flow).map(|one| one.attempt).collect();
+    settlements.iter().partition(|one| known.contains(&one.attempt))
+}
+
+/// Tries something again that gave way to others, or knew the days of yesterday.
+async fn patiently<T, F: Future<Output = sqlx::Result<T>>>(
+    store: &Core,
+    attempt: impl Fn() -> F,
+) -> Result<T, StoreError> {
     let mut tries = 0;
-    let settled = loop {
+    loop {
         tries += 1;
-        match try_settle(store, &settlements).await {
-            Err(error) if tries < TRIES_MAX && error::gave_way(&error) => {}
+        match attempt().await {
+            Err(error) if tries < TRIES_MAX && (error::gave_way(&error) || error::has_moved_on(&error)) => {}
             Err(error) if tries < TRIES_MAX && error::partition_gone(&error) => {
                 read::refresh_days(store).await.map_err(|error| store.sessions.error(error))?;
             }
-            settled => break settled.map_err(|error| store.sessions.error(error))?,
+            result => return result.map_err(|error| store.sessions.error(error)),
         }
-    };
-    tell(store, &settlements);
-    Ok(settled)
+    }
 }
 
 /// Lets those know who wait for work or for a job.
@@ -44,16 +72,56 @@ pub(crate) fn tell(store: &Core, settlements: &[Settlement]) {
     store.hints.tell_jobs();
 }
 
-async fn try_settle(store: &Core, settlements: &[Settlement]) -> sqlx::Result<Vec<Settled>> {
-    let tables = store.days.by_table(settlements, |settlement| settlement.attempt.job);
+/// Executions whose fence held.
+type Done = HashSet<(AttemptId, WorkerId)>;
+
+fn fence(settlement: &Settlement) -> (AttemptId, WorkerId) {
+    (settlement.attempt, settlement.worker)
+}
+
+/// Ends executions from whose end nothing follows.
+async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<Done> {
+    let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
     let one = tables.len() == 1;
     let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
-    let mut done = HashSet::new();
+    let mut done = Done::new();
     for (table, settlements) in tables {
-        done.extend(settle_table(&mut unit, store.sessions.clock(), &table, settlements).await?);
+        done.extend(settle_table(&mut unit, store.sessions.clock(), &sql::SETTLE, &table, settlements).await?);
     }
     unit.done().await?;
-    Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
+    Ok(done)
+}
+
+/// Ends executions, with all that follows.
+async fn try_settle_family(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<(Done, Woken)> {
+    let mut unit = store.sessions.several().await?;
+    let (now, tables) = (store.sessions.clock(), Tables::Days(&store.days));
+    let settled = settle_and_follow(&mut unit, now, tables, settlements).await?;
+    unit.done().await?;
+    Ok(settled)
+}
+
+async fn settle_and_follow(
+    connection: &mut PgConnection,
+    now: Option<At>,
+    tables: Tables<'_>,
+    settlements: &[&Settlement],
+) -> sqlx::Result<(Done, Woken)> {
+    let mut done = Done::new();
+    for (table, settlements) in tables.of(settlements.iter().copied(), |settlement| settlement.attempt.job) {
+        done.extend(settle_table(connection, now, &sql::SETTLE_FLOW, &table, settlements).await?);
+    }
+    // Of two settlements of the same execution, the first was applied.
+    let mut unseen = done.clone();
+    let applied = settlements.iter().filter(|one| unseen.remove(&fence(one)));
+    let ended: BTreeMap<_, _> =
+        applied.map(|one| (one.attempt.job, one.ending.status())).filter(|(_, status)| status.is_finished()).collect();
+    if ended.is_empty() {
+        return Ok((done, Woken::new()));
+    }
+    flow::count_ends(connection, now, tables, &ended).await?;
+    let woken = flow::hold_and_follow(connection, now, tables, ended).await?;
+    Ok((done, woken))
 }
 
 /// Ends executions within a transaction of somebody else's, which may not fail because a partition has gone.
@@ -62,20 +130,21 @@ pub(crate) async fn settle_in(
     now: Option<At>,
     settlements: &[Settlement],
 ) -> sqlx::Result<Vec<Settled>> {
-    let mut done: HashSet<_> =
-        settle_table(connection, now, "punctual_jobs", settlements.iter().collect()).await?.into_iter().collect();
+    let all: Vec<&Settlement> = settlements.iter().collect();
+    let (mut done, _) = settle_and_follow(connection, now, Tables::Whole, &all).await?;
     Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
 }
 
 /// Of two settlements of the same execution, the first was applied.
-fn answer(done: &mut HashSet<(AttemptId, WorkerId)>, settlement: &Settlement) -> Settled {
-    if done.remove(&(settlement.attempt, settlement.worker)) { Settled::Done } else { Settled::Stale }
+fn answer(done: &mut Done, settlement: &Settlement) -> Settled {
+    if done.remove(&fence(settlement)) { Settled::Done } else { Settled::Stale }
 }
 
 /// Ends executions of jobs in one table; returns those whose fence held.
 pub(crate) async fn settle_table(
     connection: &mut PgConnection,
     now: Option<At>,
+    forms: &sql::Forms,
     table: &str,
     mut settlements: Vec<&Settlement>,
 ) -> sqlx::Result<Vec<(AttemptId, WorkerId)>> {
@@ -97,7 +166,7 @@ pub(crate) async fn settle_table(
             settlements.iter().map(|$s| $value).collect::<Vec<_>>()
         };
     }
-    let mut query = sqlx::query(sql::of_table(sql::SETTLE.of(alike, any_goes_on), table))
+    let mut query = sqlx::query(sql::of_table(forms.of(alike, any_goes_on), table))
         .bind(now)
         .bind(column!(s, uuid(s.attempt.job)))
         .bind(column!(s, At(s.attempt.job.timestamp())))

@@ -13,7 +13,9 @@ const COLUMNS: &str = "j.id, j.name, j.queue, j.status, j.priority, j.run_at, j.
 /// it has, its lane, and when the last of its events was written that is stored.
 const COLUMNS_NOW: &str = "j.id, j.name, j.queue, case when r.id is null then j.status else 'processing' end, j.priority, j.run_at,
     coalesce(r.attempt, j.attempt), coalesce(r.run, j.run), j.crash_count, j.max_attempts, j.timeout_ms, j.user_id, j.correlation_id,
-    j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral, j.waiting_on, j.created_at, coalesce(r.started_at, j.updated_at),
+    j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral,
+    coalesce(case when j.status = 'waiting' then (select w.waiting_on from punctual_waiting w where w.id = j.id) end, j.waiting_on),
+    j.created_at, coalesce(r.started_at, j.updated_at),
     coalesce(r.started_at, j.started_at), j.finished_at, j.extras, j.payload, j.progress, j.result, j.error, r.worker_id, r.lease_until,
     coalesce(r.events, j.events), j.lane, j.updated_at";
 
@@ -103,6 +105,31 @@ statements! {
     FOLD_TALLIES "fold_tallies"
     TRIM "trim"
     OLD_DAY_FORGET "old_day_forget"
+    ENQUEUE_WAITING_TEXT "enqueue_waiting"
+    STANDING "standing"
+    KNOWN "known"
+    DEPENDENCIES_ADD "dependencies_add"
+    PARENTS_MARK "parents_mark"
+    FLOW_PENDING "flow_pending"
+    FLOW_HOLD "flow_hold"
+    FLOW_MEET "flow_meet"
+    FLOW_WAIT "flow_wait"
+    FLOW_START "flow_start"
+    FLOW_CANCEL "flow_cancel"
+    ENDS_ADD "ends_add"
+    ENDS_CHANGE "ends_change"
+    FOLD_ENDS "fold_ends"
+    WORKFLOW_ADD "workflow_add"
+    NODES_FORMER "nodes_former"
+    NODES_ADD "nodes_add"
+    WORKFLOW "workflow"
+    WORKFLOWS "workflows"
+    NODES "nodes"
+    RELATIVES "relatives"
+    RESULTS "results"
+    PARENTS_OF "parents_of"
+    CHILDREN_OF "children_of"
+    LIST_WAITING "list_waiting"
 }
 
 /// A statement in two times two forms: for rows that are alike or not, and without or with a part that few rows need.
@@ -139,6 +166,15 @@ fn enqueue(new: &str, passing: &str, answer: &str) -> Forms {
     Forms::new(&text, [*ENQUEUE_ROWS, *ENQUEUE_ROWS_ALIKE], "{extras}", &part)
 }
 
+/// The enqueue of jobs that wait for others; their ids are new.
+pub(crate) static ENQUEUE_WAITING: LazyLock<&'static str> = LazyLock::new(|| {
+    // Two columns more than others have.
+    let rows = ENQUEUE_ROWS.replace("$18::int4[])", "$18::int4[], $19::int4[], $20::bool[])");
+    let rows = rows.replace("ephemeral, lane)", "ephemeral, lane, waiting_on, any_failed)");
+    let part = ENQUEUE_EXTRAS.replace("{new}", "x");
+    leak(ENQUEUE_WAITING_TEXT.replace("{rows}", &rows).replace("{extras}", &part))
+});
+
 /// The claim, of one lane or of several.
 pub(crate) static CLAIM: LazyLock<[&'static str; 2]> = LazyLock::new(|| {
     [*CLAIM_PLACES_ONE, *CLAIM_PLACES_MANY].map(|places| leak(CLAIM_TEXT.replace("{places}", places)))
@@ -153,9 +189,15 @@ const ANY_END: &str = "e.final = any ('{0, 1, 2, 3}'::int2[])";
 /// The number of a settled job's end.
 const FINAL: &str = "case {l.status} when 'succeeded' then 3 when 'dead' then 1 else 0 end";
 
-/// The settle; its part is for executions that are not the end of their job at once.
-pub(crate) static SETTLE: LazyLock<Forms> = LazyLock::new(|| {
-    let forms = Forms::new(&SETTLE_TEXT, [*SETTLE_ROWS, *SETTLE_ROWS_ALIKE], "{active}", &SETTLE_ACTIVE);
+/// The settle of executions from whose end nothing follows; its part is for those that are not the end of their job at once.
+pub(crate) static SETTLE: LazyLock<Forms> = LazyLock::new(|| settle(" and not r.flow"));
+
+/// The settle of any executions. Whoever uses it sees to what follows.
+pub(crate) static SETTLE_FLOW: LazyLock<Forms> = LazyLock::new(|| settle(""));
+
+fn settle(unless_flow: &str) -> Forms {
+    let text = SETTLE_TEXT.replace("{unless_flow}", unless_flow);
+    let forms = Forms::new(&text, [*SETTLE_ROWS, *SETTLE_ROWS_ALIKE], "{active}", &SETTLE_ACTIVE);
     // The first two are only looked at while the row is held.
     let each = SETTLE_COLUMNS[2..].iter().fold(String::new(), |all, (column, ..)| format!("{all}, s.{column}"));
     forms.map(|alike, text| {
@@ -168,7 +210,7 @@ pub(crate) static SETTLE: LazyLock<Forms> = LazyLock::new(|| {
         let text = text.replace("{returning}", if alike { "" } else { &each });
         SETTLE_COLUMNS.iter().fold(text, column)
     })
-});
+}
 
 /// What executions that ended alike have in common, each with its parameter.
 const SETTLE_COLUMNS: [(&str, usize, &str); 9] = [

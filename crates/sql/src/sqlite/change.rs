@@ -1,12 +1,14 @@
 //! Operators' actions, and jobs that leave.
 
-use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreError, Timestamp, Verb, change, limits};
+use punctual_core::{
+    AttemptStatus, Change, Changed, Job, Keep, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
+};
 use rusqlite::{OptionalExtension, params};
 
 use super::{
     enqueue::labels,
     error::store_error,
-    rows,
+    flow, rows,
     running::Running,
     settle::close,
     statements as sql,
@@ -35,7 +37,7 @@ fn change_one(tx: &mut Tx<'_>, wish: &Change) -> rusqlite::Result<Changed> {
 }
 
 /// Moves a job from where `before` stands to where `after` stands, with one event.
-fn replace(
+pub(crate) fn replace(
     tx: &mut Tx<'_>,
     seq: i64,
     before: &Job,
@@ -52,6 +54,9 @@ fn replace(
         }
         Status::Scheduled | Status::Retrying => {
             tx.prepare(sql::DELETE_DUE)?.execute(params![before.run_at.as_micros(), seq])?;
+        }
+        Status::Waiting => {
+            tx.prepare(sql::DELETE_WAITING)?.execute(params![before.run_at.as_micros(), seq])?;
         }
         Status::Processing => {
             let id = before.id.to_bytes();
@@ -95,9 +100,15 @@ fn replace(
         after.started_at.map(|at| at.as_micros()),
         after.finished_at.map(|at| at.as_micros()),
         event,
+        after.waiting_on,
     ])?;
     tx.count(queue, name, Some(before.status), Some(after.status));
     tx.count_pending(after.spec.user_id.as_deref(), name, Some(before.status), Some(after.status));
+    if after.status.is_finished() {
+        tx.ended(after.id, seq, before.status, after.status)?;
+    } else if before.status.is_finished() {
+        tx.count_end(seq, before.status, after.status)?;
+    }
     tx.woke_jobs = true;
     Ok(())
 }
@@ -164,6 +175,7 @@ pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, before: Timestamp, limit: usize) -
         rows.collect()
     };
     let seqs = seqs().map_err(store_error)?;
+    flow::lose(tx, &seqs).map_err(store_error)?;
     remove_some(tx, &seqs).map_err(store_error)
 }
 
@@ -187,6 +199,8 @@ fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<usize> {
     let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
     tx.prepare(sql::DELETE_READY)?.execute(params![queue, name, job.spec.priority, run_at, seq])?;
     tx.prepare(sql::DELETE_DUE)?.execute(params![run_at, seq])?;
+    tx.prepare(sql::DELETE_WAITING)?.execute(params![run_at, seq])?;
+    flow::forget(tx, seq)?;
     if let Some(key) = &job.spec.unique_key {
         tx.prepare(sql::DELETE_KEY)?.execute(params![name, key, seq])?;
     }
@@ -216,5 +230,7 @@ pub(crate) fn trim(tx: &Tx<'_>, after: Duration, limit: usize) -> rusqlite::Resu
     let logs = tx.prepare(sql::TRIM_LOGS)?.execute(params![cutoff, limit as i64])?;
     let tallies = tx.prepare(sql::TRIM_TALLIES)?.execute([tx.now.before(limits::TALLIES_KEPT).as_micros()])?;
     let workers = tx.prepare(sql::TRIM_WORKERS)?.execute([tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
-    Ok(attempts + logs + tallies + workers)
+    let last_id = WorkflowId::last_of(tx.now.before(after)).to_bytes();
+    let workflows = tx.prepare(sql::TRIM_WORKFLOWS)?.execute(params![cutoff, limit as i64, last_id])?;
+    Ok(attempts + logs + tallies + workers + workflows)
 }

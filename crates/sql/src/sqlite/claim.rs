@@ -266,8 +266,9 @@ impl<'c> Steps<'c> {
 /// Gives one job to the worker.
 fn hold(tx: &mut Tx<'_>, steps: &mut Steps<'_>, request: &ClaimRequest, place: &Place<'_>) -> rusqlite::Result<Hold> {
     let Place { lane: (queue, name), priority, seq, run_at } = place;
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?));
-    let (id, attempts, runs, keep_for, user, last_event): ([u8; 16], u32, u32, Option<u64>, _, _) =
+    let read =
+        |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?));
+    let (id, attempts, runs, keep_for, user, last_event, flow): ([u8; 16], u32, u32, Option<u64>, _, _, _) =
         steps.take.query_row([seq], read)?;
     let line = EventLine::plain(Status::Processing, Some(runs + 1));
     let event = tx.event(&mut steps.insert_event, *seq, last_event, line)?;
@@ -284,6 +285,7 @@ fn hold(tx: &mut Tx<'_>, steps: &mut Steps<'_>, request: &ClaimRequest, place: &
         keep_for: keep_for.map(Duration::from_millis),
         user,
         last_event: Some(event),
+        flow,
     };
     running.insert_with(&mut steps.insert_running, id)?;
     tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));

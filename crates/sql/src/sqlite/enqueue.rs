@@ -1,10 +1,11 @@
 //! Jobs come in.
 
-use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreError};
+use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreError, flow::Next};
 use rusqlite::{CachedStatement, OptionalExtension, params};
 
 use super::{
     error::store_error,
+    flow::{self, Family},
     rows, statements as sql,
     tx::{EventLine, Tx},
 };
@@ -34,7 +35,8 @@ fn enqueue_one<'c>(tx: &mut Tx<'c>, inserts: &mut Inserts<'c>, job: &NewJob) -> 
         return Ok(Enqueued { id, existing: true });
     }
     let extras = rows::extras_text(&job.spec.extras)?;
-    let stored = insert(tx, inserts, job, extras.as_deref()).map_err(store_error)?;
+    let family = Family::of(tx, job)?;
+    let stored = insert(tx, inserts, job, extras.as_deref(), &family).map_err(store_error)?;
     Ok(Enqueued { id: job.id, existing: !stored })
 }
 
@@ -49,9 +51,11 @@ fn insert<'c>(
     inserts: &mut Inserts<'c>,
     job: &NewJob,
     extras: Option<&str>,
+    family: &Family,
 ) -> rusqlite::Result<bool> {
     let NewJob { id, spec, .. } = job;
-    let (status, run_at) = job.start(tx.now);
+    let (start, run_at) = job.start(tx.now);
+    let status = if family.next == Next::Start { start } else { Status::Waiting };
     let first_event = tx.next_event()?;
     let inserted = inserts.job.execute(params![
         id.to_bytes(),
@@ -73,15 +77,22 @@ fn insert<'c>(
         extras,
         spec.payload.as_str(),
         first_event,
+        family.waiting().on,
+        spec.workflow_id.is_some(),
     ])?;
     if inserted == 0 {
         return Ok(false);
     }
     let seq = tx.connection.last_insert_rowid();
-    if status == Status::Queued {
-        inserts.ready.execute(params![spec.queue, spec.name, spec.priority, run_at.as_micros(), seq])?;
-    } else {
-        tx.prepare(sql::INSERT_DUE)?.execute(params![run_at.as_micros(), seq])?;
+    match status {
+        Status::Queued => {
+            inserts.ready.execute(params![spec.queue, spec.name, spec.priority, run_at.as_micros(), seq])?;
+        }
+        Status::Waiting => {
+            let row = params![run_at.as_micros(), seq, family.waiting().any_failed];
+            tx.prepare(sql::INSERT_WAITING)?.execute(row)?;
+        }
+        _ => drop(tx.prepare(sql::INSERT_DUE)?.execute(params![run_at.as_micros(), seq])?),
     }
     if let Some(key) = &spec.unique_key {
         tx.prepare(sql::INSERT_KEY)?.execute(params![spec.name, key, seq])?;
@@ -95,6 +106,7 @@ fn insert<'c>(
     tx.event(&mut inserts.event, seq, None, EventLine::plain(status, None))?;
     tx.count(&spec.queue, &spec.name, None, Some(status));
     tx.count_pending(spec.user_id.as_deref(), &spec.name, None, Some(status));
+    flow::join(tx, seq, job, family)?;
     // A scheduled job may be due before any that idle workers are waiting for, so it wakes them too.
     tx.woke_work = true;
     Ok(true)

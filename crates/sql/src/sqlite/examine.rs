@@ -78,6 +78,16 @@ fn places(connection: &Connection) -> rusqlite::Result<Finding> {
                 where r.queue = j.queue and r.name = j.name and r.priority = j.priority and r.run_at = j.run_at and r.job = j.seq))
           + (select count(*) from punctual_jobs_now j where j.status in ('scheduled', 'retrying') and not exists
                 (select 1 from punctual_due d where d.run_at = j.run_at and d.job = j.seq))
+          + (select count(*) from punctual_jobs j where j.status = 'waiting' and not exists
+                (select 1 from punctual_waiting w where w.run_at = j.run_at and w.job = j.seq))
+          + (select count(*) from punctual_waiting w left join punctual_jobs j on j.seq = w.job where j.status is not 'waiting')
+          + (select count(*) from punctual_jobs j where j.status = 'waiting' and j.waiting_on <>
+                (select count(*) from punctual_dependencies d where d.child = j.seq and d.succeeded is null))
+          + (select count(*) from punctual_dependencies d left join punctual_jobs p on p.seq = d.parent
+                left join punctual_jobs c on c.seq = d.child
+                where p.seq is null or c.seq is null
+                    or (d.succeeded is null and c.status = 'waiting' and (p.flow = 0 or p.status in ('succeeded', 'deleted'))))
+          + (select count(*) from punctual_nodes n left join punctual_jobs j on j.seq = n.job where j.seq is null)
           + (select count(*) from punctual_ready r left join punctual_jobs j on j.seq = r.job where j.status is not 'queued')
           + (select count(*) from punctual_due d left join punctual_jobs j on j.seq = d.job
                 where j.status is null or j.status not in ('scheduled', 'retrying'))

@@ -165,8 +165,11 @@ fn due_sources(
             Ok(((time, i128::from(seq)), seq, wanted && fits(filter, row, queue, name, 5)?))
         })?);
     }
-    if wants(Status::Processing) {
-        let mut statement = connection.prepare_cached(sql::LIST_RUNNING)?;
+    for (status, source) in [(Status::Processing, sql::LIST_RUNNING), (Status::Waiting, sql::LIST_WAITING)] {
+        if !wants(status) {
+            continue;
+        }
+        let mut statement = connection.prepare_cached(source)?;
         found.push(scan(statement.query(params![from.0, from.1, until])?, limit, |row| {
             let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
             let (queue, name) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);

@@ -7,6 +7,7 @@
 //! | how do operations share a commit? | `writer` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
 //! | who holds a job? | `running` |
+//! | what waits for what, and workflows | `flow` |
 //! | operators' actions and retention | `change` |
 //! | jobs, histories, counters, lists | `read`, `list` |
 //! | schedules | `schedules` |
@@ -19,6 +20,7 @@ mod connection;
 mod enqueue;
 mod error;
 mod examine;
+mod flow;
 mod flush;
 mod list;
 mod operation;
@@ -43,9 +45,9 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Note, Page, Pending, Schedule, ScheduleEvent,
-    ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp,
-    Watch, WorkerId, WorkerRecord, measure::Tally,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Relative,
+    Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult,
+    SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
 };
 pub use rusqlite;
 use rusqlite::Connection;
@@ -255,6 +257,38 @@ impl Store for SqliteStore {
 
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
         self.read(move |connection| read::tallies(connection, since, until)).await
+    }
+
+    async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
+        self.writer.call(Durability::Now, jobs.len(), move |tx| flow::submit(tx, &workflow, &jobs)).await
+    }
+
+    async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
+        self.write(move |tx| flow::resubmit(tx, &changes, &jobs)).await
+    }
+
+    async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
+        self.read(move |connection| flow::workflow(connection, id)).await
+    }
+
+    async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> StoreResult<Vec<Workflow>> {
+        self.read(move |connection| flow::workflows(connection, before, limit)).await
+    }
+
+    async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>> {
+        self.read(move |connection| flow::nodes(connection, workflow)).await
+    }
+
+    async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
+        self.read(move |connection| flow::parents(connection, job)).await
+    }
+
+    async fn children(&self, job: JobId, limit: usize) -> StoreResult<Vec<Relative>> {
+        self.read(move |connection| flow::children(connection, job, limit)).await
+    }
+
+    async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
+        self.read(move |connection| flow::results(connection, &jobs)).await
     }
 
     async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {

@@ -17,7 +17,7 @@ pub(crate) fn get(connection: &Connection, id: JobId) -> rusqlite::Result<Option
     Ok(found.map(|(_, job)| job))
 }
 
-fn seq_of(connection: &Connection, id: JobId) -> rusqlite::Result<Option<i64>> {
+pub(crate) fn seq_of(connection: &Connection, id: JobId) -> rusqlite::Result<Option<i64>> {
     connection.prepare_cached(sql::SEQ_OF)?.query_row([id.to_bytes()], |row| row.get(0)).optional()
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Running {
     pub(crate) keep_for: Option<Duration>,
     pub(crate) user: Option<String>,
     pub(crate) last_event: Option<i64>,
+    /// Whether something follows from the job's end.
+    pub(crate) flow: bool,
 }
 
 impl Running {
@@ -45,6 +47,7 @@ impl Running {
                 keep_for: row.get::<_, Option<u64>>(9)?.map(Duration::from_millis),
                 user: row.get(10)?,
                 last_event: row.get(11)?,
+                flow: row.get(12)?,
             })
         });
         row.optional()
@@ -66,6 +69,7 @@ impl Running {
             self.keep_for.map(|keep| keep.as_millis() as i64),
             self.user,
             self.last_event,
+            self.flow,
         ])?;
         Ok(())
     }

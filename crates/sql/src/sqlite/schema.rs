@@ -11,6 +11,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
     Migration { version: 2, name: "event chain", sql: include_str!("migrations/0002_event_chain.sql") },
     Migration { version: 3, name: "schedules", sql: include_str!("migrations/0003_schedules.sql") },
+    Migration { version: 4, name: "flow", sql: include_str!("migrations/0004_flow.sql") },
 ];
 
 const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (

@@ -35,7 +35,7 @@ fn close_with(
     status: AttemptStatus,
     error: Option<&str>,
 ) -> rusqlite::Result<bool> {
-    if delete.execute(params![id, held.run, held.worker.to_bytes()])? == 0 {
+    if delete.execute(params![id, held.run, held.worker.to_bytes(), held.flow])? == 0 {
         return Ok(false);
     }
     insert.execute(params![
@@ -76,27 +76,48 @@ pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Result<Vec<
 }
 
 fn settle_one<'c>(tx: &mut Tx<'c>, steps: &mut Steps<'c>, settlement: &Settlement) -> Result<Settled, StoreError> {
-    let id = settlement.attempt.job.to_bytes();
-    let Some(held) = holder(tx, steps, settlement).map_err(store_error)? else { return Ok(Settled::Stale) };
     let error = settlement.fault.as_ref().map(rows::text).transpose()?;
-    let closing = (&mut steps.delete_running, &mut steps.insert_attempt);
-    if !close_with(tx, &held, closing, id, settlement.attempt_status, error.as_deref()).map_err(store_error)? {
-        return Ok(Settled::Stale);
-    }
-    rest(tx, steps, settlement, &held, error.as_deref()).map_err(store_error)?;
-    Ok(Settled::Done)
+    settle_held(tx, steps, settlement, error.as_deref()).map_err(store_error)
 }
 
-/// The execution that the settlement means, if it may end it: as this process remembers it, or as the table has it.
-fn holder(tx: &mut Tx<'_>, steps: &mut Steps<'_>, settlement: &Settlement) -> rusqlite::Result<Option<Running>> {
+/// Ends the execution that the settlement means, if it may: as this process remembers it, or as the table has it.
+fn settle_held<'c>(
+    tx: &mut Tx<'c>,
+    steps: &mut Steps<'c>,
+    settlement: &Settlement,
+    error: Option<&str>,
+) -> rusqlite::Result<Settled> {
     let id = settlement.attempt.job.to_bytes();
-    let remembered = tx.held.remove(&id);
     // How long a lease lasts, only the table knows.
-    if let Some(held) = remembered.filter(|held| held.is_of(settlement) && !settlement.only_if_expired) {
-        return Ok(Some(held));
+    let remembered = tx.held.remove(&id).filter(|held| held.is_of(settlement) && !settlement.only_if_expired);
+    if let Some(held) = remembered
+        && end(tx, steps, settlement, &held, error)?
+    {
+        return Ok(Settled::Done);
     }
+    // Not remembered; or somebody has ended it, or has begun to wait for its end.
     let held = Running::find_with(&mut steps.running, id)?.filter(|held| held.is_of(settlement));
-    Ok(held.filter(|held| !settlement.only_if_expired || held.lease_until <= tx.now))
+    match held.filter(|held| !settlement.only_if_expired || held.lease_until <= tx.now) {
+        Some(held) if end(tx, steps, settlement, &held, error)? => Ok(Settled::Done),
+        _ => Ok(Settled::Stale),
+    }
+}
+
+/// Closes the attempt and lets the job come to rest; says whether the attempt was under way.
+fn end<'c>(
+    tx: &mut Tx<'c>,
+    steps: &mut Steps<'c>,
+    settlement: &Settlement,
+    held: &Running,
+    error: Option<&str>,
+) -> rusqlite::Result<bool> {
+    let closing = (&mut steps.delete_running, &mut steps.insert_attempt);
+    let id = settlement.attempt.job.to_bytes();
+    let closed = close_with(tx, held, closing, id, settlement.attempt_status, error)?;
+    if closed {
+        rest(tx, steps, settlement, held, error)?;
+    }
+    Ok(closed)
 }
 
 /// The job comes to rest where the decision says.
@@ -142,6 +163,9 @@ fn rest<'c>(
     if status == Status::Dead {
         tx.prepare(sql::INSERT_DEAD)?.execute(params![tx.now.as_micros(), held.seq, held.name])?;
         tx.tally(&held.queue, &held.name, Measure::Died, held.started_at, tx.now);
+    }
+    if held.flow && status.is_finished() {
+        tx.ended(settlement.attempt.job, held.seq, Status::Processing, status)?;
     }
     tx.woke_work |= status.is_active();
     tx.woke_jobs = true;

@@ -1,14 +1,15 @@
 //! One operation of the port inside a write transaction: its connection, its time, and what it must keep in step.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use punctual_core::{
-    Status, StoreError, Timestamp,
+    JobId, Status, StoreError, Timestamp, WorkflowId,
     measure::{self, Measure},
+    workflow::EndsChange,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::{error::store_error, running::Running, statements as sql};
+use super::{error::store_error, flow, running::Running, statements as sql};
 
 /// An operation under way. The transaction around it belongs to the writer, or to the caller of `enqueue_in`.
 #[derive(Debug)]
@@ -24,6 +25,10 @@ pub(crate) struct Tx<'c> {
     next_event: Option<i64>,
     /// Changes of the counters, by queue and name; written once at the end instead of once for each row.
     lanes: Vec<Lane>,
+    /// Jobs from whose end something follows, with their places, until it has.
+    pub(crate) ended: BTreeMap<JobId, (i64, Status)>,
+    /// Changes of workflows' ends.
+    workflows: BTreeMap<WorkflowId, EndsChange>,
     /// Changes of the counts of users' unfinished jobs.
     pending: HashMap<(String, String), i64>,
     /// Claims that this process made, so that their settles need not look them up. A hint: whoever uses it lets the row in the
@@ -56,6 +61,8 @@ impl<'c> Tx<'c> {
             woke_jobs: false,
             next_event: None,
             lanes: Vec::new(),
+            ended: BTreeMap::new(),
+            workflows: BTreeMap::new(),
             pending: HashMap::new(),
             held: Held::new(),
             last_lane: 0,
@@ -127,6 +134,30 @@ impl<'c> Tx<'c> {
         }
     }
 
+    /// A job has come to an end from which something follows.
+    pub(crate) fn ended(&mut self, id: JobId, seq: i64, from: Status, to: Status) -> rusqlite::Result<()> {
+        self.ended.insert(id, (seq, to));
+        self.count_end(seq, from, to)
+    }
+
+    /// Counts for a job's workflow, if it has one, that it has come to an end, or back from one.
+    pub(crate) fn count_end(&mut self, seq: i64, from: Status, to: Status) -> rusqlite::Result<()> {
+        let workflow: Option<[u8; 16]> = self.prepare(sql::WORKFLOW_OF)?.query_row([seq], |row| row.get(0))?;
+        if let Some(workflow) = workflow {
+            self.count_end_of(WorkflowId::from_bytes(workflow), from, to);
+        }
+        Ok(())
+    }
+
+    /// The same where the workflow is known.
+    pub(crate) fn count_end_of(&mut self, workflow: WorkflowId, from: Status, to: Status) {
+        let change = EndsChange::of(from, to);
+        if change != EndsChange::default() {
+            let known = self.workflows.entry(workflow).or_default();
+            *known = known.and(change);
+        }
+    }
+
     fn lane(&mut self, queue: &str, name: &str) -> &mut Lane {
         let is = |lane: &Lane| lane.name == name && lane.queue == queue;
         if !self.lanes.get(self.last_lane).is_some_and(is) {
@@ -139,12 +170,21 @@ impl<'c> Tx<'c> {
         &mut self.lanes[self.last_lane]
     }
 
-    /// Writes the counters. Must be the last step of an operation.
+    /// Lets what follows from the ends of jobs happen, and writes the counters. Must be the last step of an operation.
     pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
+        flow::follow(self).map_err(store_error)?;
+        let workflows = std::mem::take(&mut self.workflows);
+        workflows.iter().try_for_each(|(id, ends)| self.write_ends(*id, *ends)).map_err(store_error)?;
         let lanes = std::mem::take(&mut self.lanes);
         lanes.iter().try_for_each(|lane| self.write_lane(lane)).map_err(store_error)?;
         let pending = std::mem::take(&mut self.pending);
         pending.iter().try_for_each(|(key, change)| self.write_pending(key, *change)).map_err(store_error)
+    }
+
+    fn write_ends(&self, workflow: WorkflowId, ends: EndsChange) -> rusqlite::Result<()> {
+        let EndsChange { succeeded, dead, cancelled } = ends;
+        let row = params![workflow.to_bytes(), self.now.as_micros(), succeeded, dead, cancelled];
+        self.prepare(sql::COUNT_ENDS)?.execute(row).map(drop)
     }
 
     fn write_pending(&self, (user, name): &(String, String), change: i64) -> rusqlite::Result<()> {

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Change, Extras, Ids, JobId, Json, NewJob, Occurrence, RetryPolicy, Status, Verb, WorkflowId, limits,
+    Change, Extras, Ids, JobId, Json, NewJob, Occurrence, OnParentFailure, ParentResults, RetryPolicy, Status, Verb,
+    WorkflowId, limits,
 };
 
 use crate::{Fixture, fixture::success};
@@ -30,6 +31,10 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
             occurrence: Some(Occurrence { schedule: "nightly".into(), at: fx.now() }),
             rerun_of: Some(JobId::from_bits(5)),
             redact_keys: vec!["to".into()],
+            on_parent_failure: OnParentFailure::Wait,
+            parent_results: ParentResults::Always,
+            node: Some("first".into()),
+            callback_of: Some(WorkflowId::from_bits(78)),
         };
     });
     let id = fx.enqueue_all(vec![new.clone()]).await[0];

@@ -5,6 +5,7 @@
 mod admin;
 mod claiming;
 mod enqueuing;
+mod flow;
 mod listing;
 mod registry;
 mod schedules;
@@ -14,6 +15,7 @@ mod upkeep;
 pub use admin::*;
 pub use claiming::*;
 pub use enqueuing::*;
+pub use flow::*;
 pub use listing::*;
 pub use registry::*;
 pub use schedules::*;
@@ -107,6 +109,25 @@ macro_rules! conformance {
             an_occurrence_is_enqueued_once_and_waits_for_its_time_and_jitter
             jobs_are_listed_by_their_schedule_even_when_it_is_gone
             what_is_done_to_a_schedule_is_remembered_even_when_it_is_gone
+            a_job_waits_until_the_last_of_its_parents_has_succeeded
+            a_released_job_still_waits_for_its_time
+            a_job_whose_parents_have_ended_begins_as_they_ended
+            a_dead_parent_cancels_its_children_and_theirs
+            each_policy_has_its_answer_to_a_failed_parent
+            a_job_that_keeps_waiting_runs_once_its_parent_is_retried
+            a_job_that_runs_only_after_a_failure_is_cancelled_without_one
+            an_unknown_parent_refuses_the_whole_batch
+            cancelling_and_deleting_reach_those_that_wait
+            a_waiting_job_can_be_cancelled_or_started
+            a_running_job_may_get_children
+            many_parents_and_many_children_settle_in_any_batches
+            relatives_and_results_are_told
+            waiting_jobs_are_listed_and_counted
+            a_workflow_is_stored_whole_and_counts_its_ends
+            a_workflow_that_is_refused_leaves_nothing
+            a_place_in_a_workflow_can_be_taken_by_another_job
+            workflows_are_listed_latest_first
+            a_family_that_leaves_takes_its_dependencies_along
             the_store_finds_itself_well
         }
     };

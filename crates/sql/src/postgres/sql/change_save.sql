@@ -9,12 +9,12 @@ y as (
     from h, o),
 j as (
     update punctual_jobs j set status = $4::text, run_at = $5::timestamptz, attempt = $6::int4, run = $7::int4, max_attempts = $8::int4,
-        updated_at = o.now, started_at = $9::timestamptz, finished_at = $10::timestamptz, events = $11::int4 + 1
+        updated_at = o.now, waiting_on = $19::int4, started_at = $9::timestamptz, finished_at = $10::timestamptz, events = $11::int4 + 1
     from o where j.scheduled_at = o.scheduled_at and j.id = o.id
     returning j.*),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id)
-    select run_at, id, updated_at, lane, attempt, run, events, keep_for_ms, user_id from j where status = 'queued'),
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow)
+    select run_at, id, updated_at, lane, attempt, run, events, keep_for_ms, user_id, flow from j where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome, actor,
         detail)
@@ -30,6 +30,11 @@ x1 as (
     where e.at = $17::timestamptz and e.job_id = o.id and e.final in (1, 2, 3)),
 x2 as (
     insert into punctual_deleted (deleted_at, id, finished_at) select updated_at, id, finished_at from j where status = 'deleted'),
+w as (delete from punctual_waiting w using o where w.id = o.id),
+n as (
+    insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
+    select workflow_id, o.now, $20::int4, $21::int4, $22::int4 from j, o
+    where workflow_id is not null and ($20::int4, $21::int4, $22::int4) <> (0, 0, 0)),
 k1 as (
     delete from punctual_kept d using j
     where d.expires_at = $17::timestamptz + j.keep_for_ms * interval '1 millisecond' and d.id = j.id),

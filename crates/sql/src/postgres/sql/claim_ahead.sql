@@ -9,12 +9,12 @@ d as (delete from punctual_due where ctid = any (array(select place from c)) ret
 j as (
     update punctual_jobs j set status = 'queued', updated_at = d.run_at, events = j.events + 1
     from d where j.scheduled_at = d.scheduled_at and j.id = d.id
-    returning j.id, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, d.status as was, d.since),
+    returning j.id, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, d.status as was, d.since),
 l as (
     insert into punctual_running (id, worker_id, lease_until, started_at, queued_at, run_at, run, attempt, events, lane, keep_for_ms,
-        user_id)
+        user_id, flow)
     select id, $5::uuid, run_at + $6::int8 * interval '1 microsecond', run_at, run_at, run_at, run + 1, attempt + 1, events + 1, lane,
-        keep_for_ms, user_id
+        keep_for_ms, user_id, flow
     from j),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, status) select id, events, run_at, since, 'queued' from j),

@@ -8,15 +8,15 @@ with x as materialized (
           from {rows}) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
     from x {passing}),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, payload)
+        user_id, correlation_id, unique_key, workflow_id, extras, flow, payload)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, case when octet_length(payload) <= {inline} then payload end
+        unique_key, workflow_id, extras, workflow_id is not null, case when octet_length(payload) <= {inline} then payload end
     from {new} where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)

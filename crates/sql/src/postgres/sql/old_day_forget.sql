@@ -10,3 +10,6 @@ where j.keep_for_ms is not null and {gone} and k.expires_at = j.finished_at + j.
 delete from punctual_deleted d using {jobs} j
 where j.status = 'deleted' and {gone} and d.deleted_at = j.updated_at and d.id = j.id;
 delete from punctual_ephemeral e using {jobs} j where j.ephemeral and {gone} and e.id = j.id;
+delete from punctual_dependencies d using {jobs} j where {gone} and d.parent = j.id;
+delete from punctual_dependencies d using {jobs} j where {gone} and d.child = j.id;
+delete from punctual_nodes n using {jobs} j where {gone} and n.job_id = j.id;

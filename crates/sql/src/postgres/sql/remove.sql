@@ -22,6 +22,10 @@ l as (
     where l.kind = x.kind and l.value = x.value and l.scheduled_at = x.scheduled_at and l.id = x.id),
 r as (delete from punctual_ready r using j where r.lane = j.lane and r.run_at = j.run_at and r.id = j.id),
 d as (delete from punctual_due d using j where d.run_at = j.run_at and d.id = j.id),
+w as (delete from punctual_waiting w using j where w.id = j.id),
+d1 as (delete from punctual_dependencies d using u where d.parent = u.id),
+d2 as (delete from punctual_dependencies d using u where d.child = u.id and not exists (select from u p where p.id = d.parent)),
+n as (delete from punctual_nodes n using u where n.job_id = u.id),
 k as (delete from punctual_keys k using j where k.scope = j.name and k.key = j.unique_key and k.job_id = j.id),
 x1 as (delete from punctual_deleted x using j where j.status = 'deleted' and x.deleted_at = j.updated_at and x.id = j.id),
 x2 as (

@@ -1,12 +1,13 @@
 -- Ends executions whose fence holds, of jobs in one partition.
+-- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
 -- Out: how many fences held, how many jobs there were for them; if not all held, which did. Index: primary keys.
 with l as (
     delete from punctual_running r using {rows}
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
-    where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = {s.worker_id} and (not {s.only_if_expired} or r.lease_until <= {now})
+    where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = {s.worker_id} and (not {s.only_if_expired} or r.lease_until <= {now}){unless_flow}
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, s.result{returning}),
+        r.user_id, r.flow, s.result{returning}),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)

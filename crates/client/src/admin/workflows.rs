@@ -1,0 +1,199 @@
+//! Workflows as a whole: seen, cancelled, retried.
+
+use std::collections::{BTreeMap, HashMap};
+
+use punctual_core::{
+    Change, Changed, Error, Invalid, Job, JobId, NewJob, Node, Spec, Status, Verb, Workflow, WorkflowId,
+    WorkflowStatus, flow, job::check_text, limits, redact,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Admin;
+use crate::workflow::CALLBACKS;
+
+/// Changes that one transaction makes.
+const PAGE_MAX_CHANGES: usize = 500;
+/// Results that a workflow's own result shows.
+const RESULTS_SHOWN: usize = 100;
+
+/// A workflow and how it stands as a whole.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkflowView {
+    /// The workflow.
+    #[serde(flatten)]
+    pub workflow: Workflow,
+    /// How it stands.
+    pub status: WorkflowStatus,
+    /// How much of it has come to an end, 0 to 100.
+    pub progress: f32,
+}
+
+impl WorkflowView {
+    fn of(workflow: Workflow) -> Self {
+        let (total, left) = (workflow.ends.total, workflow.ends.unfinished());
+        let progress = if total == 0 { 100.0 } else { 100.0 * (total - left) as f32 / total as f32 };
+        Self { status: workflow.status(), workflow, progress }
+    }
+}
+
+/// A page of workflows, latest first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkflowList {
+    /// The workflows.
+    pub workflows: Vec<WorkflowView>,
+    /// Where the next page begins.
+    pub next: Option<WorkflowId>,
+}
+
+/// A workflow with its jobs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkflowDetail {
+    /// The workflow.
+    #[serde(flatten)]
+    pub view: WorkflowView,
+    /// Its jobs and callbacks, by name.
+    pub nodes: Vec<Node>,
+    /// What those jobs returned that no other job waits for, by name, with secrets hidden.
+    pub result: BTreeMap<String, Value>,
+}
+
+impl std::ops::Deref for WorkflowDetail {
+    type Target = WorkflowView;
+
+    fn deref(&self) -> &WorkflowView {
+        &self.view
+    }
+}
+
+/// What a retry of a workflow did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkflowRetried {
+    /// Dead jobs that run again.
+    pub retried: usize,
+    /// Cancelled jobs, and callbacks, in whose places there are new ones.
+    pub renewed: usize,
+}
+
+impl Admin {
+    /// A page of workflows, latest first.
+    pub async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> Result<WorkflowList, Error> {
+        if !(1..=limits::PAGE_MAX_WORKFLOWS).contains(&limit) {
+            let problem = format!("{limit} is not between 1 and {}", limits::PAGE_MAX_WORKFLOWS);
+            return Err(Invalid::new("limit", problem).into());
+        }
+        let mut found = self.punctual.store().workflows(before, limit + 1).await?;
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = found.last().filter(|_| more).map(|last| last.id);
+        Ok(WorkflowList { workflows: found.into_iter().map(WorkflowView::of).collect(), next })
+    }
+
+    /// A workflow with its jobs.
+    pub async fn workflow(&self, id: WorkflowId) -> Result<WorkflowDetail, Error> {
+        let store = self.punctual.store();
+        let workflow = store.workflow(id).await?.ok_or(Error::NoWorkflow(id))?;
+        let nodes = store.nodes(id).await?;
+        let result = self.result(&nodes).await?;
+        Ok(WorkflowDetail { view: WorkflowView::of(workflow), nodes, result })
+    }
+
+    /// What the jobs returned that no other waits for.
+    async fn result(&self, nodes: &[Node]) -> Result<BTreeMap<String, Value>, Error> {
+        let members = || nodes.iter().filter(|node| !is_callback(node));
+        let waited_for: Vec<JobId> = members().flat_map(|node| node.parents.iter().copied()).collect();
+        let waited_for: std::collections::HashSet<JobId> = waited_for.into_iter().collect();
+        let sinks = members().filter(|node| !waited_for.contains(&node.id) && node.status == Status::Succeeded);
+        let names: HashMap<JobId, &str> = sinks.take(RESULTS_SHOWN).map(|node| (node.id, node.node.as_str())).collect();
+        let mut results = BTreeMap::new();
+        for (id, name) in names {
+            let job = self.punctual.job(id).await?;
+            if let Some(result) = &job.result {
+                results.insert(name.to_owned(), redact::preview(result, &job.spec.extras.redact_keys));
+            }
+        }
+        Ok(results)
+    }
+
+    /// Cancels what has not ended of a workflow; says how many jobs. Callbacks learn of it as of any other end.
+    pub async fn cancel_workflow(&self, id: WorkflowId, reason: Option<String>) -> Result<u64, Error> {
+        if let Some(reason) = &reason {
+            check_text("reason", reason, limits::DESCRIPTION_MAX_CHARS)?;
+        }
+        let before = self.workflow(id).await?;
+        let active = before.nodes.iter().filter(|node| node.status.is_active() && !is_callback(node));
+        let reason = reason.unwrap_or_else(|| "the workflow was cancelled".to_owned());
+        let wish = |node: &Node| self.wish(node.id, Verb::Cancel, Some(reason.clone()));
+        let wishes: Vec<Change> = active.map(wish).collect();
+        for part in wishes.chunks(PAGE_MAX_CHANGES) {
+            self.punctual.store().change(part.to_vec()).await?;
+        }
+        let after = self.punctual.store().workflow(id).await?.ok_or(Error::NoWorkflow(id))?;
+        Ok(u64::from(after.ends.cancelled.saturating_sub(before.workflow.ends.cancelled)))
+    }
+
+    /// Retries a workflow: its dead jobs run again; in the places of those that were cancelled, and of its callbacks, there are new ones,
+    /// which wait as the old ones did. What succeeded, or is under way, is left alone.
+    pub async fn retry_workflow(&self, id: WorkflowId) -> Result<WorkflowRetried, Error> {
+        let nodes = self.workflow(id).await?.nodes;
+        let dead: Vec<&Node> = nodes.iter().filter(|node| node.status == Status::Dead && !is_callback(node)).collect();
+        let cancelled = nodes.iter().any(|node| node.status == Status::Cancelled && !is_callback(node));
+        if dead.is_empty() && !cancelled {
+            return Err(Error::NothingToRetry(id));
+        }
+        let mut wishes: Vec<Change> = dead.iter().map(|node| self.wish(node.id, Verb::Retry, None)).collect();
+        // Callbacks have seen the failure; the new ones see how it ends now.
+        let seen = nodes.iter().filter(|node| is_callback(node) && node.status.is_active());
+        let replaced = Some("the workflow is retried".to_owned());
+        wishes.extend(seen.map(|node| self.wish(node.id, Verb::Cancel, replaced.clone())));
+        let renewed = self.renew(&nodes).await?;
+        let done = WorkflowRetried { retried: dead.len(), renewed: renewed.len() };
+        let answers = self.punctual.store().resubmit(wishes, renewed).await?;
+        match answers
+            .into_iter()
+            .find_map(|answer| if let Changed::Refused(refused) = answer { Some(refused) } else { None })
+        {
+            Some(refused) => Err(refused.into()),
+            None => Ok(done),
+        }
+    }
+
+    /// New jobs in the places of cancelled ones and of callbacks, parents first.
+    async fn renew(&self, nodes: &[Node]) -> Result<Vec<NewJob>, Error> {
+        let renewed: Vec<&Node> =
+            nodes.iter().filter(|node| is_callback(node) || node.status == Status::Cancelled).collect();
+        let places: HashMap<JobId, usize> = renewed.iter().enumerate().map(|(place, node)| (node.id, place)).collect();
+        let parents: Vec<Vec<usize>> = renewed
+            .iter()
+            .map(|node| node.parents.iter().filter_map(|parent| places.get(parent)).copied().collect())
+            .collect();
+        // What was stored once is no circle.
+        let order = flow::in_order(&parents).unwrap_or_default();
+        let (now, mut ids) = (self.punctual.store().now(), HashMap::<JobId, JobId>::new());
+        let mut jobs = Vec::with_capacity(order.len());
+        for node in order.into_iter().map(|place| renewed[place]) {
+            let new = JobId::from_bits(self.punctual.ids().next(now));
+            let parents = node.parents.iter().map(|parent| ids.get(parent).copied().unwrap_or(*parent)).collect();
+            let old = self.punctual.job(node.id).await?;
+            jobs.push(NewJob { parents, ..NewJob::new(new, again(old)) });
+            ids.insert(node.id, new);
+        }
+        Ok(jobs)
+    }
+
+    fn wish(&self, job: JobId, verb: Verb, reason: Option<String>) -> Change {
+        Change { job, verb, actor: self.actor.clone(), reason }
+    }
+}
+
+/// What a job in the place of another one is.
+fn again(old: Job) -> Spec {
+    let mut spec = old.spec;
+    spec.extras.rerun_of = Some(old.id);
+    spec
+}
+
+/// Whether a node is no job of its workflow, but told of its end.
+pub fn is_callback(node: &Node) -> bool {
+    CALLBACKS.contains(&node.node.as_str())
+}

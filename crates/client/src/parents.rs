@@ -1,0 +1,65 @@
+//! What the jobs returned that a job waited for.
+
+use punctual_core::{Fault, JobId, Json, Relative, Retry, Status, job::E_DATA, limits};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{Failure, Punctual};
+
+/// What a job returned that another one waited for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ParentResult {
+    /// Which job.
+    pub id: JobId,
+    /// The name it has in its workflow.
+    pub node: Option<String>,
+    /// How it ended.
+    pub status: Status,
+    /// What it returned, if it succeeded and returned anything.
+    pub result: Option<Json>,
+}
+
+/// Results that are fetched at once; each may have a megabyte.
+const PAGE: usize = 16;
+
+/// What the parents of a job returned, in the order of their ids.
+pub(crate) async fn load(punctual: &Punctual, job: JobId) -> Result<Vec<ParentResult>, Failure> {
+    let store = punctual.store();
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    let parents = store.parents(job).await?;
+    for part in parents.chunks(PAGE) {
+        let done = part.iter().filter(|parent| parent.status == Status::Succeeded).map(|parent| parent.id);
+        let mut results = store.results(done.collect()).await?.into_iter().peekable();
+        for Relative { id, node, status } in part.iter().cloned() {
+            let result = results.next_if(|(of, _)| *of == id).map(|(_, result)| result);
+            bytes += result.as_ref().map_or(0, |result| result.as_str().len());
+            all.push(ParentResult { id, node, status, result });
+        }
+        if bytes > limits::PARENT_RESULTS_MAX_BYTES {
+            return Err(too_large());
+        }
+    }
+    Ok(all)
+}
+
+fn too_large() -> Failure {
+    let max = limits::PARENT_RESULTS_MAX_BYTES;
+    let problem = format!(
+        "the parents' results have more than {max} bytes together; let them return references, or set parent_results to never"
+    );
+    Failure::of(Fault::coded(E_DATA, problem), Retry::Never)
+}
+
+/// The result of the parent with that name or id, as a `T`. One that returned nothing returned null.
+pub(crate) fn read<T: DeserializeOwned>(results: &[ParentResult], parent: &str) -> Result<T, Failure> {
+    let is_it = |one: &&ParentResult| one.node.as_deref() == Some(parent) || one.id.to_string() == parent;
+    let found = results.iter().find(is_it).ok_or_else(|| {
+        let problem =
+            format!("there is no result of `{parent}`: it is no parent of this job, or results are not handed over");
+        Failure::of(Fault::coded(E_DATA, problem), Retry::Never)
+    })?;
+    let null = Json::null();
+    found.result.as_ref().unwrap_or(&null).read().map_err(|error| {
+        let problem = format!("the result of `{parent}` does not fit: {error}");
+        Failure::of(Fault::coded(E_DATA, problem), Retry::Never)
+    })
+}

@@ -1,0 +1,260 @@
+//! A workflow before it is submitted.
+
+use std::collections::{BTreeMap, HashMap};
+
+use punctual_core::{
+    Error, Ids, Invalid, JobId, NewJob, NewWorkflow, OnParentFailure, ParentResults, Timestamp, WorkflowId, flow,
+    job::check_word, limits,
+};
+
+use crate::{Draft, Punctual};
+
+/// Jobs that belong together, each under a name of its own, some after others.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
+/// use punctual_client::{Draft, Punctual, Workflow};
+/// let punctual = Punctual::connect(&url).await?;
+/// let mut workflow = Workflow::new("nightly");
+/// workflow.job("extract", Draft::new("extract", &"2026-03-01"));
+/// workflow.job("resize", Draft::new("resize", &64)).after(["extract"]);
+/// workflow.job("index", Draft::new("index", &())).after(["extract"]);
+/// workflow.job("publish", Draft::new("publish", &())).after(["resize", "index"]);
+/// workflow.on_failure(Draft::new("tell-somebody", &"nightly failed"));
+/// let id = punctual.submit(workflow).await?;
+/// assert_eq!(punctual.admin("ada").workflow(id).await?.workflow.ends.total, 4);
+/// # Ok::<(), punctual_core::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Workflow {
+    name: String,
+    created_by: Option<String>,
+    nodes: Vec<NodeDraft>,
+    callbacks: BTreeMap<&'static str, (OnParentFailure, Draft)>,
+}
+
+#[derive(Debug, Clone)]
+struct NodeDraft {
+    name: String,
+    draft: Draft,
+    after: Vec<String>,
+}
+
+/// The names of callbacks, which no job of a workflow may have.
+pub(crate) const CALLBACKS: [&str; 3] = ["on_success", "on_failure", "on_complete"];
+
+/// A job of a workflow, for what else there is to say of it.
+#[derive(Debug)]
+pub struct Node<'a>(&'a mut NodeDraft);
+
+impl Node<'_> {
+    /// Lets it wait until these jobs of the workflow have succeeded; may be called several times.
+    #[allow(clippy::return_self_not_must_use)]
+    pub fn after<N: Into<String>>(self, nodes: impl IntoIterator<Item = N>) -> Self {
+        self.0.after.extend(nodes.into_iter().map(Into::into));
+        self
+    }
+
+    /// What it does when one of those dies or is cancelled; by default it is cancelled too.
+    #[allow(clippy::return_self_not_must_use)]
+    pub fn on_parent_failure(self, policy: OnParentFailure) -> Self {
+        self.0.draft.spec_mut().extras.on_parent_failure = policy;
+        self
+    }
+
+    /// Whether it is handed what those returned; by default if its definition asks for it.
+    #[allow(clippy::return_self_not_must_use)]
+    pub fn parent_results(self, wish: ParentResults) -> Self {
+        self.0.draft.spec_mut().extras.parent_results = wish;
+        self
+    }
+}
+
+impl Workflow {
+    /// A workflow without jobs. The name need not be unique.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), created_by: None, nodes: Vec::new(), callbacks: BTreeMap::new() }
+    }
+
+    /// Who submits it.
+    pub fn created_by(&mut self, creator: impl Into<String>) {
+        self.created_by = Some(creator.into());
+    }
+
+    /// Adds a job under a name of its own.
+    pub fn job(&mut self, name: impl Into<String>, job: impl Into<Draft>) -> Node<'_> {
+        let node = NodeDraft { name: name.into(), draft: job.into(), after: Vec::new() };
+        self.nodes.push(node);
+        let last = self.nodes.len() - 1;
+        Node(&mut self.nodes[last])
+    }
+
+    /// A job that runs once all jobs have succeeded.
+    pub fn on_success(&mut self, job: impl Into<Draft>) {
+        self.callbacks.insert("on_success", (OnParentFailure::Cancel, job.into()));
+    }
+
+    /// A job that runs once all jobs have ended, unless all have succeeded.
+    pub fn on_failure(&mut self, job: impl Into<Draft>) {
+        self.callbacks.insert("on_failure", (OnParentFailure::Only, job.into()));
+    }
+
+    /// A job that runs once all jobs have ended, however they did.
+    pub fn on_complete(&mut self, job: impl Into<Draft>) {
+        self.callbacks.insert("on_complete", (OnParentFailure::Run, job.into()));
+    }
+
+    /// Checks it and gives it and its jobs ids. Parents come before their children.
+    fn into_new(self, ids: &Ids, now: Timestamp) -> Result<(NewWorkflow, Vec<NewJob>), Invalid> {
+        self.check()?;
+        let id = WorkflowId::from_bits(ids.next(now));
+        let order = self.order()?;
+        let mut nodes: Vec<Option<NodeDraft>> = self.nodes.into_iter().map(Some).collect();
+        let (mut jobs, mut known) = (Vec::with_capacity(order.len()), HashMap::<String, JobId>::new());
+        for node in order.into_iter().filter_map(|place| nodes[place].take()) {
+            let NodeDraft { name, mut draft, after } = node;
+            let spec = draft.spec_mut();
+            (spec.workflow_id, spec.extras.node) = (Some(id), Some(name.clone()));
+            draft = draft.after(after.iter().filter_map(|parent| known.get(parent)).copied());
+            let job = draft.into_new_job(ids, now).map_err(|invalid| of_job(invalid, &name))?;
+            known.insert(name, job.id);
+            jobs.push(job);
+        }
+        let members: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        for (name, (policy, mut draft)) in self.callbacks {
+            let extras = &mut draft.spec_mut().extras;
+            (extras.node, extras.callback_of, extras.on_parent_failure) = (Some(name.to_owned()), Some(id), policy);
+            let job = draft.after(members.iter().copied()).into_new_job(ids, now);
+            jobs.push(job.map_err(|invalid| of_job(invalid, name))?);
+        }
+        Ok((NewWorkflow { id, name: self.name, created_by: self.created_by }, jobs))
+    }
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_word("name", &self.name, limits::NAME_MAX_CHARS)?;
+        if let Some(creator) = &self.created_by {
+            check_word("created_by", creator, limits::LABEL_MAX_CHARS)?;
+        }
+        if self.nodes.is_empty() {
+            return Err(Invalid::new("jobs", "there is none; a workflow needs at least one"));
+        }
+        if self.nodes.len() > limits::WORKFLOW_MAX_JOBS {
+            return Err(Invalid::too_long("jobs", self.nodes.len(), limits::WORKFLOW_MAX_JOBS, "jobs"));
+        }
+        let own: usize = self.nodes.iter().map(|node| node.after.len()).sum();
+        let edges = own + self.callbacks.len() * self.nodes.len();
+        if edges > limits::WORKFLOW_MAX_EDGES {
+            return Err(Invalid::too_long("after", edges, limits::WORKFLOW_MAX_EDGES, "dependencies"));
+        }
+        let drafts = self.nodes.iter().map(|node| (node.name.as_str(), &node.draft));
+        let callbacks = self.callbacks.iter().map(|(name, (_, draft))| (*name, draft));
+        let keyed = drafts.chain(callbacks).find(|(_, draft)| draft.has_key());
+        match keyed {
+            Some((name, _)) => Err(of_job(
+                Invalid::new("unique_key", "a workflow needs all of its jobs, so none may be left out for another"),
+                name,
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The places of its jobs, parents first.
+    fn order(&self) -> Result<Vec<usize>, Invalid> {
+        let mut places = HashMap::with_capacity(self.nodes.len());
+        for (place, node) in self.nodes.iter().enumerate() {
+            if CALLBACKS.contains(&node.name.as_str()) {
+                return Err(Invalid::new("jobs", format!("`{}` is the name of a callback", node.name)));
+            }
+            if places.insert(node.name.as_str(), place).is_some() {
+                return Err(Invalid::new("jobs", format!("`{}` is there twice", node.name)));
+            }
+        }
+        let place_of = |node: &NodeDraft, parent: &String| {
+            let unknown =
+                || Invalid::new("after", format!("`{parent}` is no job of this workflow (job `{}`)", node.name));
+            places.get(parent.as_str()).copied().ok_or_else(unknown)
+        };
+        let parents = |node: &NodeDraft| node.after.iter().map(|parent| place_of(node, parent)).collect();
+        let parents = self.nodes.iter().map(parents).collect::<Result<Vec<Vec<usize>>, Invalid>>()?;
+        flow::in_order(&parents).map_err(|circle| {
+            let names = circle.iter().chain(circle.first()).map(|place| self.nodes[*place].name.as_str());
+            let names: Vec<&str> = names.collect();
+            Invalid::new("after", format!("{} go round in a circle", names.join(" → ")))
+        })
+    }
+}
+
+/// Says which job of a workflow is refused.
+fn of_job(invalid: Invalid, name: &str) -> Invalid {
+    Invalid { problem: format!("{} (job `{name}` of the workflow)", invalid.problem), ..invalid }
+}
+
+impl Punctual {
+    /// Submits a workflow: all of its jobs, or none if one is refused. When this returns, it is durable.
+    pub async fn submit(&self, workflow: Workflow) -> Result<WorkflowId, Error> {
+        let (workflow, jobs) = workflow.into_new(self.ids(), self.store().now())?;
+        let id = workflow.id;
+        self.store().submit(workflow, jobs).await?;
+        Ok(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(workflow: Workflow) -> String {
+        workflow.into_new(&Ids::seeded(1), Timestamp::from_micros(1)).unwrap_err().to_string()
+    }
+
+    fn draft() -> Draft {
+        Draft::new("test", &())
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_by_name() {
+        assert_eq!(refusal(Workflow::new("w")), "jobs: there is none; a workflow needs at least one");
+        let mut circle = Workflow::new("w");
+        circle.job("a", draft()).after(["c"]);
+        circle.job("b", draft()).after(["a"]);
+        circle.job("c", draft()).after(["b"]);
+        assert_eq!(refusal(circle), "after: b → c → a → b go round in a circle");
+        let mut own = Workflow::new("w");
+        own.job("a", draft()).after(["a"]);
+        assert_eq!(refusal(own), "after: a → a go round in a circle");
+        let mut unknown = Workflow::new("w");
+        unknown.job("a", draft()).after(["b"]);
+        assert_eq!(refusal(unknown), "after: `b` is no job of this workflow (job `a`)");
+        let mut twice = Workflow::new("w");
+        twice.job("a", draft());
+        twice.job("a", draft());
+        assert_eq!(refusal(twice), "jobs: `a` is there twice");
+        let mut callback = Workflow::new("w");
+        callback.job("on_success", draft());
+        assert_eq!(refusal(callback), "jobs: `on_success` is the name of a callback");
+        let mut keyed = Workflow::new("w");
+        keyed.job("a", draft().unique_key("k"));
+        assert!(refusal(keyed).ends_with("(job `a` of the workflow)"));
+        let mut wrong = Workflow::new("w");
+        wrong.job("a", draft().priority(11));
+        assert_eq!(refusal(wrong), "priority: 11 is not between 0 and 10 (job `a` of the workflow)");
+    }
+
+    #[test]
+    fn parents_come_first_and_callbacks_last() {
+        let mut workflow = Workflow::new("w");
+        workflow.job("c", draft()).after(["a", "b", "a"]);
+        workflow.job("b", draft()).after(["a"]);
+        workflow.job("a", draft());
+        workflow.on_complete(draft());
+        let (new, jobs) = workflow.into_new(&Ids::seeded(1), Timestamp::from_micros(1)).unwrap();
+        let nodes: Vec<_> = jobs.iter().map(|job| job.spec.place().unwrap()).collect();
+        assert_eq!(nodes, [(new.id, "a"), (new.id, "b"), (new.id, "c"), (new.id, "on_complete")]);
+        assert_eq!(jobs[2].parents, [jobs[0].id, jobs[1].id], "each once");
+        assert_eq!(jobs[3].parents.len(), 3);
+        assert_eq!(jobs[3].spec.workflow_id, None, "a callback is no job of the workflow");
+    }
+}

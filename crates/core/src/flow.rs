@@ -1,0 +1,337 @@
+//! Jobs that wait for other jobs. Pure decisions: engines load who waits for whom, and store what follows.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{JobId, Status, Timestamp};
+
+/// What a job does when one of its parents dies or is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnParentFailure {
+    /// It is cancelled, and so are those that wait for it, as they say themselves.
+    #[default]
+    Cancel,
+    /// It runs all the same.
+    Run,
+    /// It keeps waiting: somebody may retry the parent.
+    Wait,
+    /// It runs only then: once all parents have ended, unless all of them have succeeded.
+    Only,
+}
+
+impl OnParentFailure {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Cancel, Self::Run, Self::Wait, Self::Only];
+
+    /// Its name at every surface and in every table.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Run => "run",
+            Self::Wait => "wait",
+            Self::Only => "only",
+        }
+    }
+}
+
+impl fmt::Display for OnParentFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that is no policy for failed parents.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not known here; known are cancel, run, wait and only")]
+pub struct UnknownPolicy(String);
+
+impl FromStr for OnParentFailure {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        let known = Self::ALL.into_iter().find(|policy| policy.as_str() == text);
+        known.ok_or_else(|| UnknownPolicy(text.chars().take(64).collect()))
+    }
+}
+
+/// Whether a job is handed what its parents returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ParentResults {
+    /// If its definition asks for them.
+    #[default]
+    Auto,
+    /// In any case.
+    Always,
+    /// In no case.
+    Never,
+}
+
+impl ParentResults {
+    /// Whether they are to be handed over, if the definition asks for them or not.
+    pub const fn wanted(self, asked: bool) -> bool {
+        match self {
+            Self::Auto => asked,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
+/// A parent or a child of a job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Relative {
+    /// Which job.
+    pub id: JobId,
+    /// The name it has in its workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Where it stands.
+    pub status: Status,
+}
+
+/// What the end of a parent, or that it has not ended, means to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on waiting for this parent.
+    Pending,
+    /// It need not wait for this parent any more.
+    Met {
+        /// Whether the parent has succeeded.
+        succeeded: bool,
+    },
+    /// It is cancelled.
+    Cancel,
+}
+
+/// What a parent in that status means to a job with that policy.
+pub const fn fate(policy: OnParentFailure, parent: Status) -> Fate {
+    match (parent, policy) {
+        (Status::Succeeded, _) => Fate::Met { succeeded: true },
+        (Status::Dead | Status::Cancelled | Status::Deleted, OnParentFailure::Run | OnParentFailure::Only) => {
+            Fate::Met { succeeded: false }
+        }
+        // Nobody can retry it any more.
+        (Status::Deleted, OnParentFailure::Wait) => Fate::Cancel,
+        (Status::Dead | Status::Cancelled | Status::Deleted, OnParentFailure::Cancel) => Fate::Cancel,
+        _ => Fate::Pending,
+    }
+}
+
+/// What a waiting job does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// It waits on.
+    Wait(Waiting),
+    /// It may start.
+    Start,
+    /// It is cancelled, for this reason.
+    Cancel(String),
+}
+
+/// How a job stands with its parents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// For how many it waits.
+    pub on: u32,
+    /// Whether one of the others did not succeed.
+    pub any_failed: bool,
+}
+
+impl Waiting {
+    /// What follows for a job with that policy if all is told.
+    fn next(self, policy: OnParentFailure) -> Next {
+        match self.on {
+            0 if policy == OnParentFailure::Only && !self.any_failed => {
+                Next::Cancel("all its parents succeeded".to_owned())
+            }
+            0 => Next::Start,
+            _ => Next::Wait(self),
+        }
+    }
+}
+
+fn reason(parent: JobId, status: Status) -> String {
+    format!("its parent {parent} is {status}")
+}
+
+/// How a new job begins, with what each parent means to it.
+pub fn begin(policy: OnParentFailure, parents: &[(JobId, Status)]) -> (Next, Vec<Fate>) {
+    let fates: Vec<Fate> = parents.iter().map(|(_, status)| fate(policy, *status)).collect();
+    let cancelled = parents.iter().zip(&fates).find(|(_, fate)| **fate == Fate::Cancel);
+    let next = match cancelled {
+        None if parents.is_empty() => Next::Start,
+        Some(((parent, status), _)) => Next::Cancel(reason(*parent, *status)),
+        None => {
+            let on = fates.iter().filter(|fate| **fate == Fate::Pending).count() as u32;
+            let any_failed = fates.contains(&Fate::Met { succeeded: false });
+            Waiting { on, any_failed }.next(policy)
+        }
+    };
+    (next, fates)
+}
+
+/// One job waits for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// The one that must end.
+    pub parent: JobId,
+    /// The one that waits.
+    pub child: JobId,
+    /// What it does if the parent fails.
+    pub policy: OnParentFailure,
+}
+
+/// What follows from the end of jobs for those that wait for them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Consequences {
+    /// Parents that their children need not wait for any more, and whether they succeeded.
+    pub met: Vec<(JobId, JobId, bool)>,
+    /// What each child does next.
+    pub children: BTreeMap<JobId, Next>,
+}
+
+/// What follows from the end of `ended` for the jobs that wait for them by `edges`. Children that no longer wait, and so are
+/// not in `waiting`, are left alone.
+pub fn follow(ended: &BTreeMap<JobId, Status>, edges: &[Edge], waiting: &BTreeMap<JobId, Waiting>) -> Consequences {
+    let mut all = Consequences::default();
+    let mut left = BTreeMap::<JobId, (Waiting, OnParentFailure)>::new();
+    for Edge { parent, child, policy } in edges {
+        let (Some(status), Some(waits)) = (ended.get(parent), waiting.get(child)) else { continue };
+        let (now, _) = left.entry(*child).or_insert((*waits, *policy));
+        match fate(*policy, *status) {
+            Fate::Pending => {}
+            Fate::Met { succeeded } => {
+                now.on = now.on.saturating_sub(1);
+                now.any_failed |= !succeeded;
+                all.met.push((*parent, *child, succeeded));
+            }
+            Fate::Cancel => {
+                all.met.push((*parent, *child, false));
+                all.children.entry(*child).or_insert_with(|| Next::Cancel(reason(*parent, *status)));
+            }
+        }
+    }
+    for (child, (waits, policy)) in left {
+        if Some(&waits) != waiting.get(&child) {
+            all.children.entry(child).or_insert_with(|| waits.next(policy));
+        }
+    }
+    all
+}
+
+/// When a job that has waited for its parents until `now` may start, and the status that it has until then.
+pub fn start_after_parents(run_at: Timestamp, now: Timestamp) -> (Status, Timestamp) {
+    if run_at > now { (Status::Scheduled, run_at) } else { (Status::Queued, now) }
+}
+
+/// The places of things in an order in which parents come before children; or, if there is none, those of a circle.
+///
+/// `parents` has for each thing the places of those that it waits for.
+pub fn in_order(parents: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
+    let mut children = vec![Vec::new(); parents.len()];
+    let mut open: Vec<usize> = parents.iter().map(Vec::len).collect();
+    for (child, parents) in parents.iter().enumerate() {
+        parents.iter().for_each(|parent| children[*parent].push(child));
+    }
+    let mut order: Vec<usize> = (0..parents.len()).filter(|place| open[*place] == 0).collect();
+    let mut next = 0;
+    while let Some(parent) = order.get(next).copied() {
+        next += 1;
+        for child in &children[parent] {
+            open[*child] -= 1;
+            if open[*child] == 0 {
+                order.push(*child);
+            }
+        }
+    }
+    if order.len() == parents.len() { Ok(order) } else { Err(circle(parents, &open)) }
+}
+
+/// A circle among the things that still wait for something: from any of them, a parent that waits, and so on.
+fn circle(parents: &[Vec<usize>], open: &[usize]) -> Vec<usize> {
+    let waits = |place: &usize| open[*place] > 0;
+    let (mut way, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut here = (0..parents.len()).find(waits);
+    while let Some(place) = here {
+        if !seen.insert(place) {
+            way.drain(..way.iter().position(|other| *other == place).unwrap_or(0));
+            break;
+        }
+        way.push(place);
+        here = parents[place].iter().copied().find(waits);
+    }
+    way.reverse();
+    way
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(number: u128) -> JobId {
+        JobId::from_bits(number)
+    }
+
+    #[test]
+    fn every_end_of_a_parent_has_its_meaning_for_every_policy() {
+        use OnParentFailure::{Cancel, Only, Run, Wait};
+        for policy in OnParentFailure::ALL {
+            assert_eq!(fate(policy, Status::Succeeded), Fate::Met { succeeded: true });
+            for active in Status::ALL.into_iter().filter(|status| status.is_active()) {
+                assert_eq!(fate(policy, active), Fate::Pending, "{policy} {active}");
+            }
+        }
+        for failed in [Status::Dead, Status::Cancelled] {
+            assert_eq!(fate(Cancel, failed), Fate::Cancel);
+            assert_eq!(fate(Run, failed), Fate::Met { succeeded: false });
+            assert_eq!(fate(Only, failed), Fate::Met { succeeded: false });
+            assert_eq!(fate(Wait, failed), Fate::Pending);
+        }
+        assert_eq!(fate(Wait, Status::Deleted), Fate::Cancel);
+    }
+
+    #[test]
+    fn a_new_job_begins_as_its_parents_stand() {
+        let waits = |on| Waiting { on, any_failed: false };
+        let begins = |policy, statuses: &[Status]| {
+            let parents: Vec<_> = statuses.iter().map(|status| (job(1), *status)).collect();
+            begin(policy, &parents).0
+        };
+        assert_eq!(begins(OnParentFailure::Cancel, &[Status::Succeeded]), Next::Start);
+        assert_eq!(begins(OnParentFailure::Cancel, &[Status::Succeeded, Status::Queued]), Next::Wait(waits(1)));
+        assert_eq!(begins(OnParentFailure::Run, &[Status::Dead]), Next::Start);
+        assert_eq!(begins(OnParentFailure::Wait, &[Status::Dead]), Next::Wait(waits(1)));
+        assert_eq!(begins(OnParentFailure::Only, &[Status::Dead]), Next::Start);
+        assert_eq!(begins(OnParentFailure::Only, &[]), Next::Start);
+        assert!(matches!(begins(OnParentFailure::Only, &[Status::Succeeded]), Next::Cancel(_)));
+        assert!(matches!(begins(OnParentFailure::Cancel, &[Status::Queued, Status::Dead]), Next::Cancel(_)));
+    }
+
+    #[test]
+    fn ends_that_come_together_are_told_together() {
+        let edge = |parent, child| Edge { parent: job(parent), child: job(child), policy: OnParentFailure::Cancel };
+        let ended = BTreeMap::from([(job(1), Status::Succeeded), (job(2), Status::Succeeded), (job(3), Status::Dead)]);
+        let waits = |on| Waiting { on, any_failed: false };
+        let waiting = BTreeMap::from([(job(10), waits(2)), (job(11), waits(3)), (job(12), waits(2))]);
+        let edges = [edge(1, 10), edge(2, 10), edge(1, 11), edge(3, 12), edge(1, 12), edge(1, 13)];
+        let all = follow(&ended, &edges, &waiting);
+        assert_eq!(all.children[&job(10)], Next::Start);
+        assert_eq!(all.children[&job(11)], Next::Wait(waits(2)));
+        assert_eq!(all.children[&job(12)], Next::Cancel(format!("its parent {} is dead", job(3))));
+        assert_eq!(all.children.len(), 3, "one that no longer waits is left alone");
+    }
+
+    #[test]
+    fn parents_come_first_and_a_circle_is_named() {
+        assert_eq!(in_order(&[vec![1], vec![], vec![0, 1]]), Ok(vec![1, 0, 2]));
+        assert_eq!(in_order(&[vec![], vec![3], vec![1], vec![2]]), Err(vec![2, 3, 1]));
+        assert_eq!(in_order(&[vec![0]]), Err(vec![0]));
+    }
+}

@@ -1,0 +1,376 @@
+//! What waits for what: new jobs join their parents, and what follows from an end happens.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use punctual_core::{
+    JobId, NewJob, OnParentFailure, Status, StoreError, Timestamp,
+    flow::{self, Consequences, Edge, Fate, Next, Waiting},
+    workflow::EndsChange,
+};
+use sqlx::{PgConnection, Row};
+
+use super::{
+    Core,
+    days::{self, Days},
+    error,
+    hold::{self, Standings},
+    rows, statements as sql,
+    value::{At, Uuid, job_id, uuid},
+};
+
+/// How often a caller's own transaction looks again which jobs it must hold. One of ours begins anew instead.
+const LOOKS_MAX: usize = 20;
+
+/// Where jobs are looked for.
+#[derive(Clone, Copy)]
+pub(crate) enum Tables<'a> {
+    /// In the partition of their day. A statement that names one which has gone fails, and the transaction with it.
+    Days(&'a Days),
+    /// In the parent of all, which takes longer.
+    Whole,
+}
+
+impl Tables<'_> {
+    pub(crate) fn of<T>(
+        self,
+        items: impl IntoIterator<Item = T>,
+        id: impl Fn(&T) -> JobId,
+    ) -> BTreeMap<String, Vec<T>> {
+        match self {
+            Self::Days(days) => days.by_table(items, id),
+            Self::Whole => BTreeMap::from([(days::JOBS.name.to_owned(), items.into_iter().collect())]),
+        }
+    }
+}
+
+/// The lanes that got queued jobs, with the earliest time in each.
+pub(crate) type Woken = Vec<(i32, Timestamp)>;
+
+/// How new jobs begin that have parents, with what each parent means to them.
+pub(crate) type Beginnings = HashMap<JobId, (Next, Vec<Fate>)>;
+
+/// Holds the parents of new jobs; says how those stand that are there.
+pub(crate) async fn hold_parents(
+    connection: &mut PgConnection,
+    jobs: &[NewJob],
+    now: Timestamp,
+) -> sqlx::Result<Standings> {
+    let parents: BTreeSet<JobId> = jobs.iter().flat_map(|job| job.parents.iter().copied()).collect();
+    for _ in 0..LOOKS_MAX {
+        if let Some(standings) = hold::hold(connection, &parents, &BTreeSet::new(), now).await? {
+            return Ok(standings);
+        }
+    }
+    Err(error::moved_on())
+}
+
+/// How jobs begin, whose parents are held, or come before them.
+pub(crate) fn begin(jobs: &[&NewJob], standings: &Standings) -> sqlx::Result<Beginnings> {
+    let mut statuses: HashMap<JobId, Status> = standings.iter().map(|(id, job)| (*id, job.status)).collect();
+    let mut beginnings = Beginnings::new();
+    for job in jobs {
+        let status = |id: &JobId| {
+            let status = statuses.get(id).copied().filter(|status| *status != Status::Deleted);
+            status.map(|status| (*id, status)).ok_or_else(|| error::refuse(StoreError::UnknownParent(*id)))
+        };
+        let parents = job.parents.iter().map(status).collect::<sqlx::Result<Vec<_>>>()?;
+        let (next, fates) = flow::begin(job.spec.extras.on_parent_failure, &parents);
+        let begins = match next {
+            Next::Start => Status::Queued,
+            Next::Wait(_) => Status::Waiting,
+            Next::Cancel(_) => Status::Cancelled,
+        };
+        statuses.entry(job.id).or_insert(begins);
+        if !job.parents.is_empty() {
+            beginnings.insert(job.id, (next, fates));
+        }
+    }
+    Ok(beginnings)
+}
+
+/// How a new job stands with its parents.
+pub(crate) fn waiting(fates: &[Fate]) -> Waiting {
+    let count = |wanted: Fate| fates.iter().filter(|fate| **fate == wanted).count();
+    Waiting { on: count(Fate::Pending) as u32, any_failed: count(Fate::Met { succeeded: false }) > 0 }
+}
+
+/// New jobs, which are stored by now, join their parents and workflows.
+pub(crate) async fn join(
+    store: &Core,
+    connection: &mut PgConnection,
+    jobs: &[&NewJob],
+    beginnings: &Beginnings,
+    standings: &Standings,
+) -> sqlx::Result<()> {
+    let mut edges = Vec::new();
+    for job in jobs {
+        let Some((_, fates)) = beginnings.get(&job.id) else { continue };
+        for (parent, fate) in job.parents.iter().zip(fates) {
+            let succeeded = match fate {
+                Fate::Pending => None,
+                Fate::Met { succeeded } => Some(*succeeded),
+                Fate::Cancel => Some(false),
+            };
+            edges.push((*parent, job.id, job.spec.extras.on_parent_failure.as_str(), succeeded));
+        }
+    }
+    if !edges.is_empty() {
+        sqlx::query(*sql::DEPENDENCIES_ADD)
+            .bind(edges.iter().map(|(parent, ..)| uuid(*parent)).collect::<Vec<_>>())
+            .bind(edges.iter().map(|(_, child, ..)| uuid(*child)).collect::<Vec<_>>())
+            .bind(edges.iter().map(|(_, _, policy, _)| *policy).collect::<Vec<_>>())
+            .bind(edges.iter().map(|(.., succeeded)| *succeeded).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+        let pending = edges.iter().filter(|(.., succeeded)| succeeded.is_none()).map(|(parent, ..)| *parent);
+        mark(connection, pending.collect(), jobs, standings).await?;
+    }
+    take_places(store, connection, jobs).await?;
+    let cancelled = beginnings.iter().filter_map(|(id, (next, _))| match next {
+        Next::Cancel(reason) => Some((*id, reason.as_str())),
+        _ => None,
+    });
+    let cancelled: Vec<_> = cancelled.filter(|(id, _)| jobs.iter().any(|job| job.id == *id)).collect();
+    cancel(connection, store.sessions.clock(), Tables::Whole, cancelled).await
+}
+
+/// Something follows from the ends of these parents from now on.
+async fn mark(
+    connection: &mut PgConnection,
+    parents: BTreeSet<JobId>,
+    jobs: &[&NewJob],
+    standings: &Standings,
+) -> sqlx::Result<()> {
+    // A workflow's job has its mark from the beginning.
+    let marked: BTreeSet<JobId> = jobs.iter().filter(|job| job.spec.workflow_id.is_some()).map(|job| job.id).collect();
+    let parents: BTreeSet<JobId> = parents.difference(&marked).copied().collect();
+    if parents.is_empty() {
+        return Ok(());
+    }
+    // Those of the same batch have not been looked at yet.
+    let unseen: BTreeSet<JobId> = parents.iter().filter(|id| !standings.contains_key(id)).copied().collect();
+    let mut all = hold::look(connection, &unseen).await?;
+    all.extend(standings.iter().filter(|(id, _)| parents.contains(id)));
+    let (ids, times) = hold::ids_and_times(all.keys());
+    sqlx::query(*sql::PARENTS_MARK)
+        .bind(ids)
+        .bind(times)
+        .bind(all.values().map(|job| job.lane).collect::<Vec<_>>())
+        .bind(all.values().map(|job| At(job.run_at)).collect::<Vec<_>>())
+        .execute(connection)
+        .await
+        .map(drop)
+}
+
+/// Jobs take their places in workflows, perhaps those of others.
+async fn take_places(store: &Core, connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<()> {
+    let places: Vec<_> = jobs.iter().filter_map(|job| Some((job.spec.place()?, job.id))).collect();
+    if places.is_empty() {
+        return Ok(());
+    }
+    let workflows: Vec<Uuid> = places.iter().map(|((workflow, _), _)| Uuid::from_u128(workflow.to_bits())).collect();
+    let nodes: Vec<&str> = places.iter().map(|((_, node), _)| *node).collect();
+    let former = sqlx::query(*sql::NODES_FORMER).bind(&workflows).bind(&nodes).fetch_all(&mut *connection).await?;
+    let mut changes = BTreeMap::<Uuid, EndsChange>::new();
+    for row in &former {
+        let (workflow, is_member): (Uuid, bool) = (row.try_get(0)?, row.try_get(1)?);
+        if is_member {
+            let change = changes.entry(workflow).or_default();
+            *change = change.and(EndsChange::of(rows::word(row, 2)?, Status::Waiting));
+        }
+    }
+    for (workflow, EndsChange { succeeded, dead, cancelled }) in changes {
+        let query = sqlx::query(*sql::ENDS_CHANGE).bind(store.sessions.clock()).bind(workflow);
+        query.bind(succeeded).bind(dead).bind(cancelled).execute(&mut *connection).await?;
+    }
+    let ids: Vec<Uuid> = places.iter().map(|(_, id)| uuid(*id)).collect();
+    sqlx::query(*sql::NODES_ADD).bind(workflows).bind(nodes).bind(ids).execute(connection).await.map(drop)
+}
+
+/// Who waits for jobs.
+#[derive(Default)]
+struct Pending {
+    edges: Vec<Edge>,
+    waiting: BTreeMap<JobId, Waiting>,
+}
+
+async fn pending(connection: &mut PgConnection, parents: &BTreeMap<JobId, Status>) -> sqlx::Result<Pending> {
+    let ids: Vec<Uuid> = parents.keys().map(|id| uuid(*id)).collect();
+    let rows = sqlx::query(*sql::FLOW_PENDING).bind(ids).fetch_all(connection).await?;
+    let mut all = Pending::default();
+    for row in &rows {
+        let (parent, child) = (job_id(row.try_get(0)?), job_id(row.try_get(1)?));
+        all.edges.push(Edge { parent, child, policy: rows::word::<OnParentFailure>(row, 2)? });
+        all.waiting.insert(child, Waiting { on: rows::number(row, 3)?, any_failed: row.try_get(4)? });
+    }
+    Ok(all)
+}
+
+/// The jobs that are cancelled, and so have ended too.
+fn cancelled(all: &Consequences) -> BTreeMap<JobId, Status> {
+    let is_cancelled = |next: &Next| matches!(next, Next::Cancel(_));
+    all.children.iter().filter(|(_, next)| is_cancelled(next)).map(|(id, _)| (*id, Status::Cancelled)).collect()
+}
+
+/// The waiting jobs for which something follows from the ends of jobs, as it looks now.
+pub(crate) async fn affected(
+    connection: &mut PgConnection,
+    mut ended: BTreeMap<JobId, Status>,
+) -> sqlx::Result<BTreeSet<JobId>> {
+    let (mut affected, mut told) = (BTreeSet::new(), BTreeMap::<JobId, Next>::new());
+    while !ended.is_empty() {
+        let mut all = pending(connection, &ended).await?;
+        // As those before have left them.
+        all.waiting.retain(|child, waiting| match told.get(child) {
+            Some(Next::Wait(left)) => {
+                *waiting = *left;
+                true
+            }
+            Some(_) => false,
+            None => true,
+        });
+        let all = flow::follow(&ended, &all.edges, &all.waiting);
+        ended = cancelled(&all);
+        affected.extend(all.children.keys().copied());
+        told.extend(all.children);
+    }
+    Ok(affected)
+}
+
+/// Lets what follows from the ends of jobs happen. Those jobs are held, and so are the waiting ones of `held`, of which some
+/// more may have to be.
+pub(crate) async fn follow(
+    connection: &mut PgConnection,
+    now: Option<At>,
+    tables: Tables<'_>,
+    mut ended: BTreeMap<JobId, Status>,
+    held: &BTreeSet<JobId>,
+) -> sqlx::Result<Woken> {
+    let mut woken = Woken::new();
+    while !ended.is_empty() {
+        let Pending { edges, waiting } = pending(connection, &ended).await?;
+        let all = flow::follow(&ended, &edges, &waiting);
+        if !all.children.keys().all(|child| held.contains(child)) {
+            return Err(error::moved_on());
+        }
+        ended = cancelled(&all);
+        woken.extend(apply(connection, now, tables, all).await?);
+    }
+    Ok(woken)
+}
+
+/// The same where none of the waiting jobs is held yet. In a transaction of ours, it begins anew if more of them must be held than it seemed.
+pub(crate) async fn hold_and_follow(
+    connection: &mut PgConnection,
+    now: Option<At>,
+    tables: Tables<'_>,
+    ended: BTreeMap<JobId, Status>,
+) -> sqlx::Result<Woken> {
+    let mut held = BTreeSet::new();
+    for _ in 0..LOOKS_MAX {
+        let seen = affected(connection, ended.clone()).await?;
+        if seen.is_subset(&held) {
+            return follow(connection, now, tables, ended, &held).await;
+        }
+        if !held.is_empty() && matches!(tables, Tables::Days(_)) {
+            break;
+        }
+        hold::hold_waiting(connection, &seen).await?;
+        held.extend(seen);
+    }
+    Err(error::moved_on())
+}
+
+async fn apply(
+    connection: &mut PgConnection,
+    now: Option<At>,
+    tables: Tables<'_>,
+    Consequences { met, children }: Consequences,
+) -> sqlx::Result<Woken> {
+    if !met.is_empty() {
+        sqlx::query(*sql::FLOW_MEET)
+            .bind(met.iter().map(|(parent, ..)| uuid(*parent)).collect::<Vec<_>>())
+            .bind(met.iter().map(|(_, child, _)| uuid(*child)).collect::<Vec<_>>())
+            .bind(met.iter().map(|(.., succeeded)| *succeeded).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+    }
+    let (mut waits, mut starts, mut cancels) = (Vec::new(), Vec::new(), Vec::new());
+    for (id, next) in &children {
+        match next {
+            Next::Wait(left) => waits.push((*id, *left)),
+            Next::Start => starts.push(*id),
+            Next::Cancel(reason) => cancels.push((*id, reason.as_str())),
+        }
+    }
+    if !waits.is_empty() {
+        sqlx::query(*sql::FLOW_WAIT)
+            .bind(waits.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>())
+            .bind(waits.iter().map(|(_, left)| left.on as i32).collect::<Vec<_>>())
+            .bind(waits.iter().map(|(_, left)| left.any_failed).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+    }
+    cancel(connection, now, tables, cancels).await?;
+    let mut woken = Woken::new();
+    for (table, ids) in tables.of(starts, |id| *id) {
+        let ids: Vec<Uuid> = ids.iter().map(|id| uuid(*id)).collect();
+        let query = sqlx::query(sql::of_table(*sql::FLOW_START, &table)).bind(now).bind(ids);
+        for row in query.fetch_all(&mut *connection).await? {
+            woken.push((row.try_get(0)?, rows::instant(&row, 1)?));
+        }
+    }
+    Ok(woken)
+}
+
+async fn cancel(
+    connection: &mut PgConnection,
+    now: Option<At>,
+    tables: Tables<'_>,
+    jobs: Vec<(JobId, &str)>,
+) -> sqlx::Result<()> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let ids: BTreeSet<JobId> = jobs.iter().map(|(id, _)| *id).collect();
+    let (uuids, times) = hold::ids_and_times(&ids);
+    hold::hold_keys(connection, &uuids, &times).await?;
+    for (table, jobs) in tables.of(jobs, |(id, _)| *id) {
+        sqlx::query(sql::of_table(*sql::FLOW_CANCEL, &table))
+            .bind(now)
+            .bind(jobs.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>())
+            .bind(jobs.iter().map(|(_, reason)| *reason).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Counts for their workflows that jobs have come to an end.
+pub(crate) async fn count_ends(
+    connection: &mut PgConnection,
+    now: Option<At>,
+    tables: Tables<'_>,
+    ended: &BTreeMap<JobId, Status>,
+) -> sqlx::Result<()> {
+    for (table, ended) in tables.of(ended, |(id, _)| **id) {
+        let (ids, times) = hold::ids_and_times(ended.iter().map(|(id, _)| *id));
+        sqlx::query(sql::of_table(*sql::ENDS_ADD, &table))
+            .bind(now)
+            .bind(ids)
+            .bind(times)
+            .bind(ended.iter().map(|(_, status)| status.as_str()).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Claims are to look for what was released.
+pub(crate) fn announce(store: &Core, woken: &Woken) {
+    woken.iter().for_each(|(lane, run_at)| store.lanes.put(*lane, *run_at));
+    if !woken.is_empty() {
+        store.outlook.scheduled();
+        store.hints.tell_work();
+    }
+}

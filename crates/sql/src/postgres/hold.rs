@@ -1,0 +1,116 @@
+//! Who changes jobs, or brings others that wait for them, holds them first.
+//!
+//! In one order everywhere, so that nobody waits for somebody who waits for them: the places of running jobs, of queued ones, of those that
+//! wait for their time, of those that wait for others; then the jobs; then their unique keys. Of each kind, smaller ids (or keys) come first.
+//! Claims, promotions and settles take the place before the job too, and what follows from an end takes the places of waiting jobs last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_core::{JobId, Status, Timestamp};
+use sqlx::{PgConnection, Row, postgres::PgRow};
+
+use super::{
+    days::Day,
+    old_days, rows, statements as sql,
+    value::{At, Uuid, job_id, uuid},
+};
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) status: Status,
+    pub(crate) run: u32,
+    pub(crate) run_at: Timestamp,
+    pub(crate) lane: i32,
+    finished_at: Option<Timestamp>,
+}
+
+pub(crate) type Standings = BTreeMap<JobId, Standing>;
+
+/// Ids and the times they carry, as statements want them.
+pub(crate) fn ids_and_times<'a>(ids: impl IntoIterator<Item = &'a JobId>) -> (Vec<Uuid>, Vec<At>) {
+    ids.into_iter().map(|id| (uuid(*id), At(id.timestamp()))).unzip()
+}
+
+/// Where jobs stand; those that are not there are left out.
+pub(crate) async fn look(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -> sqlx::Result<Standings> {
+    let (uuids, times) = ids_and_times(ids);
+    let rows = sqlx::query(*sql::STANDING).bind(uuids).bind(times).fetch_all(connection).await?;
+    let standing = |row: &PgRow| {
+        let standing = Standing {
+            status: rows::word(row, 1)?,
+            run: rows::number(row, 2)?,
+            run_at: rows::instant(row, 3)?,
+            lane: row.try_get(4)?,
+            finished_at: rows::optional_instant(row, 5)?,
+        };
+        Ok((job_id(row.try_get(0)?), standing))
+    };
+    rows.iter().map(standing).collect()
+}
+
+/// Holds jobs and, besides, the places of `waiting` ones. Nothing if one of the jobs moved on between the look at it and the hold of it.
+pub(crate) async fn hold(
+    connection: &mut PgConnection,
+    ids: &BTreeSet<JobId>,
+    waiting: &BTreeSet<JobId>,
+    now: Timestamp,
+) -> sqlx::Result<Option<Standings>> {
+    let (uuids, times) = ids_and_times(ids);
+    let seen = look(connection, ids).await?;
+    let is_old = |at: Timestamp| old_days::is_old(Day::of(at), now);
+    if seen.iter().any(|(id, job)| is_old(id.timestamp()) || job.finished_at.is_some_and(is_old)) {
+        old_days::share(connection).await?;
+    }
+    sqlx::query(*sql::CHANGE_HOLD_RUNNING).bind(&uuids).execute(&mut *connection).await?;
+    hold_places(connection, &seen, waiting).await?;
+    sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(&uuids).bind(&times).execute(&mut *connection).await?;
+    let (all, all_times) = ids_and_times(ids.union(waiting));
+    hold_keys(connection, &all, &all_times).await?;
+    let held = look(connection, ids).await?;
+    Ok((held == seen).then_some(held))
+}
+
+/// Holds jobs' unique keys, which they may have to give back.
+pub(crate) async fn hold_keys(connection: &mut PgConnection, ids: &[Uuid], times: &[At]) -> sqlx::Result<()> {
+    let rows = sqlx::query(*sql::KEYS_OF).bind(ids).bind(times).fetch_all(&mut *connection).await?;
+    let key = |row: &PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
+    let keys = rows.iter().map(key).collect::<sqlx::Result<BTreeSet<(String, String)>>>()?;
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let (scopes, keys): (Vec<String>, Vec<String>) = keys.into_iter().unzip();
+    sqlx::query(*sql::KEYS_HOLD).bind(scopes).bind(keys).execute(connection).await.map(drop)
+}
+
+/// Holds places, so that nobody claims, promotes or releases what is about to change.
+async fn hold_places(connection: &mut PgConnection, seen: &Standings, waiting: &BTreeSet<JobId>) -> sqlx::Result<()> {
+    let of = |wanted: fn(Status) -> bool| seen.iter().filter(move |(_, job)| wanted(job.status)).collect::<Vec<_>>();
+    let (queued, timed) = (of(|status| status == Status::Queued), of(Status::is_timed));
+    if !queued.is_empty() {
+        sqlx::query(*sql::CHANGE_HOLD_READY)
+            .bind(queued.iter().map(|(_, job)| job.lane).collect::<Vec<_>>())
+            .bind(queued.iter().map(|(_, job)| At(job.run_at)).collect::<Vec<_>>())
+            .bind(queued.iter().map(|(id, _)| uuid(**id)).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+    }
+    if !timed.is_empty() {
+        sqlx::query(*sql::CHANGE_HOLD_DUE)
+            .bind(timed.iter().map(|(_, job)| At(job.run_at)).collect::<Vec<_>>())
+            .bind(timed.iter().map(|(id, _)| uuid(**id)).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+    }
+    let own = of(|status| status == Status::Waiting).into_iter().map(|(id, _)| *id);
+    hold_waiting(connection, &waiting.iter().copied().chain(own).collect()).await
+}
+
+/// Holds the places of waiting jobs.
+pub(crate) async fn hold_waiting(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -> sqlx::Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = ids.iter().map(|id| uuid(*id)).collect();
+    sqlx::query(*sql::FLOW_HOLD).bind(ids).execute(connection).await.map(drop)
+}

@@ -1,0 +1,228 @@
+//! What waits for what in the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_core::{
+    Change, Changed, Ends, JobId, NewJob, NewWorkflow, Node, OnParentFailure, Relative, Status, StoreError,
+    StoreResult, Timestamp, Verb, Workflow, WorkflowId, change,
+    flow::{self, Edge, Fate, Next, Waiting},
+    workflow::EndsChange,
+};
+
+use super::state::State;
+
+/// One job waits for another, or has waited.
+pub(super) struct Dependency {
+    pub(super) parent: JobId,
+    pub(super) child: JobId,
+    policy: OnParentFailure,
+    succeeded: Option<bool>,
+}
+
+impl State {
+    /// Refuses jobs whose parents are not there.
+    pub(super) fn check_parents(&mut self, jobs: &[NewJob]) -> StoreResult<()> {
+        let mut keys: BTreeSet<(String, String)> = self.keys.keys().cloned().collect();
+        for (place, job) in jobs.iter().enumerate() {
+            let key = job.spec.unique_key.clone().map(|key| (job.spec.name.clone(), key));
+            if key.is_some_and(|key| !keys.insert(key)) {
+                // It is not stored, so its parents do not matter.
+                continue;
+            }
+            for parent in &job.parents {
+                let known = self.find(*parent).is_some_and(|record| record.job.status != Status::Deleted);
+                if !known && !jobs[..place].iter().any(|earlier| earlier.id == *parent) {
+                    return Err(StoreError::UnknownParent(*parent));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn statuses(&mut self, ids: &[JobId]) -> Vec<(JobId, Status)> {
+        ids.iter().filter_map(|id| Some((*id, self.find(*id)?.job.status))).collect()
+    }
+
+    /// How a new job begins.
+    pub(super) fn begin(&mut self, new: &NewJob) -> Next {
+        flow::begin(new.spec.extras.on_parent_failure, &self.statuses(&new.parents)).0
+    }
+
+    /// A new job joins its parents; says for how many it waits.
+    pub(super) fn join(&mut self, new: &NewJob) -> u32 {
+        let policy = new.spec.extras.on_parent_failure;
+        let (_, fates) = flow::begin(policy, &self.statuses(&new.parents));
+        for (parent, fate) in new.parents.iter().zip(&fates) {
+            let succeeded = match fate {
+                Fate::Pending => None,
+                Fate::Met { succeeded } => Some(*succeeded),
+                Fate::Cancel => Some(false),
+            };
+            if *fate == (Fate::Met { succeeded: false }) {
+                self.saw_failure.insert(new.id);
+            }
+            self.dependencies.push(Dependency { parent: *parent, child: new.id, policy, succeeded });
+        }
+        fates.iter().filter(|fate| **fate == Fate::Pending).count() as u32
+    }
+
+    /// A job has gone from one status to another.
+    pub(super) fn moved(&mut self, now: Timestamp, id: JobId, from: Status, to: Status) {
+        if to.is_finished() {
+            self.ended.insert(id, to);
+        }
+        let workflow = self.find(id).and_then(|record| record.job.spec.workflow_id);
+        if to.is_finished() || from.is_finished() {
+            self.count_end(now, workflow, from, to);
+        }
+    }
+
+    fn count_end(&mut self, now: Timestamp, workflow: Option<WorkflowId>, from: Status, to: Status) {
+        let Some(workflow) = workflow.and_then(|id| self.workflows.get_mut(&id)) else { return };
+        let change = EndsChange::of(from, to);
+        if change == EndsChange::default() {
+            return;
+        }
+        let EndsChange { succeeded, dead, cancelled } = change;
+        let ends = &mut workflow.ends;
+        ends.succeeded = ends.succeeded.checked_add_signed(succeeded).expect("a count");
+        ends.dead = ends.dead.checked_add_signed(dead).expect("a count");
+        ends.cancelled = ends.cancelled.checked_add_signed(cancelled).expect("a count");
+        workflow.updated_at = now;
+    }
+
+    /// Lets what follows from the ends of jobs happen, until nothing follows any more.
+    pub(super) fn follow(&mut self, now: Timestamp) {
+        while !self.ended.is_empty() {
+            let ended = std::mem::take(&mut self.ended);
+            let (mut edges, mut waiting) = (Vec::new(), BTreeMap::new());
+            for parent in ended.keys() {
+                for edge in self.dependencies.iter().filter(|edge| edge.parent == *parent && edge.succeeded.is_none()) {
+                    edges.push(Edge { parent: edge.parent, child: edge.child, policy: edge.policy });
+                }
+            }
+            for Edge { child, .. } in &edges {
+                let failed = self.saw_failure.contains(child);
+                if let Some(record) = self.find(*child).filter(|record| record.job.status == Status::Waiting) {
+                    waiting.insert(*child, Waiting { on: record.job.waiting_on, any_failed: failed });
+                }
+            }
+            let all = flow::follow(&ended, &edges, &waiting);
+            for (parent, child, succeeded) in all.met {
+                let met = self.dependencies.iter_mut().find(|edge| (edge.parent, edge.child) == (parent, child));
+                met.expect("an edge that was followed").succeeded = Some(succeeded);
+            }
+            for (child, next) in all.children {
+                match next {
+                    Next::Wait(waiting) => self.wait(child, waiting),
+                    Next::Start => self.start(now, child),
+                    Next::Cancel(reason) => self.cancel(now, child, &reason),
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, id: JobId, waiting: Waiting) {
+        self.find(id).expect("a child").job.waiting_on = waiting.on;
+        if waiting.any_failed {
+            self.saw_failure.insert(id);
+        }
+    }
+
+    fn start(&mut self, now: Timestamp, id: JobId) {
+        let job = &mut self.find(id).expect("a child").job;
+        (job.status, job.run_at) = flow::start_after_parents(job.run_at, now);
+        job.waiting_on = 0;
+        job.updated_at = now;
+        let status = job.status;
+        self.event(id, now, status, None, (None, None));
+    }
+
+    pub(super) fn cancel(&mut self, now: Timestamp, id: JobId, reason: &str) {
+        let job = &mut self.find(id).expect("a child").job;
+        let before = job.clone();
+        if change::apply(Verb::Cancel, job, now) == Ok(false) {
+            self.changed(now, &before, (None, Some(reason)));
+        }
+    }
+
+    /// Jobs are about to be removed: for those that wait for them, they are deleted.
+    pub(super) fn lose(&mut self, now: Timestamp, gone: &[JobId]) {
+        for id in gone {
+            let Some(status) = self.find(*id).map(|record| record.job.status) else { continue };
+            if status != Status::Deleted {
+                self.moved(now, *id, status, Status::Deleted);
+            }
+        }
+        self.follow(now);
+        self.dependencies.retain(|edge| !gone.contains(&edge.parent) && !gone.contains(&edge.child));
+        self.nodes.retain(|_, job| !gone.contains(job));
+    }
+
+    /// A job takes its place in a workflow, perhaps that of another.
+    pub(super) fn take_place(&mut self, now: Timestamp, id: JobId, place: (WorkflowId, String)) {
+        let former = self.nodes.insert(place, id);
+        let status = former.and_then(|former| self.find(former)).map(|record| record.job.status);
+        if let (Some(status), Some(record)) = (status, self.find(id)) {
+            let workflow = record.job.spec.workflow_id;
+            self.count_end(now, workflow, status, Status::Waiting);
+        }
+    }
+
+    pub(super) fn submit(&mut self, now: Timestamp, new: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
+        self.check_parents(&jobs)?;
+        let total = jobs.iter().filter(|job| job.spec.workflow_id == Some(new.id)).count() as u32;
+        let workflow = Workflow {
+            id: new.id,
+            name: new.name,
+            created_by: new.created_by,
+            created_at: now,
+            updated_at: now,
+            ends: Ends { total, ..Ends::default() },
+        };
+        self.workflows.insert(new.id, workflow);
+        self.enqueue_all(now, jobs).map(drop)
+    }
+
+    pub(super) fn resubmit(
+        &mut self,
+        now: Timestamp,
+        changes: Vec<Change>,
+        jobs: Vec<NewJob>,
+    ) -> StoreResult<Vec<Changed>> {
+        self.check_parents(&jobs)?;
+        let changed = self.change_all(now, changes);
+        self.enqueue_all(now, jobs)?;
+        Ok(changed)
+    }
+
+    pub(super) fn nodes(&mut self, workflow: WorkflowId) -> Vec<Node> {
+        let of_it =
+            |((id, node), job): (&(WorkflowId, String), &JobId)| (*id == workflow).then(|| (node.clone(), *job));
+        let places: Vec<(String, JobId)> = self.nodes.iter().filter_map(of_it).collect();
+        let node = |(node, id): (String, JobId)| {
+            let parents = self.relatives(|edge| (edge.child == id).then_some(edge.parent));
+            let job = &self.find(id)?.job;
+            let parents = parents.into_iter().map(|parent| parent.id).collect();
+            Some(Node { node, id, name: job.spec.name.clone(), status: job.status, parents })
+        };
+        places.into_iter().filter_map(node).collect()
+    }
+
+    /// The jobs that `wanted` finds at the other end of a dependency, by id.
+    pub(super) fn relatives(&mut self, wanted: impl Fn(&Dependency) -> Option<JobId>) -> Vec<Relative> {
+        let mut ids: Vec<JobId> = self.dependencies.iter().filter_map(wanted).collect();
+        ids.sort_unstable();
+        let relative = |id: JobId| {
+            let job = &self.find(id)?.job;
+            Some(Relative { id, node: job.spec.extras.node.clone(), status: job.status })
+        };
+        ids.into_iter().filter_map(relative).collect()
+    }
+
+    pub(super) fn trim_workflows(&mut self, cutoff: Timestamp) {
+        let nodes = &self.nodes;
+        let empty = |id: WorkflowId| !nodes.keys().any(|(workflow, _)| *workflow == id);
+        self.workflows.retain(|id, workflow| workflow.updated_at > cutoff || !empty(*id));
+    }
+}

@@ -1,0 +1,415 @@
+//! The port in memory, written to be read: what every engine must do, without any care for speed.
+
+mod flow;
+mod state;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use punctual_core::{
+    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Relative,
+    Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo,
+    StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, limits,
+    measure::{self, Measure, Tally},
+};
+use tokio::{sync::watch, time};
+
+pub use self::state::Ties;
+use self::state::{HeldLock, Record, State};
+
+/// A store that forgets everything when it is dropped.
+#[derive(Clone)]
+pub struct ModelStore {
+    clock: Arc<dyn Clock>,
+    state: Arc<Mutex<State>>,
+    hints: watch::Sender<u64>,
+}
+
+impl fmt::Debug for ModelStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ModelStore")
+    }
+}
+
+impl Default for ModelStore {
+    fn default() -> Self {
+        Self::new(SystemClock)
+    }
+}
+
+impl ModelStore {
+    /// An empty store that takes its time from `clock`.
+    pub fn new(clock: impl Clock) -> Self {
+        Self { clock: Arc::new(clock), state: Arc::default(), hints: watch::Sender::new(0) }
+    }
+
+    /// Lets ties be decided in another way than by arrival.
+    #[must_use]
+    pub fn ties(self, ties: Ties) -> Self {
+        self.state().ties = ties;
+        self
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something at one instant, then hints at it.
+    fn write<T>(&self, work: impl FnOnce(&mut State, Timestamp) -> T) -> StoreResult<T> {
+        let result = work(&mut self.state(), self.clock.now());
+        self.hints.send_modify(|count| *count += 1);
+        Ok(result)
+    }
+}
+
+struct Hints(watch::Receiver<u64>);
+
+#[async_trait]
+impl Watch for Hints {
+    async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Store for ModelStore {
+    fn info(&self) -> StoreInfo {
+        StoreInfo { engine: "model", version: "1".into(), location: "memory".into() }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn watch(&self) -> Box<dyn Watch> {
+        Box::new(Hints(self.hints.subscribe()))
+    }
+
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+        self.write(|state, now| state.enqueue_all(now, jobs))?
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+        let deadline = time::Instant::now() + request.wait.min(limits::WAIT_MAX);
+        loop {
+            let mut hints = self.hints.subscribe();
+            let claimed = self.write(|state, now| state.claim(now, &request))?;
+            hints.mark_unchanged();
+            let left = deadline.saturating_duration_since(time::Instant::now());
+            if !claimed.claims.is_empty() || left.is_zero() {
+                return Ok(claimed);
+            }
+            // The clock may be one that a test sets, so it looks often instead of waiting for the next due time.
+            let _ = time::timeout(left.min(Duration::from_millis(5)), hints.changed()).await;
+        }
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        self.write(|state, now| state.settle_all(now, settlements))
+    }
+
+    async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.write(|state, now| {
+            let mut extend = |attempt: &AttemptId| {
+                let held = state.held(*attempt, worker);
+                let live = held.filter(|record| record.job.lease_until.is_some_and(|until| until > now));
+                live.map(|record| record.job.lease_until = record.job.lease_until.max(Some(now.after(lease)))).is_some()
+            };
+            attempts.iter().map(&mut extend).collect()
+        })
+    }
+
+    async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        let mut state = self.state();
+        Ok(attempts.iter().map(|attempt| state.held(*attempt, worker).is_some()).collect())
+    }
+
+    async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
+        self.write(|state, _| {
+            for note in notes {
+                if let (Some(progress), Some(record)) = (note.progress, state.held(note.attempt, note.worker)) {
+                    record.job.progress = Some(progress);
+                }
+                if let Some(record) = state.find(note.attempt.job) {
+                    for (number, line) in note.lines {
+                        record.logs.entry((note.attempt.run, number)).or_insert(line);
+                    }
+                }
+            }
+        })
+    }
+
+    async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
+        let (state, now) = (self.state(), self.clock.now());
+        let lease_until = |place: &usize| state.jobs[*place].job.lease_until;
+        let mut places: Vec<usize> =
+            (0..state.jobs.len()).filter(|place| lease_until(place).is_some_and(|until| until <= now)).collect();
+        places.sort_by_key(|place| (lease_until(place), state.rank(*place)));
+        places.truncate(limit);
+        let jobs = places.into_iter().map(|place| state.jobs[place].job.clone());
+        Ok(jobs.filter_map(|job| Some(Claim { worker: job.worker_id?, job: Box::new(job) })).collect())
+    }
+
+    async fn promote(&self, limit: usize) -> StoreResult<usize> {
+        self.write(|state, now| state.promote(now, limit))
+    }
+
+    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+        self.write(|state, now| state.change_all(now, changes))
+    }
+
+    async fn get(&self, id: JobId) -> StoreResult<Option<Job>> {
+        Ok(self.state().find(id).map(|record| record.job.clone()))
+    }
+
+    async fn list(&self, filter: Filter, page: Page) -> StoreResult<JobPage> {
+        let cursor = page.after.clone().unwrap_or_default();
+        self.state().list(&filter, &page).ok_or(StoreError::BadCursor(cursor))
+    }
+
+    async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>> {
+        Ok(self.state().find(job).map(|record| record.attempts.clone()).unwrap_or_default())
+    }
+
+    async fn events(&self, job: JobId) -> StoreResult<Vec<Event>> {
+        Ok(self.state().find(job).map(|record| record.events.clone()).unwrap_or_default())
+    }
+
+    async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>> {
+        let mut state = self.state();
+        let record = state.find(job);
+        Ok(record.map(|record| record.logs.values().take(limit).cloned().collect()).unwrap_or_default())
+    }
+
+    async fn counts(&self) -> StoreResult<Vec<Count>> {
+        let mut counts = BTreeMap::<(String, String, Status), u64>::new();
+        for Record { job, .. } in &self.state().jobs {
+            *counts.entry((job.spec.queue.clone(), job.spec.name.clone(), job.status)).or_default() += 1;
+        }
+        Ok(counts.into_iter().map(|((queue, name, status), count)| Count { queue, name, status, count }).collect())
+    }
+
+    async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>> {
+        let mut counts = BTreeMap::<(Option<String>, String), u64>::new();
+        for Record { job, .. } in self.state().jobs.iter().filter(|record| record.job.status.is_active()) {
+            *counts.entry((job.spec.user_id.clone(), job.spec.name.clone())).or_default() += 1;
+        }
+        let mut pending: Vec<_> =
+            counts.into_iter().map(|((user_id, name), count)| Pending { user_id, name, count }).collect();
+        pending.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cmp(b)));
+        pending.truncate(limit);
+        Ok(pending)
+    }
+
+    async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>> {
+        let mut counts = BTreeMap::<String, u64>::new();
+        for Record { job, .. } in &self.state().jobs {
+            let died = job.finished_at.is_some_and(|at| at >= since && at < until);
+            if job.status == Status::Dead && died {
+                *counts.entry(job.spec.name.clone()).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        Ok(counts)
+    }
+
+    async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
+        let mut sums = BTreeMap::<(String, String, Measure, u16), u64>::new();
+        for ((hour, name, queue, measure, bucket), count) in &self.state().tallies {
+            if *hour >= measure::hour(since) && *hour < until {
+                *sums.entry((name.clone(), queue.clone(), *measure, *bucket)).or_default() += count;
+            }
+        }
+        let tally = |((name, queue, measure, bucket), count)| Tally { name, queue, measure, bucket, count };
+        Ok(sums.into_iter().map(tally).collect())
+    }
+
+    async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
+        self.write(|state, now| state.submit(now, workflow, jobs))?
+    }
+
+    async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
+        self.write(|state, now| state.resubmit(now, changes, jobs))?
+    }
+
+    async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
+        Ok(self.state().workflows.get(&id).cloned())
+    }
+
+    async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> StoreResult<Vec<Workflow>> {
+        let before = before.unwrap_or(WorkflowId::from_bits(u128::MAX));
+        Ok(self.state().workflows.range(..before).rev().take(limit).map(|(_, one)| one.clone()).collect())
+    }
+
+    async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>> {
+        Ok(self.state().nodes(workflow))
+    }
+
+    async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
+        Ok(self.state().relatives(|edge| (edge.child == job).then_some(edge.parent)))
+    }
+
+    async fn children(&self, job: JobId, limit: usize) -> StoreResult<Vec<Relative>> {
+        let mut children = self.state().relatives(|edge| (edge.parent == job).then_some(edge.child));
+        children.truncate(limit);
+        Ok(children)
+    }
+
+    async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
+        let mut state = self.state();
+        let result = |id: JobId| Some((id, state.find(id)?.job.result.clone()?));
+        Ok(jobs.into_iter().filter_map(result).collect())
+    }
+
+    async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
+        let state = self.state();
+        let beyond = state.schedules.values().filter(|one| Some(&one.spec.name) > after.as_ref());
+        Ok(beyond.take(limit).cloned().collect())
+    }
+
+    async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
+        Ok(self.state().schedules.get(&name).cloned())
+    }
+
+    async fn upcoming(
+        &self,
+        after: Option<(Timestamp, String)>,
+        until: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<Schedule>> {
+        let state = self.state();
+        let place = |one: &Schedule| Some((one.next_run_at?, one.spec.name.clone()));
+        let runs = |one: &&Schedule| one.enabled && one.next_run_at.is_some_and(|at| at <= until) && place(one) > after;
+        let mut found: Vec<Schedule> = state.schedules.values().filter(runs).cloned().collect();
+        found.sort_by_key(|one| one.next_run_at);
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
+        self.write(|state, now| saves.into_iter().map(|save| state.save_schedule(now, save)).collect())
+    }
+
+    async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
+        self.write(|state, at| {
+            let removed = state.schedules.remove(&name).is_some();
+            if removed {
+                state.schedule_events.push((name, ScheduleEvent { at, actor, what: "removed".into() }));
+            }
+            removed
+        })
+    }
+
+    async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
+        let state = self.state();
+        let of_it = state.schedule_events.iter().rev().filter(|(schedule, _)| *schedule == name);
+        Ok(of_it.map(|(_, event)| event.clone()).take(limit).collect())
+    }
+
+    async fn beat(&self, beat: Beat) -> StoreResult<()> {
+        self.write(|state, now| {
+            let known = state.workers.entry(beat.id).or_insert(WorkerRecord {
+                beat: beat.clone(),
+                started_at: now,
+                seen_at: now,
+            });
+            known.beat.running = beat.running;
+            known.seen_at = now;
+        })
+    }
+
+    async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
+        self.write(|state, _| drop(state.workers.remove(&worker)))
+    }
+
+    async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
+        let mut workers: Vec<_> = self.state().workers.values().cloned().collect();
+        workers.sort_by_key(|worker| (worker.started_at, worker.beat.id));
+        Ok(workers)
+    }
+
+    async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
+        self.write(|state, now| state.lock(now, name, owner, ttl))
+    }
+
+    async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
+        self.write(|state, now| {
+            state.own_lock(now, &name, &owner).map(|held| held.expires_at = now.after(ttl)).is_some()
+        })
+    }
+
+    async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
+        self.write(|state, now| state.own_lock(now, &name, &owner).map(|held| held.owner = None).is_some())
+    }
+
+    async fn locks(&self) -> StoreResult<Vec<Lock>> {
+        let now = self.clock.now();
+        let held = |(name, held): (&String, &HeldLock)| {
+            let owner = held.owner.clone().filter(|_| held.expires_at > now)?;
+            Some(Lock { name: name.clone(), owner, token: held.token, expires_at: held.expires_at })
+        };
+        Ok(self.state().locks.iter().filter_map(held).collect())
+    }
+
+    async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
+        self.write(|state, now| state.retire(now, keep, limit))
+    }
+
+    async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.write(|state, now| {
+            state.remove(now, limit, |job| job.status == Status::Deleted && job.updated_at.after(after) <= now)
+        })
+    }
+
+    async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.write(|state, now| {
+            let cutoff = now.before(after);
+            let (mut attempts, mut lines, mut gone) = (0, 0, 0);
+            for record in &mut state.jobs {
+                let ended = |attempt: &Attempt| attempt.finished_at.is_some();
+                let old = |at: Timestamp| at <= cutoff;
+                record.attempts.retain(|attempt| {
+                    attempts += usize::from(ended(attempt));
+                    let goes = attempts <= limit && attempt.finished_at.is_some_and(old);
+                    gone += usize::from(goes);
+                    !goes
+                });
+                record.logs.retain(|_, line| {
+                    lines += 1;
+                    let goes = lines <= limit && old(line.at);
+                    gone += usize::from(goes);
+                    !goes
+                });
+            }
+            let workers = state.workers.len();
+            state.workers.retain(|_, worker| worker.seen_at > now.before(limits::WORKER_SILENT_MAX));
+            let tallies = state.tallies.len();
+            state.tallies.retain(|(hour, ..), _| *hour >= now.before(limits::TALLIES_KEPT));
+            let workflows = state.workflows.len();
+            state.trim_workflows(cutoff);
+            gone + workers - state.workers.len() + tallies - state.tallies.len() + workflows - state.workflows.len()
+        })
+    }
+
+    async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
+        let old = |job: &Job| job.spec.ephemeral && job.created_at < before;
+        self.write(|state, now| state.remove(now, limit, |job| old(job) && job.status != Status::Processing))
+    }
+
+    async fn schema(&self) -> StoreResult<Schema> {
+        Ok(Schema { version: 1, migrations: Vec::new() })
+    }
+
+    async fn examine(&self) -> StoreResult<Vec<Finding>> {
+        Ok(vec![Finding { check: "memory".into(), ok: true, message: "nothing can be wrong with it".into() }])
+    }
+}

@@ -1,0 +1,389 @@
+//! What the model knows, and what happens to it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use punctual_core::{
+    Attempt, AttemptId, AttemptStatus, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, Event, EventId, Filter,
+    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Order, Page, Schedule, ScheduleEvent, ScheduleSave, Settled,
+    Settlement, Status, StoreResult, Timestamp, Verb, WorkerId, WorkerRecord, Workflow, WorkflowId, change,
+    flow::Next,
+    limits,
+    measure::{self, Measure},
+};
+
+use super::flow::Dependency;
+
+/// What decides between jobs of the same priority and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ties {
+    /// The order in which they were enqueued.
+    #[default]
+    Arrival,
+    /// Their ids, which is the same order unless they were scheduled for different times.
+    Id,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) ties: Ties,
+    /// In the order in which they were enqueued.
+    pub(super) jobs: Vec<Record>,
+    pub(super) keys: BTreeMap<(String, String), JobId>,
+    pub(super) tallies: BTreeMap<(Timestamp, String, String, Measure, u16), u64>,
+    pub(super) workers: BTreeMap<WorkerId, WorkerRecord>,
+    pub(super) schedules: BTreeMap<String, Schedule>,
+    pub(super) schedule_events: Vec<(String, ScheduleEvent)>,
+    pub(super) locks: BTreeMap<String, HeldLock>,
+    pub(super) events: u64,
+    pub(super) dependencies: Vec<Dependency>,
+    /// Jobs that waited on although one of their parents had failed.
+    pub(super) saw_failure: BTreeSet<JobId>,
+    pub(super) workflows: BTreeMap<WorkflowId, Workflow>,
+    /// The jobs of workflows and their callbacks, by their names there.
+    pub(super) nodes: BTreeMap<(WorkflowId, String), JobId>,
+    /// Jobs that have come to an end, until what follows from it has happened.
+    pub(super) ended: BTreeMap<JobId, Status>,
+}
+
+pub(super) struct Record {
+    pub(super) job: Job,
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) events: Vec<Event>,
+    pub(super) logs: BTreeMap<(u32, u32), LogLine>,
+}
+
+pub(super) struct HeldLock {
+    pub(super) owner: Option<String>,
+    pub(super) token: u64,
+    pub(super) expires_at: Timestamp,
+}
+
+impl State {
+    /// Decides between jobs of the same time.
+    pub(super) fn rank(&self, place: usize) -> u128 {
+        match self.ties {
+            Ties::Arrival => place as u128,
+            Ties::Id => self.jobs[place].job.id.to_bits(),
+        }
+    }
+
+    pub(super) fn find(&mut self, id: JobId) -> Option<&mut Record> {
+        self.jobs.iter_mut().find(|record| record.job.id == id)
+    }
+
+    pub(super) fn event(
+        &mut self,
+        id: JobId,
+        at: Timestamp,
+        status: Status,
+        run: Option<u32>,
+        by: (Option<&str>, Option<&str>),
+    ) {
+        self.events += 1;
+        let (actor, detail) = (by.0.map(str::to_owned), by.1.map(str::to_owned));
+        let event = Event { id: EventId::new(at, self.events), at, status, run, actor, detail };
+        if let Some(record) = self.find(id) {
+            record.events.push(event);
+        }
+    }
+
+    pub(super) fn tally(&mut self, now: Timestamp, job: &Job, measure: Measure, took: Duration) {
+        let key = (measure::hour(now), job.spec.name.clone(), job.spec.queue.clone(), measure, measure::bucket(took));
+        *self.tallies.entry(key).or_default() += 1;
+    }
+
+    /// Stores all jobs or none.
+    pub(super) fn enqueue_all(&mut self, now: Timestamp, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+        self.check_parents(&jobs)?;
+        let enqueued = jobs.into_iter().map(|job| self.enqueue(now, job)).collect();
+        self.follow(now);
+        Ok(enqueued)
+    }
+
+    fn enqueue(&mut self, now: Timestamp, new: NewJob) -> Enqueued {
+        let key = new.spec.unique_key.clone().map(|key| (new.spec.name.clone(), key));
+        if let Some(id) = key.as_ref().and_then(|key| self.keys.get(key)) {
+            return Enqueued { id: *id, existing: true };
+        }
+        if self.find(new.id).is_some() {
+            return Enqueued { id: new.id, existing: true };
+        }
+        let (id, waiting, next) = (new.id, self.join(&new), self.begin(&new));
+        let mut job = new.into_job(now);
+        job.waiting_on = waiting;
+        if next != Next::Start {
+            job.status = Status::Waiting;
+        }
+        let (status, place) = (job.status, job.place().map(|(workflow, node)| (workflow, node.to_owned())));
+        self.jobs.push(Record { job, attempts: Vec::new(), events: Vec::new(), logs: BTreeMap::new() });
+        self.event(id, now, status, None, (None, None));
+        self.keys.extend(key.map(|key| (key, id)));
+        if let Some(place) = place {
+            self.take_place(now, id, place);
+        }
+        if let Next::Cancel(reason) = next {
+            self.cancel(now, id, &reason);
+        }
+        Enqueued { id, existing: false }
+    }
+
+    pub(super) fn promote(&mut self, now: Timestamp, limit: usize) -> usize {
+        let mut due: Vec<(Timestamp, u128, usize, JobId)> = self
+            .jobs
+            .iter()
+            .enumerate()
+            .filter(|(_, record)| record.job.status.is_timed() && record.job.run_at <= now)
+            .map(|(place, record)| (record.job.run_at, self.rank(place), place, record.job.id))
+            .collect();
+        due.sort();
+        due.truncate(limit);
+        for (_, _, place, id) in &due {
+            let job = &mut self.jobs[*place].job;
+            job.status = Status::Queued;
+            job.updated_at = now;
+            self.event(*id, now, Status::Queued, None, (None, None));
+        }
+        due.len()
+    }
+
+    pub(super) fn claim(&mut self, now: Timestamp, request: &ClaimRequest) -> Claimed {
+        self.promote(now, limits::PROMOTE_MAX_JOBS);
+        let mut places: Vec<usize> = (0..self.jobs.len())
+            .filter(|place| {
+                let job = &self.jobs[*place].job;
+                job.status == Status::Queued && request.serves(&job.spec.queue, &job.spec.name)
+            })
+            .collect();
+        places.sort_by_key(|place| {
+            let job = &self.jobs[*place].job;
+            (u8::MAX - job.spec.priority, job.run_at, self.rank(*place))
+        });
+        places.truncate(request.limit);
+        let mut claims: Vec<Claim> = places.into_iter().map(|place| self.hold(now, now, place, request)).collect();
+        claims.extend(self.claim_ahead(now, request, request.limit - claims.len()));
+        let timed = self.jobs.iter().filter(|record| record.job.status.is_timed());
+        Claimed { claims, next_run_at: timed.map(|record| record.job.run_at).min() }
+    }
+
+    pub(super) fn claim_ahead(&mut self, now: Timestamp, request: &ClaimRequest, limit: usize) -> Vec<Claim> {
+        let mut places: Vec<usize> = (0..self.jobs.len())
+            .filter(|place| {
+                let job = &self.jobs[*place].job;
+                job.status.is_timed()
+                    && (now..=now.after(request.ahead)).contains(&job.run_at)
+                    && request.serves(&job.spec.queue, &job.spec.name)
+            })
+            .collect();
+        places.sort_by_key(|place| (self.jobs[*place].job.run_at, self.rank(*place)));
+        places.truncate(limit);
+        let claim = |place: usize| {
+            let (id, at) = (self.jobs[place].job.id, self.jobs[place].job.run_at);
+            self.event(id, at, Status::Queued, None, (None, None));
+            self.hold(now, at, place, request)
+        };
+        places.into_iter().map(claim).collect()
+    }
+
+    /// Gives a job to a worker, which starts it `at` some time.
+    pub(super) fn hold(&mut self, now: Timestamp, at: Timestamp, place: usize, request: &ClaimRequest) -> Claim {
+        let record = &mut self.jobs[place];
+        let job = &mut record.job;
+        job.status = Status::Processing;
+        job.attempt += 1;
+        job.run += 1;
+        job.worker_id = Some(request.worker);
+        job.lease_until = Some(at.after(request.lease));
+        job.started_at = Some(at);
+        job.updated_at = at;
+        record.attempts.push(Attempt {
+            id: AttemptId { job: job.id, run: job.run },
+            attempt: job.attempt,
+            status: AttemptStatus::Running,
+            worker_id: request.worker,
+            started_at: at,
+            finished_at: None,
+            error: None,
+        });
+        let job = job.clone();
+        self.event(job.id, at, Status::Processing, Some(job.run), (None, None));
+        self.tally(now, &job, Measure::Lateness, at.since(job.run_at));
+        Claim { job: Box::new(job), worker: request.worker }
+    }
+
+    /// The record of an attempt that is under way in the worker's hands.
+    pub(super) fn held(&mut self, attempt: AttemptId, worker: WorkerId) -> Option<&mut Record> {
+        let record = self.find(attempt.job)?;
+        let job = &record.job;
+        let holds = job.status == Status::Processing && job.run == attempt.run && job.worker_id == Some(worker);
+        holds.then_some(record)
+    }
+
+    pub(super) fn settle_all(&mut self, now: Timestamp, settlements: Vec<Settlement>) -> Vec<Settled> {
+        let settled = settlements.into_iter().map(|one| self.settle(now, one)).collect();
+        self.follow(now);
+        settled
+    }
+
+    fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled {
+        let Some(record) = self.held(settlement.attempt, settlement.worker) else { return Settled::Stale };
+        if settlement.only_if_expired && record.job.lease_until.is_some_and(|until| until > now) {
+            return Settled::Stale;
+        }
+        let ending = settlement.ending;
+        let before = record.job.clone();
+        close_attempt(record, now, settlement.attempt_status, settlement.fault.clone());
+        let job = &mut record.job;
+        job.status = ending.status();
+        job.run_at = ending.run_at(now).unwrap_or(job.run_at);
+        job.attempt -= u32::from(ending.gives_back_attempt());
+        job.crash_count += u32::from(settlement.attempt_status == AttemptStatus::Lost);
+        job.updated_at = now;
+        job.finished_at = job.status.is_finished().then_some(now);
+        job.worker_id = None;
+        job.lease_until = None;
+        job.result = settlement.result.or(job.result.take());
+        job.error = settlement.fault.or(job.error.take());
+        for step in ending.path() {
+            self.event(before.id, now, *step, Some(before.run), (None, None));
+        }
+        let took = now.since(before.started_at.unwrap_or(now));
+        self.tally(now, &before, Measure::Ended(settlement.attempt_status), took);
+        if ending.status() == Status::Dead {
+            self.tally(now, &before, Measure::Died, took);
+        }
+        self.moved(now, before.id, before.status, ending.status());
+        Settled::Done
+    }
+
+    pub(super) fn change_all(&mut self, now: Timestamp, changes: Vec<Change>) -> Vec<Changed> {
+        let changed = changes.into_iter().map(|wish| self.change(now, wish)).collect();
+        self.follow(now);
+        changed
+    }
+
+    fn change(&mut self, now: Timestamp, wish: Change) -> Changed {
+        let Some(record) = self.find(wish.job) else { return Changed::NotFound };
+        let before = record.job.clone();
+        match change::apply(wish.verb, &mut record.job, now) {
+            Ok(true) => Changed::Already,
+            Err(refused) => Changed::Refused(refused),
+            Ok(false) => {
+                self.changed(now, &before, (Some(&wish.actor), wish.reason.as_deref()));
+                Changed::Done
+            }
+        }
+    }
+
+    /// What follows from a change that was applied to a job's row.
+    pub(super) fn changed(&mut self, now: Timestamp, before: &Job, by: (Option<&str>, Option<&str>)) {
+        let Some(record) = self.find(before.id) else { return };
+        let status = record.job.status;
+        let was_running = before.status == Status::Processing;
+        if was_running {
+            close_attempt(record, now, AttemptStatus::Cancelled, None);
+            let took = now.since(before.started_at.unwrap_or(now));
+            self.tally(now, before, Measure::Ended(AttemptStatus::Cancelled), took);
+        }
+        if matches!(status, Status::Cancelled | Status::Deleted) {
+            self.keys.retain(|_, holder| *holder != before.id);
+        }
+        self.event(before.id, now, status, was_running.then_some(before.run), by);
+        self.moved(now, before.id, before.status, status);
+    }
+
+    pub(super) fn retire(&mut self, now: Timestamp, keep: Keep, limit: usize) -> usize {
+        let over = |job: &Job| {
+            let finished = job.finished_at?;
+            let kept = job.spec.keep_for.unwrap_or(keep.of(job.status));
+            (job.status.is_finished() && job.status != Status::Deleted && finished.after(kept) <= now)
+                .then_some((finished, job.id))
+        };
+        let mut ids: Vec<_> = self.jobs.iter().filter_map(|record| over(&record.job)).collect();
+        ids.truncate(limit);
+        for (_, id) in &ids {
+            let Some(record) = self.find(*id) else { continue };
+            let before = record.job.clone();
+            if change::apply(Verb::Delete, &mut record.job, now).is_ok() {
+                self.changed(now, &before, (Some("retention"), None));
+            }
+        }
+        self.follow(now);
+        ids.len()
+    }
+
+    /// Removes at most `limit` of the jobs that fit, with all that belongs to them.
+    pub(super) fn remove(&mut self, now: Timestamp, limit: usize, fits: impl Fn(&Job) -> bool) -> usize {
+        let gone: Vec<JobId> =
+            self.jobs.iter().map(|record| &record.job).filter(|job| fits(job)).map(|job| job.id).take(limit).collect();
+        self.lose(now, &gone);
+        self.jobs.retain(|record| !gone.contains(&record.job.id));
+        self.keys.retain(|_, holder| !gone.contains(holder));
+        gone.len()
+    }
+
+    pub(super) fn list(&self, filter: &Filter, page: &Page) -> Option<JobPage> {
+        let mut places: Vec<usize> =
+            (0..self.jobs.len()).filter(|place| filter.selects(&self.jobs[*place].job)).collect();
+        places.sort_by_key(|place| {
+            let job = &self.jobs[*place].job;
+            (filter.time_of(job), if filter.order() == Order::Newest { job.id.to_bits() } else { self.rank(*place) })
+        });
+        if filter.order() != Order::Due {
+            places.reverse();
+        }
+        let start = page.after.as_deref().map_or(Some(0), |after| after.parse().ok())?;
+        let rest = places.len().saturating_sub(start);
+        let jobs: Vec<Job> =
+            places.into_iter().skip(start).take(page.limit).map(|place| self.jobs[place].job.clone()).collect();
+        let next = (rest > jobs.len()).then(|| (start + jobs.len()).to_string());
+        Some(JobPage { jobs, next })
+    }
+
+    pub(super) fn lock(&mut self, now: Timestamp, name: String, owner: String, ttl: Duration) -> Option<Lock> {
+        let held = self.locks.entry(name.clone()).or_insert(HeldLock { owner: None, token: 0, expires_at: now });
+        let free = held.expires_at <= now || held.owner.as_ref().is_none_or(|holder| *holder == owner);
+        free.then(|| {
+            held.owner = Some(owner.clone());
+            held.token += 1;
+            held.expires_at = now.after(ttl);
+            Lock { name, owner, token: held.token, expires_at: held.expires_at }
+        })
+    }
+
+    pub(super) fn save_schedule(&mut self, now: Timestamp, save: ScheduleSave) -> bool {
+        let ScheduleSave { mut schedule, is_new, jobs, done } = save;
+        let fits = match self.schedules.get(&schedule.spec.name) {
+            Some(known) => !is_new && (known.id, known.revision) == (schedule.id, schedule.revision),
+            None => is_new,
+        };
+        if fits {
+            schedule.revision += 1;
+            if let Some(what) = done {
+                let event = ScheduleEvent { at: now, actor: schedule.updated_by.clone(), what };
+                self.schedule_events.push((schedule.spec.name.clone(), event));
+            }
+            self.schedules.insert(schedule.spec.name.clone(), schedule);
+            for job in jobs {
+                self.enqueue(now, job);
+            }
+            self.follow(now);
+        }
+        fits
+    }
+
+    pub(super) fn own_lock(&mut self, now: Timestamp, name: &str, owner: &str) -> Option<&mut HeldLock> {
+        let held = self.locks.get_mut(name)?;
+        (held.owner.as_deref() == Some(owner) && held.expires_at > now).then_some(held)
+    }
+}
+
+fn close_attempt(record: &mut Record, now: Timestamp, status: AttemptStatus, error: Option<punctual_core::Fault>) {
+    if let Some(attempt) = record.attempts.last_mut() {
+        attempt.status = status;
+        attempt.finished_at = Some(now);
+        attempt.error = error;
+    }
+}

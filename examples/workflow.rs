@@ -1,0 +1,60 @@
+//! Jobs that wait for others: two numbers are made, a third is their sum, and somebody is told.
+//!
+//! `cargo run -p examples --example workflow`
+
+use std::time::Duration;
+
+use punctual::{Context, Draft, Failure, Job, Punctual, Worker, Workflow};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct Number(u64);
+
+impl Job for Number {
+    const NAME: &'static str = "number";
+    type State = ();
+    type Output = u64;
+
+    async fn run(self, _: Context, (): ()) -> Result<u64, Failure> {
+        Ok(self.0)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Sum;
+
+impl Job for Sum {
+    const NAME: &'static str = "sum";
+    const PARENT_RESULTS: bool = true;
+    type State = ();
+    type Output = u64;
+
+    async fn run(self, ctx: Context, (): ()) -> Result<u64, Failure> {
+        Ok(ctx.parent_result::<u64>("left")? + ctx.parent_result::<u64>("right")?)
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let (_folder, url) = examples::temporary_store()?;
+    let punctual = Punctual::connect(&url).await?;
+    let worker = Worker::builder(punctual.clone())
+        .register::<Number>(())
+        .register::<Sum>(())
+        .handler("tell", |ctx: Context| async move {
+            println!("{}", ctx.claim().job.spec.payload.as_str());
+            Ok(None)
+        })
+        .start()
+        .await?;
+    let mut workflow = Workflow::new("addition");
+    workflow.job("left", Number(40));
+    workflow.job("right", Number(2));
+    workflow.job("sum", Sum).after(["left", "right"]);
+    workflow.on_complete(Draft::new("tell", &"all is done"));
+    let id = punctual.submit(workflow).await?;
+    let done = punctual.wait_workflow(id, Duration::from_secs(30)).await?;
+    println!("{} is {}: {:?}", done.name, done.status(), punctual.admin("example").workflow(id).await?.result);
+    worker.stop().await;
+    Ok(())
+}
