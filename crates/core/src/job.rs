@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     AttemptId, AttemptStatus, EventId, JobId, Json, Occurrence, OnParentFailure, ParentResults, RetryPolicy, Status,
-    Timestamp, WorkerId, WorkflowId,
+    Timestamp, Unique, WorkerId, WorkflowId,
     error::Invalid,
     limits,
     time::{millis, some_millis},
@@ -35,7 +35,7 @@ pub struct Spec {
     /// Ties together what belongs together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// While a job holds this key, another one of the same name is not enqueued.
+    /// While a job holds this key, another one is not enqueued; how far that reaches, [`Extras::unique`] says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
     /// The workflow it belongs to.
@@ -83,6 +83,9 @@ pub struct Extras {
     /// The finished job that this one runs once more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rerun_of: Option<JobId>,
+    /// How far its unique key reaches, if not as by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
     /// What it does when one of its parents dies or is cancelled.
     #[serde(skip_serializing_if = "is_default")]
     pub on_parent_failure: OnParentFailure,
@@ -177,6 +180,7 @@ impl Extras {
         check_label("created_by", self.created_by.as_deref(), limits::LABEL_MAX_CHARS)?;
         check_label("trace", self.trace.as_deref(), limits::TRACE_MAX_CHARS)?;
         check_label("concurrency_key", self.concurrency_key.as_deref(), limits::KEY_MAX_CHARS)?;
+        self.unique.as_ref().map_or(Ok(()), Unique::check)?;
         check_label("node", self.node.as_deref(), limits::NAME_MAX_CHARS)?;
         if let Some(text) = &self.description {
             check_text("description", text, limits::DESCRIPTION_MAX_CHARS)?;

@@ -7,6 +7,7 @@
 //! | what happens when an attempt ends? | [`settle`](mod@settle), [`retry`] |
 //! | what recurs, and when? | [`schedule`] |
 //! | what waits for what, and what follows from an end? | [`flow`], [`workflow`] |
+//! | what may there be only one job of? | [`unique`] |
 //! | what may an operator do? | [`change`] |
 //! | what must an engine do? | [`store`] |
 //! | which jobs does a list show? | [`filter`] |
@@ -32,6 +33,7 @@ pub mod state;
 pub mod store;
 pub mod testing;
 pub mod time;
+pub mod unique;
 pub mod workflow;
 
 pub use change::{Change, Changed, Verb};
@@ -53,4 +55,5 @@ pub use store::{
     StoreInfo, StoreResult, Watch, WorkerRecord,
 };
 pub use time::Timestamp;
+pub use unique::Unique;
 pub use workflow::{Ends, NewWorkflow, Node, Workflow, WorkflowStatus};

@@ -38,8 +38,8 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
 
     /// Stores jobs, one event each. The answer has one entry for each job, in order.
     ///
-    /// A job whose id is known, or whose unique key another job of the same name holds, is not stored: its entry
-    /// names the job that is there.
+    /// A job whose id is known, or whose unique key another job holds, is not stored: its entry names the job that is there. Whether
+    /// a job is in the way, and what a conflict changes of it, [`Unique`](crate::Unique) says.
     ///
     /// A job with parents waits for those that have not ended; what those that have ended mean to it, [`flow::begin`](crate::flow::begin)
     /// says. If a parent is not there, or deleted, none of the jobs is stored.
@@ -248,6 +248,20 @@ pub struct Enqueued {
     pub id: JobId,
     /// Whether it was there before.
     pub existing: bool,
+    /// Whether this enqueue has changed it, as its [`Unique`](crate::Unique) says.
+    pub updated: bool,
+}
+
+impl Enqueued {
+    /// A job that was stored.
+    pub const fn new(id: JobId) -> Self {
+        Self { id, existing: false, updated: false }
+    }
+
+    /// A job that was there before, and is as it was.
+    pub const fn existing(id: JobId) -> Self {
+        Self { id, existing: true, updated: false }
+    }
 }
 
 /// A worker's wish for jobs.

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use punctual_core::{
     Change, Claim, ClaimRequest, Fault, Filter, Job, JobId, Json, Keep, LogLevel, LogLine, NewJob, NewWorkflow, Note,
-    OnParentFailure, Outcome, Page, Progress, Retry, RetryPolicy, Status, Store, StoreResult, Timestamp, Verb,
+    OnParentFailure, Outcome, Page, Progress, Retry, RetryPolicy, Status, Store, StoreResult, Timestamp, Unique, Verb,
     WorkerId, WorkflowId, settle,
 };
 
@@ -76,6 +76,18 @@ impl Run<'_> {
         spec.max_attempts = self.random.u32(1..4);
         spec.user_id = self.random.bool().then(|| format!("user-{}", self.random.u8(0..3)));
         spec.unique_key = (self.random.u8(0..4) == 0).then(|| format!("key-{}", self.random.u8(0..5)));
+        if spec.unique_key.is_some() && self.random.bool() {
+            let states = [Status::Scheduled, Status::Queued, Status::Processing];
+            spec.extras.unique = Some(Unique {
+                any_name: self.random.u8(0..4) == 0,
+                per_queue: self.random.u8(0..4) == 0,
+                period: self.random.bool().then(|| Duration::from_secs(self.random.u64(1..60))),
+                states: if self.random.bool() { states[..self.random.usize(1..4)].to_vec() } else { Vec::new() },
+                replace_payload: self.random.bool(),
+                debounce: self.random.bool(),
+            });
+            spec.payload = Json::trusted(self.random.u8(..).to_string());
+        }
         spec.ephemeral = self.random.u8(0..20) == 0;
         spec.keep_for = (self.random.u8(0..5) == 0).then(|| Duration::from_secs(self.random.u64(0..50)));
         let wait = Duration::from_millis(self.random.u64(0..20_000));

@@ -89,8 +89,8 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
 
 /// A job that nobody else can change for now, with how many events it has, and its lane.
 #[derive(Clone)]
-struct Held {
-    job: Job,
+pub(crate) struct Held {
+    pub(crate) job: Job,
     events: i32,
     lane: i32,
 }
@@ -109,7 +109,11 @@ async fn hold(
     look(connection, &uuids, &times).await
 }
 
-async fn look(connection: &mut PgConnection, ids: &[Uuid], times: &[At]) -> sqlx::Result<BTreeMap<JobId, Held>> {
+pub(crate) async fn look(
+    connection: &mut PgConnection,
+    ids: &[Uuid],
+    times: &[At],
+) -> sqlx::Result<BTreeMap<JobId, Held>> {
     // In a transaction of several statements none may fail, as one would that names a partition which has gone.
     let every = [days::JOBS.name.to_owned()];
     let query = sqlx::query(sql::of_tables(*sql::GET_MANY, every.iter()));
@@ -272,7 +276,7 @@ async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Resu
     ids.sort_unstable();
     let times: Vec<At> = ids.iter().map(|id| At(job_id(*id).timestamp())).collect();
     sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(&ids).bind(&times).execute(&mut *connection).await?;
-    hold::hold_keys(connection, &ids, &times).await?;
+    hold::hold_keys(connection, &ids).await?;
     let removed: i64 =
         sqlx::query_scalar(*sql::REMOVE).persistent(false).bind(ids).bind(times).fetch_one(&mut *connection).await?;
     Ok(removed as usize)

@@ -1,19 +1,19 @@
 //! Jobs come in.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use punctual_core::{
     Enqueued, JobId, NewJob, StoreError,
     flow::{Next, Waiting},
 };
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
 use super::{
     Core,
     days::Day,
     error, flow,
     hold::{self, Standings},
-    old_days, rows, statements as sql,
+    keys, old_days, rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 
@@ -109,24 +109,49 @@ pub(crate) async fn enqueue_in(
     if any_old(store, jobs) {
         old_days::share(connection).await?;
     }
+    if jobs.iter().any(|job| job.spec.unique().updates()) {
+        return keys::enqueue_updating(store, connection, jobs, ids).await;
+    }
+    let (standings, holders) = hold_and_take_keys(store, connection, jobs).await?;
+    store_wanted(store, connection, jobs, ids, &standings, &holders).await
+}
+
+/// Holds the parents of new jobs, then takes their unique keys, in this order, as operators do.
+async fn hold_and_take_keys(
+    store: &Core,
+    connection: &mut PgConnection,
+    jobs: &[NewJob],
+) -> sqlx::Result<(Standings, HashMap<JobId, JobId>)> {
     let with_parents = jobs.iter().any(|job| !job.parents.is_empty());
-    // Before the keys, as operators do.
     let standings =
         if with_parents { flow::hold_parents(connection, jobs, store.clock_now()).await? } else { Standings::new() };
-    let holders = take_keys(connection, jobs).await?;
+    let holders = keys::take(store, connection, jobs).await?;
+    Ok((standings, holders))
+}
+
+/// Stores the jobs that no other job is in the way of.
+pub(crate) async fn store_wanted(
+    store: &Core,
+    connection: &mut PgConnection,
+    jobs: &[NewJob],
+    ids: Ids,
+    standings: &Standings,
+    holders: &HashMap<JobId, JobId>,
+) -> sqlx::Result<Vec<Enqueued>> {
     let wanted: Vec<&NewJob> = jobs.iter().filter(|job| !holders.contains_key(&job.id)).collect();
     let new = if wanted.iter().any(|job| has_family(job)) {
-        insert_families(store, connection, &wanted, ids, &standings).await?
+        insert_families(store, connection, &wanted, ids, standings).await?
     } else {
         insert(store, connection, &wanted, ids, None).await?
     };
     let known: Vec<&NewJob> = wanted.iter().copied().filter(|job| !new.contains(&job.id)).collect();
-    give_back_keys(connection, &known).await?;
+    keys::give_back(connection, &known).await?;
     let mut unseen = new;
     let answer = |job: &NewJob| match holders.get(&job.id) {
-        Some(holder) => Enqueued { id: *holder, existing: true },
+        Some(holder) => Enqueued::existing(*holder),
         // An id that is given twice is new once.
-        None => Enqueued { id: job.id, existing: !unseen.remove(&job.id) },
+        None if unseen.remove(&job.id) => Enqueued::new(job.id),
+        None => Enqueued::existing(job.id),
     };
     Ok(jobs.iter().map(answer).collect())
 }
@@ -162,44 +187,6 @@ async fn known(connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<
     let (ids, times) = hold::ids_and_times(jobs.iter().map(|job| &job.id));
     let known: Vec<Uuid> = sqlx::query_scalar(*sql::KNOWN).bind(ids).bind(times).fetch_all(connection).await?;
     Ok(known.into_iter().map(job_id).collect())
-}
-
-/// Takes the unique keys of those that want one; returns who holds it instead, for those that do not get theirs.
-async fn take_keys(connection: &mut PgConnection, jobs: &[NewJob]) -> sqlx::Result<HashMap<JobId, JobId>> {
-    // The first of a batch that wants a key is the one to get it.
-    let mut wanted: BTreeMap<(&str, &str), JobId> = BTreeMap::new();
-    let keyed = || jobs.iter().filter_map(|job| Some((job, (job.spec.name.as_str(), job.spec.unique_key.as_deref()?))));
-    for (job, key) in keyed() {
-        wanted.entry(key).or_insert(job.id);
-    }
-    if wanted.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let (scopes, keys): (Vec<&str>, Vec<&str>) = wanted.keys().copied().unzip();
-    let ids: Vec<Uuid> = wanted.values().map(|id| uuid(*id)).collect();
-    let rows = sqlx::query(*sql::KEYS_TAKE).bind(scopes).bind(keys).bind(ids).fetch_all(connection).await?;
-    let mut holders: HashMap<(&str, &str), JobId> = HashMap::new();
-    for row in &rows {
-        holders.insert((row.try_get(0)?, row.try_get(1)?), job_id(row.try_get(2)?));
-    }
-    let other =
-        |(job, key): (&NewJob, _)| holders.get(&key).filter(|holder| **holder != job.id).map(|id| (job.id, *id));
-    Ok(keyed().filter_map(other).collect())
-}
-
-async fn give_back_keys(connection: &mut PgConnection, known: &[&NewJob]) -> sqlx::Result<()> {
-    let keyed: Vec<(&NewJob, &String)> =
-        known.iter().filter_map(|job| Some((*job, job.spec.unique_key.as_ref()?))).collect();
-    if keyed.is_empty() {
-        return Ok(());
-    }
-    sqlx::query(*sql::KEYS_GIVE_BACK)
-        .bind(keyed.iter().map(|(job, _)| job.spec.name.as_str()).collect::<Vec<_>>())
-        .bind(keyed.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>())
-        .bind(keyed.iter().map(|(job, _)| uuid(job.id)).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
-    Ok(())
 }
 
 /// Stores jobs, all of which begin at once or all of which wait for others; returns the ids that were not known.

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// How often a caller's own transaction looks again which jobs it must hold. One of ours begins anew instead.
-const LOOKS_MAX: usize = 20;
+pub(crate) const LOOKS_MAX: usize = 20;
 
 /// Where jobs are looked for.
 #[derive(Clone, Copy)]
@@ -332,9 +332,7 @@ async fn cancel(
     if jobs.is_empty() {
         return Ok(());
     }
-    let ids: BTreeSet<JobId> = jobs.iter().map(|(id, _)| *id).collect();
-    let (uuids, times) = hold::ids_and_times(&ids);
-    hold::hold_keys(connection, &uuids, &times).await?;
+    hold::hold_keys(connection, &jobs.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>()).await?;
     for (table, jobs) in tables.of(jobs, |(id, _)| *id) {
         sqlx::query(sql::of_table(*sql::FLOW_CANCEL, &table))
             .bind(now)

@@ -65,15 +65,14 @@ pub(crate) async fn hold(
     sqlx::query(*sql::CHANGE_HOLD_RUNNING).bind(&uuids).execute(&mut *connection).await?;
     hold_places(connection, &seen, waiting).await?;
     sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(&uuids).bind(&times).execute(&mut *connection).await?;
-    let (all, all_times) = ids_and_times(ids.union(waiting));
-    hold_keys(connection, &all, &all_times).await?;
+    hold_keys(connection, &ids.union(waiting).map(|id| uuid(*id)).collect::<Vec<_>>()).await?;
     let held = look(connection, ids).await?;
     Ok((held == seen).then_some(held))
 }
 
 /// Holds jobs' unique keys, which they may have to give back.
-pub(crate) async fn hold_keys(connection: &mut PgConnection, ids: &[Uuid], times: &[At]) -> sqlx::Result<()> {
-    let rows = sqlx::query(*sql::KEYS_OF).bind(ids).bind(times).fetch_all(&mut *connection).await?;
+pub(crate) async fn hold_keys(connection: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    let rows = sqlx::query(*sql::KEYS_OF).bind(ids).fetch_all(&mut *connection).await?;
     let key = |row: &PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
     let keys = rows.iter().map(key).collect::<sqlx::Result<BTreeSet<(String, String)>>>()?;
     if keys.is_empty() {

@@ -25,6 +25,7 @@ mod examine;
 mod flow;
 mod gather;
 mod hold;
+mod keys;
 mod lanes;
 mod list;
 mod old_days;
@@ -248,8 +249,8 @@ impl Store for PostgresStore {
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        // Who names a parent that is not there must not take others along.
-        if jobs.iter().any(|job| !job.parents.is_empty()) {
+        // Who names a parent that is not there must not take others along; who may change other jobs holds them.
+        if jobs.iter().any(|job| !job.parents.is_empty() || job.spec.unique().updates()) {
             return enqueue::enqueue(&self.core, &jobs).await;
         }
         self.enqueues.call(jobs).await

@@ -72,9 +72,9 @@ pub(crate) fn replace(
         tx.woke_work = true;
     }
     if matches!(after.status, Status::Cancelled | Status::Deleted)
-        && let Some(key) = &after.spec.unique_key
+        && let Some((scope, key)) = after.spec.unique_key()
     {
-        tx.prepare(sql::DELETE_KEY)?.execute(params![name, key, seq])?;
+        tx.prepare(sql::DELETE_KEY)?.execute(params![scope, key, seq])?;
     }
     if let Some(expires_at) = kept_until(before) {
         tx.prepare(sql::DELETE_KEPT)?.execute(params![expires_at, seq])?;
@@ -201,8 +201,8 @@ fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<usize> {
     tx.prepare(sql::DELETE_DUE)?.execute(params![run_at, seq])?;
     tx.prepare(sql::DELETE_WAITING)?.execute(params![run_at, seq])?;
     flow::forget(tx, seq)?;
-    if let Some(key) = &job.spec.unique_key {
-        tx.prepare(sql::DELETE_KEY)?.execute(params![name, key, seq])?;
+    if let Some((scope, key)) = job.spec.unique_key() {
+        tx.prepare(sql::DELETE_KEY)?.execute(params![scope, key, seq])?;
     }
     for (kind, value) in labels(&job.spec) {
         tx.prepare(sql::DELETE_LABEL)?.execute(params![kind, value, job.id.to_bytes()])?;

@@ -31,19 +31,54 @@ impl<'c> Inserts<'c> {
 }
 
 fn enqueue_one<'c>(tx: &mut Tx<'c>, inserts: &mut Inserts<'c>, job: &NewJob) -> Result<Enqueued, StoreError> {
-    if let Some(id) = holder_of_key(tx, job).map_err(store_error)? {
-        return Ok(Enqueued { id, existing: true });
+    if let Some(holder) = in_the_way(tx, job).map_err(store_error)? {
+        let updated = update(tx, inserts, holder, job).map_err(store_error)?;
+        return Ok(Enqueued { updated, ..Enqueued::existing(holder.1) });
     }
     let extras = rows::extras_text(&job.spec.extras)?;
     let family = Family::of(tx, job)?;
     let stored = insert(tx, inserts, job, extras.as_deref(), &family).map_err(store_error)?;
-    Ok(Enqueued { id: job.id, existing: !stored })
+    Ok(if stored { Enqueued::new(job.id) } else { Enqueued::existing(job.id) })
 }
 
-fn holder_of_key(tx: &Tx<'_>, job: &NewJob) -> rusqlite::Result<Option<JobId>> {
-    let Some(key) = &job.spec.unique_key else { return Ok(None) };
+/// The place and the id of the job that holds the key which this one wants, if it is in its way.
+fn in_the_way(tx: &Tx<'_>, job: &NewJob) -> rusqlite::Result<Option<(i64, JobId)>> {
+    let Some((scope, key)) = job.spec.unique_key() else { return Ok(None) };
     let mut find = tx.prepare(sql::FIND_KEY)?;
-    find.query_row(params![job.spec.name, key], |row| row.get(0).map(JobId::from_bytes)).optional()
+    let holder = find.query_row(params![scope, key], |row| {
+        let place = (row.get(0)?, JobId::from_bytes(row.get(1)?));
+        let status: Status = rows::word(row, 3)?;
+        let conflicts = job.spec.unique().conflicts(status, rows::optional_instant(row, 2)?, tx.now);
+        Ok(conflicts.then_some(place))
+    });
+    Ok(holder.optional()?.flatten())
+}
+
+/// Changes the job that is in the way, if the new one says so; says whether it did.
+fn update<'c>(
+    tx: &mut Tx<'c>,
+    inserts: &mut Inserts<'c>,
+    (seq, _): (i64, JobId),
+    new: &NewJob,
+) -> rusqlite::Result<bool> {
+    let unique = new.spec.unique();
+    if !unique.updates() {
+        return Ok(false);
+    }
+    let (_, job) = tx.prepare(sql::GET_BY_SEQ)?.query_row([seq], rows::job)?;
+    let Some(update) = unique.update(job.status, job.run_at, new.start(tx.now).1) else { return Ok(false) };
+    let last_event = tx.prepare(sql::LAST_EVENT)?.query_row([seq], |row| row.get(0))?;
+    let line = EventLine { status: job.status, run: None, actor: None, detail: Some(update.detail()) };
+    let event = tx.event(&mut inserts.event, seq, last_event, line)?;
+    let payload = update.payload.then_some(new.spec.payload.as_str());
+    let run_at = update.run_at.unwrap_or(job.run_at).as_micros();
+    tx.prepare(sql::UPDATE_JOB)?.execute(params![seq, payload, run_at, tx.now.as_micros(), event])?;
+    if update.run_at.is_some() {
+        tx.prepare(sql::DELETE_DUE)?.execute(params![job.run_at.as_micros(), seq])?;
+        tx.prepare(sql::INSERT_DUE)?.execute(params![run_at, seq])?;
+    }
+    tx.woke_jobs = true;
+    Ok(true)
 }
 
 fn insert<'c>(
@@ -94,8 +129,9 @@ fn insert<'c>(
         }
         _ => drop(tx.prepare(sql::INSERT_DUE)?.execute(params![run_at.as_micros(), seq])?),
     }
-    if let Some(key) = &spec.unique_key {
-        tx.prepare(sql::INSERT_KEY)?.execute(params![spec.name, key, seq])?;
+    if let Some((scope, key)) = spec.unique_key() {
+        let expires_at = spec.unique().expires_at(tx.now).map(|at| at.as_micros());
+        tx.prepare(sql::INSERT_KEY)?.execute(params![scope, key, seq, expires_at])?;
     }
     if spec.ephemeral {
         tx.prepare(sql::INSERT_EPHEMERAL)?.execute([seq])?;

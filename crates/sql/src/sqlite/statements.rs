@@ -93,6 +93,7 @@ statements! {
     REMOVE_SCHEDULE "remove_schedule"
     INSERT_SCHEDULE_EVENT "insert_schedule_event"
     SCHEDULE_EVENTS "schedule_events"
+    UPDATE_JOB "update_job"
     INSERT_WAITING "insert_waiting"
     DELETE_WAITING "delete_waiting"
     LIST_WAITING "list_waiting"

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Change, Extras, Ids, JobId, Json, NewJob, Occurrence, OnParentFailure, ParentResults, RetryPolicy, Status, Verb,
-    WorkflowId, limits,
+    Change, Enqueued, Extras, Ids, JobId, Json, NewJob, Occurrence, OnParentFailure, ParentResults, RetryPolicy, Spec,
+    Status, Unique, Verb, WorkflowId, limits,
 };
 
 use crate::{Fixture, fixture::success};
@@ -31,6 +31,7 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
             occurrence: Some(Occurrence { schedule: "nightly".into(), at: fx.now() }),
             rerun_of: Some(JobId::from_bits(5)),
             redact_keys: vec!["to".into()],
+            unique: Some(Unique { per_queue: true, states: vec![Status::Queued], ..Unique::default() }),
             on_parent_failure: OnParentFailure::Wait,
             parent_results: ParentResults::Always,
             node: Some("first".into()),
@@ -111,6 +112,118 @@ pub async fn a_unique_key_twice_in_one_batch_makes_one_job(fx: &Fixture) {
     let enqueued = fx.store.enqueue(vec![keyed(), keyed(), fx.new_job(|_| ())]).await.unwrap();
     assert_eq!(enqueued.iter().map(|one| one.existing).collect::<Vec<_>>(), [false, true, false]);
     assert_eq!(enqueued[0].id, enqueued[1].id);
+}
+
+/// A job with the key `k` that reaches as far as `unique` says.
+fn keyed(fx: &Fixture, unique: Unique, adjust: impl FnOnce(&mut Spec)) -> NewJob {
+    fx.new_job(|spec| {
+        (spec.unique_key, spec.extras.unique) = (Some("k".into()), Some(unique));
+        adjust(spec);
+    })
+}
+
+async fn enqueue_one(fx: &Fixture, job: NewJob) -> Enqueued {
+    fx.store.enqueue(vec![job]).await.unwrap()[0]
+}
+
+pub async fn a_unique_key_may_reach_a_queue_or_all_names(fx: &Fixture) {
+    let per_queue = || Unique { per_queue: true, ..Unique::default() };
+    let first = enqueue_one(fx, keyed(fx, per_queue(), |spec| spec.queue = "a".into())).await;
+    let same = enqueue_one(fx, keyed(fx, per_queue(), |spec| spec.queue = "a".into())).await;
+    let other = enqueue_one(fx, keyed(fx, per_queue(), |spec| spec.queue = "b".into())).await;
+    assert_eq!((same.id, same.existing, other.existing), (first.id, true, false));
+    let any = || Unique { any_name: true, ..Unique::default() };
+    let first = enqueue_one(fx, keyed(fx, any(), |spec| spec.name = "x".into())).await;
+    let same = enqueue_one(fx, keyed(fx, any(), |spec| spec.name = "y".into())).await;
+    assert_eq!((first.existing, same.id, same.existing), (false, first.id, true));
+    // A key that is given back is given back in its scope.
+    let cancel = Change { job: first.id, verb: Verb::Cancel, actor: "ada".into(), reason: None };
+    fx.store.change(vec![cancel]).await.unwrap();
+    assert!(!enqueue_one(fx, keyed(fx, any(), |spec| spec.name = "y".into())).await.existing);
+}
+
+pub async fn a_unique_key_is_in_force_for_its_period(fx: &Fixture) {
+    let minute = || Unique { period: Some(Duration::from_secs(60)), ..Unique::default() };
+    let first = enqueue_one(fx, keyed(fx, minute(), |_| ())).await;
+    fx.pass(59);
+    assert_eq!(enqueue_one(fx, keyed(fx, minute(), |_| ())).await.id, first.id);
+    fx.pass(1);
+    let second = enqueue_one(fx, keyed(fx, minute(), |_| ())).await;
+    assert!(!second.existing, "the period began with the first, and is over");
+    fx.pass(59);
+    assert_eq!(enqueue_one(fx, keyed(fx, minute(), |_| ())).await.id, second.id);
+    // The first gives nothing back that is the second's.
+    let cancel = Change { job: first.id, verb: Verb::Cancel, actor: "ada".into(), reason: None };
+    fx.store.change(vec![cancel]).await.unwrap();
+    assert_eq!(enqueue_one(fx, keyed(fx, minute(), |_| ())).await.id, second.id);
+}
+
+pub async fn a_unique_key_counts_only_in_the_states_it_names(fx: &Fixture) {
+    let unstarted = || Unique { states: vec![Status::Scheduled, Status::Queued], ..Unique::default() };
+    let first = enqueue_one(fx, keyed(fx, unstarted(), |_| ())).await;
+    assert!(enqueue_one(fx, keyed(fx, unstarted(), |_| ())).await.existing);
+    let claim = fx.claim_one(fx.worker()).await;
+    let second = enqueue_one(fx, keyed(fx, unstarted(), |_| ())).await;
+    assert_eq!((claim.job.id, second.existing), (first.id, false), "the first runs, so it is not in the way");
+    assert_eq!(enqueue_one(fx, keyed(fx, unstarted(), |_| ())).await.id, second.id);
+    fx.settle(&claim, success()).await;
+    assert_eq!(enqueue_one(fx, keyed(fx, unstarted(), |_| ())).await.id, second.id);
+}
+
+pub async fn a_conflict_may_replace_the_payload_of_what_has_not_started(fx: &Fixture) {
+    let replacing = |text: &str| {
+        let unique = Unique { replace_payload: true, ..Unique::default() };
+        keyed(fx, unique, |spec| spec.payload = Json::trusted(text))
+    };
+    let first = enqueue_one(fx, replacing("1")).await;
+    fx.pass(1);
+    let second = enqueue_one(fx, replacing("2")).await;
+    assert_eq!((second.id, second.existing, second.updated), (first.id, true, true));
+    let both = fx.store.enqueue(vec![replacing("3"), replacing("4")]).await.unwrap();
+    assert!(both.iter().all(|one| one.id == first.id && one.updated));
+    assert_eq!(fx.job(first.id).await.spec.payload.as_str(), "4", "the last one counts");
+    assert_eq!(fx.story(first.id).await, [Status::Queued; 4]);
+    let claim = fx.claim_one(fx.worker()).await;
+    assert_eq!(claim.job.spec.payload.as_str(), "4");
+    let late = enqueue_one(fx, replacing("5")).await;
+    assert_eq!((late.id, late.existing, late.updated), (first.id, true, false), "it runs already");
+    assert_eq!(fx.job(first.id).await.spec.payload.as_str(), "4");
+    fx.settle(&claim, success()).await;
+    let events = fx.store.events(first.id).await.unwrap();
+    assert_eq!(events[1].detail.as_deref(), Some("another enqueue replaced the payload"));
+    // In one batch with the first of its kind, and for one that waits for others.
+    let name = |mut job: NewJob| {
+        job.spec.name = "other".into();
+        job
+    };
+    let parent = fx.enqueue(|_| ()).await;
+    let child = NewJob { parents: vec![parent], ..name(replacing("6")) };
+    let both = fx.store.enqueue(vec![child, name(replacing("7"))]).await.unwrap();
+    assert_eq!((both[0].existing, both[1].id, both[1].updated), (false, both[0].id, true));
+    let waiting = fx.job(both[0].id).await;
+    assert_eq!((waiting.status, waiting.spec.payload.as_str()), (Status::Waiting, "7"));
+}
+
+pub async fn a_conflict_may_push_back_what_is_scheduled(fx: &Fixture) {
+    let unique = || Unique { debounce: true, ..Unique::default() };
+    let debounced = |seconds| {
+        let job = keyed(fx, unique(), |_| ());
+        NewJob { id: fx.new_job_in(seconds, |_| ()).id, delay: Some(Duration::ZERO), ..job }
+    };
+    let first = enqueue_one(fx, debounced(10)).await;
+    fx.pass(6);
+    let second = enqueue_one(fx, debounced(10)).await;
+    assert_eq!((second.id, second.updated), (first.id, true));
+    let due = fx.now().after(Duration::from_secs(10));
+    assert_eq!((fx.job(first.id).await.run_at, fx.story(first.id).await), (due, vec![Status::Scheduled; 2]));
+    // Never forward.
+    assert!(!enqueue_one(fx, debounced(1)).await.updated);
+    fx.pass(9);
+    assert!(fx.claim(fx.worker(), 1).await.is_empty());
+    fx.pass(1);
+    let claim = fx.claim_one(fx.worker()).await;
+    assert_eq!(claim.job.id, first.id);
+    assert!(!enqueue_one(fx, debounced(10)).await.updated, "it runs already");
 }
 
 pub async fn the_longest_allowed_texts_and_odd_characters_are_kept(fx: &Fixture) {

@@ -21,11 +21,11 @@ pub(super) struct Dependency {
 
 impl State {
     /// Refuses jobs whose parents are not there.
-    pub(super) fn check_parents(&mut self, jobs: &[NewJob]) -> StoreResult<()> {
-        let mut keys: BTreeSet<(String, String)> = self.keys.keys().cloned().collect();
+    pub(super) fn check_parents(&mut self, now: Timestamp, jobs: &[NewJob]) -> StoreResult<()> {
+        let mut taken: BTreeSet<(String, String)> = BTreeSet::new();
         for (place, job) in jobs.iter().enumerate() {
-            let key = job.spec.unique_key.clone().map(|key| (job.spec.name.clone(), key));
-            if key.is_some_and(|key| !keys.insert(key)) {
+            let key = job.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()));
+            if key.is_some_and(|key| self.in_the_way(now, &key, job).is_some() || !taken.insert(key)) {
                 // It is not stored, so its parents do not matter.
                 continue;
             }
@@ -170,7 +170,7 @@ impl State {
     }
 
     pub(super) fn submit(&mut self, now: Timestamp, new: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
-        self.check_parents(&jobs)?;
+        self.check_parents(now, &jobs)?;
         let total = jobs.iter().filter(|job| job.spec.workflow_id == Some(new.id)).count() as u32;
         let workflow = Workflow {
             id: new.id,
@@ -190,7 +190,7 @@ impl State {
         changes: Vec<Change>,
         jobs: Vec<NewJob>,
     ) -> StoreResult<Vec<Changed>> {
-        self.check_parents(&jobs)?;
+        self.check_parents(now, &jobs)?;
         let changed = self.change_all(now, changes);
         self.enqueue_all(now, jobs)?;
         Ok(changed)

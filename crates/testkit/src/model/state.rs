@@ -31,7 +31,8 @@ pub(super) struct State {
     pub(super) ties: Ties,
     /// In the order in which they were enqueued.
     pub(super) jobs: Vec<Record>,
-    pub(super) keys: BTreeMap<(String, String), JobId>,
+    /// Who holds each unique key, and until when.
+    pub(super) keys: BTreeMap<(String, String), (JobId, Option<Timestamp>)>,
     pub(super) tallies: BTreeMap<(Timestamp, String, String, Measure, u16), u64>,
     pub(super) workers: BTreeMap<WorkerId, WorkerRecord>,
     pub(super) schedules: BTreeMap<String, Schedule>,
@@ -97,20 +98,21 @@ impl State {
 
     /// Stores all jobs or none.
     pub(super) fn enqueue_all(&mut self, now: Timestamp, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        self.check_parents(&jobs)?;
+        self.check_parents(now, &jobs)?;
         let enqueued = jobs.into_iter().map(|job| self.enqueue(now, job)).collect();
         self.follow(now);
         Ok(enqueued)
     }
 
     fn enqueue(&mut self, now: Timestamp, new: NewJob) -> Enqueued {
-        let key = new.spec.unique_key.clone().map(|key| (new.spec.name.clone(), key));
-        if let Some(id) = key.as_ref().and_then(|key| self.keys.get(key)) {
-            return Enqueued { id: *id, existing: true };
+        let key = new.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()));
+        if let Some(holder) = key.as_ref().and_then(|key| self.in_the_way(now, key, &new)) {
+            return Enqueued { updated: self.update(now, holder, &new), ..Enqueued::existing(holder) };
         }
         if self.find(new.id).is_some() {
-            return Enqueued { id: new.id, existing: true };
+            return Enqueued::existing(new.id);
         }
+        let expires_at = new.spec.unique().expires_at(now);
         let (id, waiting, next) = (new.id, self.join(&new), self.begin(&new));
         let mut job = new.into_job(now);
         job.waiting_on = waiting;
@@ -120,14 +122,37 @@ impl State {
         let (status, place) = (job.status, job.place().map(|(workflow, node)| (workflow, node.to_owned())));
         self.jobs.push(Record { job, attempts: Vec::new(), events: Vec::new(), logs: BTreeMap::new() });
         self.event(id, now, status, None, (None, None));
-        self.keys.extend(key.map(|key| (key, id)));
+        self.keys.extend(key.map(|key| (key, (id, expires_at))));
         if let Some(place) = place {
             self.take_place(now, id, place);
         }
         if let Next::Cancel(reason) = next {
             self.cancel(now, id, &reason);
         }
-        Enqueued { id, existing: false }
+        Enqueued::new(id)
+    }
+
+    /// The job that holds a key which a new one wants, if that is in its way.
+    pub(super) fn in_the_way(&mut self, now: Timestamp, key: &(String, String), new: &NewJob) -> Option<JobId> {
+        let (holder, expires_at) = *self.keys.get(key)?;
+        let status = self.find(holder)?.job.status;
+        new.spec.unique().conflicts(status, expires_at, now).then_some(holder)
+    }
+
+    /// A new job that is not stored may change the one that is there; says whether it does.
+    fn update(&mut self, now: Timestamp, holder: JobId, new: &NewJob) -> bool {
+        let (unique, (_, run_at)) = (new.spec.unique(), new.start(now));
+        let Some(record) = self.find(holder) else { return false };
+        let job = &mut record.job;
+        let Some(update) = unique.update(job.status, job.run_at, run_at) else { return false };
+        if update.payload {
+            job.spec.payload = new.spec.payload.clone();
+        }
+        job.run_at = update.run_at.unwrap_or(job.run_at);
+        job.updated_at = now;
+        let status = job.status;
+        self.event(holder, now, status, None, (None, Some(update.detail())));
+        true
     }
 
     pub(super) fn promote(&mut self, now: Timestamp, limit: usize) -> usize {
@@ -288,7 +313,7 @@ impl State {
             self.tally(now, before, Measure::Ended(AttemptStatus::Cancelled), took);
         }
         if matches!(status, Status::Cancelled | Status::Deleted) {
-            self.keys.retain(|_, holder| *holder != before.id);
+            self.keys.retain(|_, (holder, _)| *holder != before.id);
         }
         self.event(before.id, now, status, was_running.then_some(before.run), by);
         self.moved(now, before.id, before.status, status);
@@ -320,7 +345,7 @@ impl State {
             self.jobs.iter().map(|record| &record.job).filter(|job| fits(job)).map(|job| job.id).take(limit).collect();
         self.lose(now, &gone);
         self.jobs.retain(|record| !gone.contains(&record.job.id));
-        self.keys.retain(|_, holder| !gone.contains(holder));
+        self.keys.retain(|_, (holder, _)| !gone.contains(holder));
         gone.len()
     }
 

@@ -60,6 +60,9 @@ create table punctual_nodes (
 );
 create index punctual_nodes_job on punctual_nodes (job_id);
 
+-- A job's unique key may be in another scope than its name.
+create index punctual_keys_job on punctual_keys (job_id);
+
 -- Every job as it stands now.
 create or replace view punctual_jobs_now as
 select j.id, j.scheduled_at, j.lane, j.name, j.queue,

@@ -24,7 +24,7 @@ e as (
     from o cross join j left join h on true),
 k as (
     delete from punctual_keys k using j
-    where $4::text in ('cancelled', 'deleted') and k.scope = j.name and k.key = j.unique_key and k.job_id = j.id),
+    where $4::text in ('cancelled', 'deleted') and j.unique_key is not null and k.job_id = j.id),
 x1 as (
     update punctual_events e set final = 0 from o
     where e.at = $17::timestamptz and e.job_id = o.id and e.final in (1, 2, 3)),

@@ -9,7 +9,7 @@ j as (
 e as (
     insert into punctual_events (job_id, n, at, previous_at, lane, final, status, detail)
     select id, events, {now}, since, lane, 2, 'cancelled', reason from j),
-k as (delete from punctual_keys k using j where k.scope = j.name and k.key = j.unique_key and k.job_id = j.id),
+k as (delete from punctual_keys k using j where j.unique_key is not null and k.job_id = j.id),
 k2 as (
     insert into punctual_kept (expires_at, id)
     select {now} + keep_for_ms * interval '1 millisecond', id from j where keep_for_ms is not null),

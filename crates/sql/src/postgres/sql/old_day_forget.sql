@@ -3,7 +3,7 @@
 insert into punctual_counts_new (lane, status, n)
 select j.lane, j.status, -count(*) from {jobs} j where {gone} group by j.lane, j.status;
 delete from punctual_keys where ctid = any (array(
-    select k.ctid from punctual_keys k join {jobs} j on k.scope = j.name and k.key = j.unique_key and k.job_id = j.id
+    select k.ctid from punctual_keys k join {jobs} j on j.unique_key is not null and k.job_id = j.id
     where {gone} order by k.scope collate "C", k.key collate "C" for update of k));
 delete from punctual_kept k using {jobs} j
 where j.keep_for_ms is not null and {gone} and k.expires_at = j.finished_at + j.keep_for_ms * interval '1 millisecond' and k.id = j.id;

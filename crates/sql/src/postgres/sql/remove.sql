@@ -26,7 +26,7 @@ w as (delete from punctual_waiting w using j where w.id = j.id),
 d1 as (delete from punctual_dependencies d using u where d.parent = u.id),
 d2 as (delete from punctual_dependencies d using u where d.child = u.id and not exists (select from u p where p.id = d.parent)),
 n as (delete from punctual_nodes n using u where n.job_id = u.id),
-k as (delete from punctual_keys k using j where k.scope = j.name and k.key = j.unique_key and k.job_id = j.id),
+k as (delete from punctual_keys k using j where j.unique_key is not null and k.job_id = j.id),
 x1 as (delete from punctual_deleted x using j where j.status = 'deleted' and x.deleted_at = j.updated_at and x.id = j.id),
 x2 as (
     delete from punctual_kept x using j

@@ -1,0 +1,187 @@
+//! Unique keys: who has them, who gets them, and what a conflict changes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use punctual_core::{Enqueued, JobId, NewJob, Timestamp, Unique};
+use sqlx::{PgConnection, Row};
+
+use super::{
+    Core, change,
+    enqueue::{self, Ids},
+    error, flow,
+    hold::{self, Standings},
+    rows, statements as sql,
+    value::{At, Uuid, job_id, uuid},
+};
+
+type Key = (String, String);
+
+fn key_of(job: &NewJob) -> Option<Key> {
+    job.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()))
+}
+
+/// Takes the unique keys of those that want one; returns who is in the way of those that do not get theirs.
+pub(crate) async fn take(
+    store: &Core,
+    connection: &mut PgConnection,
+    jobs: &[NewJob],
+) -> sqlx::Result<HashMap<JobId, JobId>> {
+    // The first of a batch that wants a key is the one to get it.
+    let mut wanted: BTreeMap<Key, &NewJob> = BTreeMap::new();
+    for (job, key) in jobs.iter().filter_map(|job| Some((job, key_of(job)?))) {
+        wanted.entry(key).or_insert(job);
+    }
+    if wanted.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let claims: Vec<(&Key, &NewJob)> = wanted.iter().map(|(key, job)| (key, *job)).collect();
+    let rows = bind(*sql::KEYS_TAKE, store, &claims).fetch_all(&mut *connection).await?;
+    let mut holders: BTreeMap<Key, Holder> = BTreeMap::new();
+    for row in &rows {
+        let (job, expires_at) = (job_id(row.try_get(2)?), rows::optional_instant(row, 3)?);
+        holders.insert((row.try_get(0)?, row.try_get(1)?), Holder { job, expires_at, now: rows::instant(row, 4)? });
+    }
+    turn_over(store, connection, &wanted, &mut holders).await?;
+    let other = |job: &NewJob| {
+        let holder = holders.get(&key_of(job)?)?.job;
+        (holder != job.id).then_some((job.id, holder))
+    };
+    Ok(jobs.iter().filter_map(other).collect())
+}
+
+/// Who has a key, and until when it is in force.
+struct Holder {
+    job: JobId,
+    expires_at: Option<Timestamp>,
+    now: Timestamp,
+}
+
+fn bind<'q>(
+    text: &'static str,
+    store: &Core,
+    claims: &[(&Key, &NewJob)],
+) -> sqlx::query::Query<'q, sqlx::Postgres, sqlx::postgres::PgArguments> {
+    let period = |job: &NewJob| job.spec.unique().period.map(|period| period.as_micros() as i64);
+    sqlx::query(text)
+        .bind(store.sessions.clock())
+        .bind(claims.iter().map(|((scope, _), _)| scope.clone()).collect::<Vec<_>>())
+        .bind(claims.iter().map(|((_, key), _)| key.clone()).collect::<Vec<_>>())
+        .bind(claims.iter().map(|(_, job)| uuid(job.id)).collect::<Vec<_>>())
+        .bind(claims.iter().map(|(_, job)| period(job)).collect::<Vec<_>>())
+}
+
+/// Keys of jobs that are no longer in the way pass to those that want them.
+async fn turn_over(
+    store: &Core,
+    connection: &mut PgConnection,
+    wanted: &BTreeMap<Key, &NewJob>,
+    holders: &mut BTreeMap<Key, Holder>,
+) -> sqlx::Result<()> {
+    let others = holders.iter().filter(|(key, holder)| wanted.get(*key).is_some_and(|job| job.id != holder.job));
+    let others: BTreeSet<JobId> = others.map(|(_, holder)| holder.job).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let standings = hold::look(connection, &others).await?;
+    let is_free = |job: &NewJob, holder: &Holder| {
+        let standing = standings.get(&holder.job);
+        let unique: Unique = job.spec.unique();
+        !standing.is_some_and(|standing| unique.conflicts(standing.status, holder.expires_at, holder.now))
+    };
+    let free: Vec<(&Key, &NewJob)> = wanted
+        .iter()
+        .filter(|(key, job)| holders.get(*key).is_some_and(|holder| holder.job != job.id && is_free(job, holder)))
+        .map(|(key, job)| (key, *job))
+        .collect();
+    if !free.is_empty() {
+        bind(*sql::KEYS_TURN_OVER, store, &free).execute(connection).await?;
+    }
+    for (key, job) in free {
+        if let Some(holder) = holders.get_mut(key) {
+            holder.job = job.id;
+        }
+    }
+    Ok(())
+}
+
+/// Jobs that were known already give back the keys they have just taken.
+pub(crate) async fn give_back(connection: &mut PgConnection, known: &[&NewJob]) -> sqlx::Result<()> {
+    let keyed: Vec<(JobId, Key)> = known.iter().filter_map(|job| Some((job.id, key_of(job)?))).collect();
+    if keyed.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(*sql::KEYS_GIVE_BACK)
+        .bind(keyed.iter().map(|(_, (scope, _))| scope.as_str()).collect::<Vec<_>>())
+        .bind(keyed.iter().map(|(_, (_, key))| key.as_str()).collect::<Vec<_>>())
+        .bind(keyed.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Stores jobs of which some may change those that are in their way: one after the other, so that each sees what the one before did.
+pub(crate) async fn enqueue_updating(
+    store: &Core,
+    connection: &mut PgConnection,
+    jobs: &[NewJob],
+    ids: Ids,
+) -> sqlx::Result<Vec<Enqueued>> {
+    // All that may have to be held, at once and in order.
+    let mut held = holders(connection, jobs).await?;
+    held.extend(jobs.iter().flat_map(|job| job.parents.iter().copied()));
+    hold_all(connection, &held, store.clock_now()).await?;
+    held.extend(jobs.iter().map(|job| job.id));
+    let mut answers = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let one = std::slice::from_ref(job);
+        let standings: Standings = hold::look(connection, &job.parents.iter().copied().collect()).await?;
+        let in_the_way = take(store, connection, one).await?;
+        answers.push(match in_the_way.get(&job.id) {
+            Some(holder) if !job.spec.unique().updates() => Enqueued::existing(*holder),
+            // Somebody else has got it meanwhile, and may be changing it.
+            Some(holder) if !held.contains(holder) => return Err(error::moved_on()),
+            Some(holder) => {
+                let updated = update(store, connection, *holder, job).await?;
+                Enqueued { updated, ..Enqueued::existing(*holder) }
+            }
+            None => enqueue::store_wanted(store, connection, one, ids, &standings, &in_the_way).await?[0],
+        });
+    }
+    Ok(answers)
+}
+
+/// The jobs that hold the keys which others want.
+async fn holders(connection: &mut PgConnection, jobs: &[NewJob]) -> sqlx::Result<BTreeSet<JobId>> {
+    let (scopes, keys): (Vec<String>, Vec<String>) = jobs.iter().filter_map(key_of).unzip();
+    let query = sqlx::query_scalar::<_, Uuid>(*sql::KEYS_HOLDERS).bind(scopes).bind(keys);
+    Ok(query.fetch_all(connection).await?.into_iter().map(job_id).collect())
+}
+
+async fn hold_all(connection: &mut PgConnection, ids: &BTreeSet<JobId>, now: Timestamp) -> sqlx::Result<()> {
+    for _ in 0..flow::LOOKS_MAX {
+        if hold::hold(connection, ids, &BTreeSet::new(), now).await?.is_some() {
+            return Ok(());
+        }
+    }
+    Err(error::moved_on())
+}
+
+/// Changes the job that is in the way, which is held, if the new one says so; says whether it did.
+async fn update(store: &Core, connection: &mut PgConnection, holder: JobId, new: &NewJob) -> sqlx::Result<bool> {
+    let now = store.sessions.now(connection).await?;
+    let jobs = change::look(connection, &[uuid(holder)], &[At(holder.timestamp())]).await?;
+    let Some(change::Held { job, .. }) = jobs.get(&holder) else { return Ok(false) };
+    let Some(update) = new.spec.unique().update(job.status, job.run_at, new.start(now).1) else { return Ok(false) };
+    sqlx::query(*sql::JOB_UPDATE)
+        .bind(store.sessions.clock())
+        .bind(uuid(holder))
+        .bind(At(holder.timestamp()))
+        .bind(update.payload.then_some(new.spec.payload.as_str()))
+        .bind(update.run_at.map(At))
+        .bind(At(job.updated_at))
+        .bind(update.detail())
+        .bind(At(job.run_at))
+        .execute(connection)
+        .await?;
+    Ok(true)
+}
