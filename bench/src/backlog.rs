@@ -81,6 +81,7 @@ async fn claim_turn(punctual: &Punctual) -> Result<Duration> {
         let request = ClaimRequest {
             worker,
             queues: Vec::new(),
+            in_order: false,
             names: vec!["noop".into()],
             limit: CLAIM,
             lease: Duration::from_secs(3_600),

@@ -51,6 +51,7 @@ async fn history(punctual: &Punctual, from: usize, to: usize) -> Result<JobId> {
         let request = ClaimRequest {
             worker,
             queues: vec![],
+            in_order: false,
             names: vec![],
             limit: 1_000,
             lease: Duration::from_secs(60),

@@ -8,6 +8,7 @@ use punctual_bench::Scenario;
 
 use crate::{
     human::{Past, Span, parse_instant, parse_past},
+    line::OnConflict,
     recurring::ScheduleArgs,
 };
 
@@ -37,7 +38,7 @@ pub(crate) enum Command {
     /// Run a worker
     Work(Work),
     /// Enqueue jobs; prints one id a line
-    Enqueue(Enqueue),
+    Enqueue(Box<Enqueue>),
     /// See and change jobs
     #[command(subcommand)]
     Jobs(Jobs),
@@ -47,6 +48,9 @@ pub(crate) enum Command {
     /// Submit, see and change workflows: jobs that wait for others
     #[command(subcommand)]
     Workflows(Workflows),
+    /// See, pause and resume queues, and say what their jobs are by default
+    #[command(subcommand)]
+    Queues(Queues),
     /// List the workers
     Workers,
     /// List the locks that are held, or free one
@@ -95,9 +99,12 @@ pub(crate) struct Work {
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
-    /// Work on these queues only
+    /// Work on these queues only; `a=5,b=1` gives each its share by weight
     #[arg(long, value_delimiter = ',', env = "PUNCTUAL_QUEUES", value_name = "A,B")]
     pub(crate) queues: Option<Vec<String>>,
+    /// Take nothing of the second queue while there is something of the first
+    #[arg(long, env = "PUNCTUAL_STRICT", requires = "queues")]
+    pub(crate) strict: bool,
     /// Run at most so many jobs at once [default: 32]
     #[arg(long, env = "PUNCTUAL_CONCURRENCY", value_name = "N")]
     pub(crate) concurrency: Option<usize>,
@@ -139,6 +146,24 @@ pub(crate) struct Enqueue {
     /// Return the job of this name that holds the key, if there is one
     #[arg(long)]
     pub(crate) key: Option<String>,
+    /// Instead of a key: `payload`, or parts of it such as /order,/user/id
+    #[arg(long, value_delimiter = ',', value_name = "PARTS", conflicts_with = "key")]
+    pub(crate) unique_by: Vec<String>,
+    /// The key is in force for so long only
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) unique_for: Option<Span>,
+    /// Only jobs in these statuses count
+    #[arg(long, value_delimiter = ',', value_name = "STATUS")]
+    pub(crate) unique_in: Vec<Status>,
+    /// Only jobs of the same queue count
+    #[arg(long)]
+    pub(crate) unique_per_queue: bool,
+    /// Jobs of any name count
+    #[arg(long)]
+    pub(crate) unique_any_name: bool,
+    /// What to do if there is such a job: existing, replace (its payload), debounce (push it back)
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT", hide_possible_values = true)]
+    pub(crate) on_conflict: Vec<OnConflict>,
     /// On whose behalf it runs
     #[arg(long)]
     pub(crate) user: Option<String>,
@@ -388,6 +413,57 @@ pub(crate) enum Workflows {
         #[arg(required = true)]
         ids: Vec<WorkflowId>,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Queues {
+    /// List queues with what stands in them
+    List,
+    /// Tell all of a queue
+    Show {
+        /// The queue
+        name: String,
+    },
+    /// Start nothing of queues until they are resumed; what runs goes on
+    Pause {
+        /// The queues; with * and ? for all there are that fit
+        #[arg(required = true)]
+        queues: Vec<String>,
+    },
+    /// Start jobs of queues again
+    Resume {
+        /// The queues; with * and ? for all there are that fit
+        #[arg(required = true)]
+        queues: Vec<String>,
+    },
+    /// Say what the jobs of a queue are if they do not say otherwise; what is not given has no default any more
+    Defaults {
+        /// The queue
+        name: String,
+        #[command(flatten)]
+        defaults: DefaultsArgs,
+    },
+}
+
+/// What the jobs of a queue are by default: on the command line, and in `[queues.NAME]` of the configuration.
+#[derive(Debug, Clone, Default, Args, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DefaultsArgs {
+    /// 0 to 10, higher first
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) priority: Option<i64>,
+    /// How often they may be tried
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) max_attempts: Option<i64>,
+    /// How long one attempt may take
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<Span>,
+    /// When to try again: none, or fixed:10s, linear:10s, exponential:5s, list:1s,10s,1m
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) retry: Option<String>,
+    /// How long to keep them once finished
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) keep_for: Option<Span>,
 }
 
 #[derive(Debug, Subcommand)]

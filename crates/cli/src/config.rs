@@ -11,10 +11,11 @@ use punctual::{
 use serde::Deserialize;
 
 use crate::{
-    args::{Cli, WorkerArgs},
+    args::{Cli, DefaultsArgs, WorkerArgs},
     exit::Usage,
     handlers,
     human::Span,
+    line,
     recurring::ScheduleArgs,
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct Config {
     application: Option<String>,
     /// Schedules by their names. Without the table, the store's schedules are nobody's business here.
     schedules: Option<BTreeMap<String, ScheduleArgs>>,
+    /// What the jobs of queues are by default, by the queues' names.
+    queues: BTreeMap<String, DefaultsArgs>,
     /// Programs as handlers, by the name of their jobs.
     pub(crate) handlers: BTreeMap<String, handlers::CommandConfig>,
 }
@@ -37,6 +40,7 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields, default)]
 struct WorkerConfig {
     queues: Option<Vec<String>>,
+    strict: bool,
     concurrency: Option<usize>,
     lease: Option<Span>,
     drain_timeout: Option<Span>,
@@ -107,6 +111,17 @@ impl Config {
         Ok(())
     }
 
+    /// Makes what the file says of queues what the store says.
+    pub(crate) async fn sync_queues(&self, punctual: &Punctual) -> Result<()> {
+        let admin = punctual.admin("punctual.toml");
+        for (name, defaults) in &self.queues {
+            let place = || format!("[queues.{name}] of the configuration");
+            let defaults = line::defaults(defaults.clone()).with_context(place)?;
+            admin.set_queue_defaults(name, defaults).await.with_context(place)?;
+        }
+        Ok(())
+    }
+
     /// How long things are kept.
     pub(crate) fn retention(&self) -> Retention {
         let default = Retention::default();
@@ -130,7 +145,7 @@ impl Config {
             worker = worker.handler(name.clone(), command.clone());
         }
         if let Some(queues) = args.queues.clone().or_else(|| own.queues.clone()) {
-            worker = worker.queues(queues);
+            worker = in_order(worker, queues, args.strict || own.strict)?;
         }
         if let Some(concurrency) = args.concurrency.or(own.concurrency) {
             worker = worker.concurrency(concurrency);
@@ -143,6 +158,23 @@ impl Config {
         }
         Ok(worker)
     }
+}
+
+/// The worker's queues, in the order that they are to be taken in: `a,b`, or `a=5,b=1` with a weight each.
+fn in_order(worker: WorkerBuilder, queues: Vec<String>, strict: bool) -> Result<WorkerBuilder> {
+    let weighted: Vec<(&str, &str)> = queues.iter().filter_map(|queue| queue.rsplit_once('=')).collect();
+    if weighted.is_empty() {
+        return Ok(if strict { worker.strict_queues(queues) } else { worker.queues(queues) });
+    }
+    let wrong = |problem: &str| Invalid::new("queues", problem.to_owned());
+    if strict || weighted.len() < queues.len() {
+        return Err(wrong("either all have a weight, as in a=5,b=1, or none, and strict goes without").into());
+    }
+    let weight = |(queue, weight): (&str, &str)| {
+        let weight = weight.parse().map_err(|_| wrong("a weight is a number between 1 and 1000, as in a=5,b=1"))?;
+        Ok((queue.to_owned(), weight))
+    };
+    Ok(worker.weighted_queues(weighted.into_iter().map(weight).collect::<Result<Vec<_>, Invalid>>()?))
 }
 
 /// Who acts, for the audit trail: the user of the machine.

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use punctual::{
-    Draft, JobId, Json, OnParentFailure, ParentResults, RetryPolicy,
-    core::{Invalid, limits},
+    Draft, JobId, Json, OnParentFailure, ParentResults, RetryPolicy, Status, Unique,
+    core::{Invalid, JobDefaults, limits},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::human::{Span, parse_instant};
+use crate::{
+    args::DefaultsArgs,
+    human::{Span, parse_instant},
+};
 
 /// A job in the words of the command line, of a line of `--file`, and of a workflow's file.
 #[derive(Debug, Deserialize)]
@@ -24,6 +27,7 @@ pub(crate) struct Line<P = Json> {
     pub(crate) delay: Option<Span>,
     pub(crate) at: Option<String>,
     pub(crate) key: Option<String>,
+    pub(crate) unique: Option<UniqueLine>,
     pub(crate) user: Option<String>,
     pub(crate) tags: Vec<String>,
     pub(crate) correlation: Option<String>,
@@ -51,6 +55,7 @@ impl<P> Default for Line<P> {
             delay: None,
             at: None,
             key: None,
+            unique: None,
             user: None,
             tags: Vec::new(),
             correlation: None,
@@ -84,12 +89,6 @@ impl<P: Serialize> Line<P> {
                 $(if let Some(value) = $value { draft = draft.$option(value); })*
             };
         }
-        let within = |field, value: Option<i64>, max: i64| match value {
-            Some(value) if !(0..=max).contains(&value) => {
-                Err(Invalid::new(field, format!("{value} is not between 0 and {max}")))
-            }
-            value => Ok(value),
-        };
         let priority = within("priority", self.priority, i64::from(limits::PRIORITY_MAX))?;
         let attempts = within("max_attempts", self.max_attempts, i64::from(limits::ATTEMPTS_MAX_COUNT))?;
         let at = self.at.as_deref().map(parse_instant).transpose().map_err(|problem| Invalid::new("at", problem))?;
@@ -99,7 +98,7 @@ impl<P: Serialize> Line<P> {
             max_attempts: attempts.map(|attempts| attempts as u32),
             delay: self.delay.map(|span| span.0),
             run_at: at,
-            unique_key: self.key,
+            unique: unique(self.key, self.unique)?,
             user: self.user,
             correlation_id: self.correlation,
             description: self.description,
@@ -111,6 +110,87 @@ impl<P: Serialize> Line<P> {
         draft = self.tags.into_iter().fold(draft, Draft::tag);
         Ok(draft.ephemeral(self.ephemeral))
     }
+}
+
+fn within(field: &'static str, value: Option<i64>, max: i64) -> Result<Option<i64>, Invalid> {
+    match value {
+        Some(value) if !(0..=max).contains(&value) => {
+            Err(Invalid::new(field, format!("{value} is not between 0 and {max}")))
+        }
+        value => Ok(value),
+    }
+}
+
+/// What the jobs of a queue are by default, in the words of users.
+pub(crate) fn defaults(args: DefaultsArgs) -> Result<JobDefaults, Invalid> {
+    let priority = within("priority", args.priority, i64::from(limits::PRIORITY_MAX))?;
+    let attempts = within("max_attempts", args.max_attempts, i64::from(limits::ATTEMPTS_MAX_COUNT))?;
+    let defaults = JobDefaults {
+        priority: priority.map(|priority| priority as u8),
+        max_attempts: attempts.map(|attempts| attempts as u32),
+        timeout: args.timeout.map(|span| span.0),
+        retry: args.retry.as_deref().map(parse_policy).transpose()?,
+        keep_for: args.keep_for.map(|span| span.0),
+    };
+    defaults.check()?;
+    Ok(defaults)
+}
+
+/// How far a unique key reaches, in the words of users.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct UniqueLine {
+    /// `payload`, or JSON pointers to its parts; instead of a key.
+    pub(crate) by: Vec<String>,
+    pub(crate) any_name: bool,
+    pub(crate) per_queue: bool,
+    pub(crate) period: Option<Span>,
+    pub(crate) states: Vec<Status>,
+    pub(crate) on_conflict: Vec<OnConflict>,
+}
+
+/// What a conflict does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnConflict {
+    /// Return the job that is there
+    Existing,
+    /// Give it the new payload, if it has not started
+    Replace,
+    /// Push its time back, if it is still scheduled
+    Debounce,
+}
+
+fn unique(key: Option<String>, line: Option<UniqueLine>) -> Result<Option<Unique>, Invalid> {
+    let UniqueLine { by, any_name, per_queue, period, states, on_conflict } = match (&key, line) {
+        (None, None) => return Ok(None),
+        (_, line) => line.unwrap_or_default(),
+    };
+    let mut unique = match (key, by.as_slice()) {
+        (Some(key), []) => Unique::key(key),
+        (Some(_), _) => return Err(Invalid::new("unique.by", "there is a key already; give one of both")),
+        (None, []) => return Err(Invalid::new("unique.by", "is empty; write payload, or parts of it such as /order")),
+        (None, [all]) if all == "payload" => Unique::payload(),
+        (None, parts) => Unique::parts(parts),
+    };
+    if any_name {
+        unique = unique.any_name();
+    }
+    if per_queue {
+        unique = unique.per_queue();
+    }
+    if let Some(Span(period)) = period {
+        unique = unique.period(period);
+    }
+    unique = unique.states(states);
+    for conflict in on_conflict {
+        unique = match conflict {
+            OnConflict::Existing => unique,
+            OnConflict::Replace => unique.replace_payload(),
+            OnConflict::Debounce => unique.debounce(),
+        };
+    }
+    Ok(Some(unique))
 }
 
 /// Reads `none`, `fixed:10s`, `linear:10s`, `exponential:5s`, `list:1s,10s,1m`.

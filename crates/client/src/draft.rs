@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Ids, Invalid, JobId, Json, NewJob, OnParentFailure, ParentResults, RetryPolicy, Spec, Timestamp, limits,
+    Ids, Invalid, JobDefaults, JobId, Json, NewJob, OnParentFailure, ParentResults, RetryPolicy, Spec, Timestamp, job,
+    limits,
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Job;
+use crate::{Job, Unique, queues::QueueDefaults};
 
 /// A job with its options, to be handed to [`Punctual::enqueue`](crate::Punctual::enqueue).
 ///
@@ -28,9 +29,25 @@ use crate::Job;
 pub struct Draft {
     spec: Spec,
     start: Start,
+    /// What the draft itself says; the rest may follow from its queue.
+    said: Said,
     parents: Vec<JobId>,
+    unique: Option<Unique>,
     /// A payload that could not be written as JSON; told when the job is enqueued.
     broken_payload: Option<String>,
+}
+
+/// Which of the values that a queue may have defaults for were given.
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    priority: bool,
+    max_attempts: bool,
+    timeout: bool,
+}
+
+impl Said {
+    const NOTHING: Self = Self { priority: false, max_attempts: false, timeout: false };
+    const ALL: Self = Self { priority: true, max_attempts: true, timeout: true };
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -65,28 +82,19 @@ impl Draft {
 
     /// A job of that name, with a payload that is JSON already.
     pub fn raw(name: impl Into<String>, payload: Json) -> Self {
-        Self::of(Spec::new(name, payload))
+        Self { said: Said::NOTHING, ..Self::of(Spec::new(name, payload)) }
     }
 
     /// A job as `spec` says.
     pub const fn of(spec: Spec) -> Self {
-        Self { spec, start: Start::Now, parents: Vec::new(), broken_payload: None }
+        Self { spec, start: Start::Now, said: Said::ALL, parents: Vec::new(), unique: None, broken_payload: None }
     }
 
     options! {
         /// The queue to stand in.
         queue(impl Into<String>) => |spec, queue| spec.queue = queue.into();
-        /// 0 to 10, higher first; 5 by default.
-        priority(u8) => |spec, priority| spec.priority = priority;
-        /// How often it may be tried; 3 by default.
-        max_attempts(u32) => |spec, attempts| spec.max_attempts = attempts;
-        /// How long one attempt may take; 300 s by default.
-        timeout(Duration) => |spec, timeout| spec.timeout = timeout;
         /// When to try again after a failure.
         retry(RetryPolicy) => |spec, retry| spec.extras.retry = Some(retry);
-        /// While a job of this name holds the key, enqueuing another returns that one. The key is free again once
-        /// its job is cancelled, deleted, or removed by retention.
-        unique_key(impl Into<String>) => |spec, key| spec.unique_key = Some(key.into());
         /// On whose behalf it runs.
         user(impl Into<String>) => |spec, user| spec.user_id = Some(user.into());
         /// Ties together what belongs together.
@@ -111,6 +119,51 @@ impl Draft {
         parent_results(ParentResults) => |spec, wish| spec.extras.parent_results = wish;
         /// A key of the payload that no admin surface may show; may be called several times.
         redact(impl Into<String>) => |spec, key| spec.extras.redact_keys.push(key.into());
+    }
+
+    /// 0 to 10, higher first; what its queue says by default, or 5.
+    #[must_use]
+    pub const fn priority(mut self, priority: u8) -> Self {
+        (self.spec.priority, self.said.priority) = (priority, true);
+        self
+    }
+
+    /// How often it may be tried; what its queue says by default, or 3.
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        (self.spec.max_attempts, self.said.max_attempts) = (attempts, true);
+        self
+    }
+
+    /// How long one attempt may take; what its queue says by default, or 300 s.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        (self.spec.timeout, self.said.timeout) = (timeout, true);
+        self
+    }
+
+    /// What its queue says where the draft says nothing.
+    fn complete(&mut self, defaults: &JobDefaults) {
+        let (spec, said) = (&mut self.spec, self.said);
+        spec.priority = defaults.priority.filter(|_| !said.priority).unwrap_or(spec.priority);
+        spec.max_attempts = defaults.max_attempts.filter(|_| !said.max_attempts).unwrap_or(spec.max_attempts);
+        spec.timeout = defaults.timeout.filter(|_| !said.timeout).unwrap_or(spec.timeout);
+        spec.keep_for = spec.keep_for.or(defaults.keep_for);
+        spec.extras.retry = spec.extras.retry.take().or_else(|| defaults.retry.clone());
+    }
+
+    /// While a job of this name holds the key, enqueuing another returns that one. The key is free again once
+    /// its job is cancelled, deleted, or removed by retention.
+    #[must_use]
+    pub fn unique_key(self, key: impl Into<String>) -> Self {
+        self.unique(Unique::key(key))
+    }
+
+    /// The same with all the options that a unique key has.
+    #[must_use]
+    pub fn unique(mut self, unique: Unique) -> Self {
+        self.unique = Some(unique);
+        self
     }
 
     /// Lets it wait until these jobs have succeeded; may be called several times. What it does if one of them dies or is
@@ -143,7 +196,7 @@ impl Draft {
         if !self.parents.is_empty() {
             return Err(Invalid::new("after", "occurrences of a schedule wait for nothing but their time"));
         }
-        if self.spec.unique_key.is_some() {
+        if self.has_key() {
             let problem =
                 "a finished job keeps its key, so only the first occurrence would run; use the schedule's overlap";
             return Err(Invalid::new("unique_key", problem));
@@ -151,16 +204,27 @@ impl Draft {
         self.into_spec()
     }
 
-    fn into_spec(self) -> Result<Spec, Invalid> {
+    fn into_spec(mut self) -> Result<Spec, Invalid> {
         if let Some(problem) = self.broken_payload {
             return Err(Invalid::new("payload", format!("cannot be written as JSON: {problem}")));
+        }
+        if let Some(unique) = self.unique {
+            unique.apply(&mut self.spec)?;
         }
         self.spec.check()?;
         Ok(self.spec)
     }
 
     /// Checks it and gives it an id that carries the time it is for.
-    pub(crate) fn into_new_job(self, ids: &Ids, now: Timestamp) -> Result<NewJob, Invalid> {
+    pub(crate) fn into_new_job(
+        mut self,
+        ids: &Ids,
+        now: Timestamp,
+        defaults: &QueueDefaults,
+    ) -> Result<NewJob, Invalid> {
+        if let Some(defaults) = defaults.get(&self.spec.queue) {
+            self.complete(defaults);
+        }
         let (delay, at) = match self.start {
             Start::Now => (None, now),
             Start::In(delay) => (Some(Duration::ZERO), now.after(delay)),
@@ -176,7 +240,7 @@ impl Draft {
     }
 
     pub(crate) const fn has_key(&self) -> bool {
-        self.spec.unique_key.is_some()
+        self.unique.is_some() || self.spec.unique_key.is_some()
     }
 
     pub(crate) const fn spec_mut(&mut self) -> &mut Spec {
@@ -185,12 +249,18 @@ impl Draft {
 }
 
 impl<J: Job> From<J> for Draft {
-    fn from(job: J) -> Self {
-        let mut draft = Self::new(J::NAME, &job)
-            .queue(J::QUEUE)
-            .priority(J::PRIORITY)
-            .max_attempts(J::MAX_ATTEMPTS)
-            .timeout(J::TIMEOUT);
+    fn from(typed: J) -> Self {
+        let mut draft = Self::new(J::NAME, &typed).queue(J::QUEUE);
+        // A definition that says what every job is says nothing, and its queue may.
+        if J::PRIORITY != job::DEFAULT_PRIORITY {
+            draft = draft.priority(J::PRIORITY);
+        }
+        if J::MAX_ATTEMPTS != job::DEFAULT_MAX_ATTEMPTS {
+            draft = draft.max_attempts(J::MAX_ATTEMPTS);
+        }
+        if J::TIMEOUT != job::DEFAULT_TIMEOUT {
+            draft = draft.timeout(J::TIMEOUT);
+        }
         let retry = J::retry();
         if retry != RetryPolicy::default() {
             draft = draft.retry(retry);

@@ -6,6 +6,7 @@
 //! | how do I enqueue in a transaction of my own? | [`Punctual::enqueue_in`], [`Within`] |
 //! | which options does a job have? | [`Draft`] |
 //! | how do I make jobs recur? | [`Recurring`], [`Punctual::sync_schedules`] |
+//! | how do I keep a job from being there twice? | [`Draft::unique`], [`Unique`] |
 //! | how do I let jobs wait for others? | [`Draft::after`], [`Workflow`] |
 //! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
 //! | how do I see and change what is there? | [`Admin`] |
@@ -20,9 +21,11 @@ mod parents;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod punctual;
+mod queues;
 mod recurring;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod unique;
 mod within;
 mod workflow;
 
@@ -34,5 +37,6 @@ pub use job::Job;
 pub use parents::ParentResult;
 pub use punctual::Punctual;
 pub use recurring::{Recurring, Synced};
+pub use unique::Unique;
 pub use within::Within;
 pub use workflow::{Node, Workflow};

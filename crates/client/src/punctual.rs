@@ -7,7 +7,7 @@ use punctual_core::{
 };
 use tokio::time;
 
-use crate::{Admin, Draft};
+use crate::{Admin, Draft, queues};
 
 /// A connection to a store. Cheap to clone, safe to share.
 ///
@@ -26,6 +26,8 @@ use crate::{Admin, Draft};
 pub struct Punctual {
     store: Arc<dyn Store>,
     ids: Arc<Ids>,
+    /// What queues say of their jobs.
+    pub(crate) queues: Arc<queues::Known>,
 }
 
 /// How often a job that is waited for is looked at when no hint comes.
@@ -34,7 +36,7 @@ const WAIT_POLL_PERIOD: Duration = Duration::from_millis(500);
 impl Punctual {
     /// Uses a store that is open already.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, ids: Arc::new(Ids::seeded(fastrand::Rng::new().u64(..))) }
+        Self { store, ids: Arc::new(Ids::seeded(fastrand::Rng::new().u64(..))), queues: Arc::default() }
     }
 
     /// The store behind it.
@@ -61,12 +63,13 @@ impl Punctual {
 
     /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs: all of them or, if one is refused, none.
     pub async fn enqueue_all<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<Enqueued>, Error> {
+        self.queues.fresh(&*self.store).await?;
         Ok(self.store.enqueue(self.check(jobs)?).await?)
     }
 
     /// Checks jobs and gives them ids, without storing them.
     pub fn check<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<NewJob>, Invalid> {
-        let now = self.store.now();
+        let (now, defaults) = (self.store.now(), self.queues.now());
         let mut checked = Vec::new();
         for job in jobs {
             if checked.len() == limits::BATCH_MAX_JOBS {
@@ -74,7 +77,7 @@ impl Punctual {
                 return Err(Invalid::new("jobs", problem));
             }
             let place = checked.len();
-            let new = job.into().into_new_job(&self.ids, now);
+            let new = job.into().into_new_job(&self.ids, now, &defaults);
             checked.push(new.map_err(|invalid| name_place(invalid, place))?);
         }
         Ok(checked)

@@ -7,7 +7,7 @@ use punctual_core::{
     job::check_word, limits,
 };
 
-use crate::{Draft, Punctual};
+use crate::{Draft, Punctual, queues::QueueDefaults};
 
 /// Jobs that belong together, each under a name of its own, some after others.
 ///
@@ -108,7 +108,12 @@ impl Workflow {
     }
 
     /// Checks it and gives it and its jobs ids. Parents come before their children.
-    fn into_new(self, ids: &Ids, now: Timestamp) -> Result<(NewWorkflow, Vec<NewJob>), Invalid> {
+    fn into_new(
+        self,
+        ids: &Ids,
+        now: Timestamp,
+        defaults: &QueueDefaults,
+    ) -> Result<(NewWorkflow, Vec<NewJob>), Invalid> {
         self.check()?;
         let id = WorkflowId::from_bits(ids.next(now));
         let order = self.order()?;
@@ -119,7 +124,7 @@ impl Workflow {
             let spec = draft.spec_mut();
             (spec.workflow_id, spec.extras.node) = (Some(id), Some(name.clone()));
             draft = draft.after(after.iter().filter_map(|parent| known.get(parent)).copied());
-            let job = draft.into_new_job(ids, now).map_err(|invalid| of_job(invalid, &name))?;
+            let job = draft.into_new_job(ids, now, defaults).map_err(|invalid| of_job(invalid, &name))?;
             known.insert(name, job.id);
             jobs.push(job);
         }
@@ -127,7 +132,7 @@ impl Workflow {
         for (name, (policy, mut draft)) in self.callbacks {
             let extras = &mut draft.spec_mut().extras;
             (extras.node, extras.callback_of, extras.on_parent_failure) = (Some(name.to_owned()), Some(id), policy);
-            let job = draft.after(members.iter().copied()).into_new_job(ids, now);
+            let job = draft.after(members.iter().copied()).into_new_job(ids, now, defaults);
             jobs.push(job.map_err(|invalid| of_job(invalid, name))?);
         }
         Ok((NewWorkflow { id, name: self.name, created_by: self.created_by }, jobs))
@@ -195,7 +200,8 @@ fn of_job(invalid: Invalid, name: &str) -> Invalid {
 impl Punctual {
     /// Submits a workflow: all of its jobs, or none if one is refused. When this returns, it is durable.
     pub async fn submit(&self, workflow: Workflow) -> Result<WorkflowId, Error> {
-        let (workflow, jobs) = workflow.into_new(self.ids(), self.store().now())?;
+        let defaults = self.queues.fresh(&**self.store()).await?;
+        let (workflow, jobs) = workflow.into_new(self.ids(), self.store().now(), &defaults)?;
         let id = workflow.id;
         self.store().submit(workflow, jobs).await?;
         Ok(id)
@@ -207,7 +213,7 @@ mod tests {
     use super::*;
 
     fn refusal(workflow: Workflow) -> String {
-        workflow.into_new(&Ids::seeded(1), Timestamp::from_micros(1)).unwrap_err().to_string()
+        workflow.into_new(&Ids::seeded(1), Timestamp::from_micros(1), &QueueDefaults::new()).unwrap_err().to_string()
     }
 
     fn draft() -> Draft {
@@ -250,7 +256,7 @@ mod tests {
         workflow.job("b", draft()).after(["a"]);
         workflow.job("a", draft());
         workflow.on_complete(draft());
-        let (new, jobs) = workflow.into_new(&Ids::seeded(1), Timestamp::from_micros(1)).unwrap();
+        let (new, jobs) = workflow.into_new(&Ids::seeded(1), Timestamp::from_micros(1), &QueueDefaults::new()).unwrap();
         let nodes: Vec<_> = jobs.iter().map(|job| job.spec.place().unwrap()).collect();
         assert_eq!(nodes, [(new.id, "a"), (new.id, "b"), (new.id, "c"), (new.id, "on_complete")]);
         assert_eq!(jobs[2].parents, [jobs[0].id, jobs[1].id], "each once");

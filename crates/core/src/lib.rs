@@ -8,6 +8,7 @@
 //! | what recurs, and when? | [`schedule`] |
 //! | what waits for what, and what follows from an end? | [`flow`], [`workflow`] |
 //! | what may there be only one job of? | [`unique`] |
+//! | what is said of queues? | [`queue`] |
 //! | what may an operator do? | [`change`] |
 //! | what must an engine do? | [`store`] |
 //! | which jobs does a list show? | [`filter`] |
@@ -25,6 +26,7 @@ pub mod job;
 pub mod json;
 pub mod limits;
 pub mod measure;
+pub mod queue;
 pub mod redact;
 pub mod retry;
 pub mod schedule;
@@ -44,6 +46,7 @@ pub use flow::{OnParentFailure, ParentResults, Relative};
 pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, WorkerId, WorkflowId};
 pub use job::{Attempt, Event, Extras, Fault, Job, LogLevel, LogLine, NewJob, Progress, Spec};
 pub use json::Json;
+pub use queue::{JobDefaults, Queue, QueueEvent, QueueSave, QueueSettings};
 pub use retry::{Backoff, RetryPolicy};
 pub use schedule::{
     Cadence, Misfire, Occurrence, Overlap, Schedule, ScheduleEvent, ScheduleSave, ScheduleSpec, Timing,

@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::{
     Attempt, AttemptId, Change, Changed, Claim, Event, Filter, Job, JobId, JobPage, Json, LogLine, NewJob, NewWorkflow,
-    Node, Page, Progress, Relative, Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreError,
-    Timestamp, WorkerId, Workflow, WorkflowId, measure::Tally,
+    Node, Page, Progress, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Settled,
+    Settlement, Status, StoreError, Timestamp, WorkerId, Workflow, WorkflowId, measure::Tally,
 };
 
 /// What an engine's call returns.
@@ -45,7 +45,7 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// says. If a parent is not there, or deleted, none of the jobs is stored.
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>>;
 
-    /// Makes due scheduled and retrying jobs queued, then hands queued ones to a worker: higher priority first,
+    /// Makes due scheduled and retrying jobs queued, then hands queued ones, but for those of paused queues, to a worker: higher priority first,
     /// then earlier `run_at`, then the order in which they were enqueued (or that of their ids, which differs only for jobs that
     /// were scheduled for different times and then retried at the same instant). Opens an attempt for each.
     ///
@@ -165,6 +165,17 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// What was done to the schedule of that name, latest first, at most `limit`.
     async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>>;
 
+    // Queues.
+
+    /// The queues of which something was said, by name.
+    async fn queues(&self) -> StoreResult<Vec<Queue>>;
+
+    /// Changes what is said of a queue, if nobody else has meanwhile; says whether it did. What is paused is not claimed from then on.
+    async fn save_queue(&self, save: QueueSave) -> StoreResult<bool>;
+
+    /// What was done to the queue of that name, latest first, at most `limit`.
+    async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>>;
+
     // Workers and locks.
 
     /// Registers a worker, or says that it is still there.
@@ -271,6 +282,8 @@ pub struct ClaimRequest {
     pub worker: WorkerId,
     /// From these queues; from any when empty.
     pub queues: Vec<String>,
+    /// In the order in which they are listed: nothing of the second while there is something of the first, whatever its priority.
+    pub in_order: bool,
     /// With these names; with any when empty.
     pub names: Vec<String>,
     /// At most so many.
@@ -288,6 +301,12 @@ impl ClaimRequest {
     pub fn serves(&self, queue: &str, name: &str) -> bool {
         let wants = |wishes: &[String], word: &str| wishes.is_empty() || wishes.iter().any(|wish| wish == word);
         wants(&self.queues, queue) && wants(&self.names, name)
+    }
+
+    /// What comes first in a claim: the smaller number. Within it, the earlier job does.
+    pub fn rank(&self, queue: &str, priority: u8) -> u32 {
+        let place = self.queues.iter().position(|wish| wish == queue).filter(|_| self.in_order).unwrap_or(0);
+        place as u32 * 256 + u32::from(u8::MAX - priority)
     }
 
     /// When to look again, after a look at `now` that found nothing, if the next job is due at `next_run_at`. Not as soon as it

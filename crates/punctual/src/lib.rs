@@ -43,11 +43,13 @@ pub use punctual_client::postgres;
 #[cfg(feature = "sqlite")]
 pub use punctual_client::sqlite;
 pub use punctual_client::{
-    Admin, Context, Draft, Failure, Job, ParentResult, Punctual, Recurring, Synced, Workflow, admin,
+    Admin, Context, Draft, Failure, Job, ParentResult, Punctual, Recurring, Synced, Unique, Workflow, admin,
 };
 pub use punctual_core as core;
 pub use punctual_core::{
     AttemptStatus, Enqueued, Error, Filter, JobId, Json, ManualClock, Misfire, OnParentFailure, Overlap, Page,
     ParentResults, RetryPolicy, Settled, Status, Timestamp, Verb, WorkflowId,
 };
-pub use punctual_worker::{Handler, HandlerResult, ManualWorker, Ran, RunningWorker, Stats, Worker, WorkerBuilder};
+pub use punctual_worker::{
+    Handler, HandlerResult, ManualWorker, QueueOrder, Ran, RunningWorker, Stats, Worker, WorkerBuilder,
+};

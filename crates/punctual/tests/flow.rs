@@ -1,6 +1,6 @@
 //! Jobs that wait for others: random graphs, random failures, crashes and retries.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[macro_use]
 mod common;
@@ -128,6 +128,7 @@ async fn drive(punctual: &Punctual, clock: &ManualClock, plans: &[Plan], ids: &[
         let request = ClaimRequest {
             worker: WorkerId::from_bits(random.u128(1..4)),
             queues: Vec::new(),
+            in_order: false,
             names: Vec::new(),
             limit: random.usize(1..6),
             lease: Duration::from_secs(30),

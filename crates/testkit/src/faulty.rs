@@ -9,9 +9,9 @@ use std::{
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
-    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Relative, Schedule,
-    ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp,
-    Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
+    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue, QueueEvent,
+    QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store, StoreError,
+    StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
 };
 
 /// At which point a call fails.
@@ -122,6 +122,9 @@ pass_on! {
     save_schedules(saves: Vec<ScheduleSave>) -> Vec<bool>;
     remove_schedule(name: String, actor: String) -> bool;
     schedule_events(name: String, limit: usize) -> Vec<ScheduleEvent>;
+    queues() -> Vec<Queue>;
+    save_queue(save: QueueSave) -> bool;
+    queue_events(name: String, limit: usize) -> Vec<QueueEvent>;
     beat(beat: Beat) -> ();
     leave(worker: WorkerId) -> ();
     workers() -> Vec<WorkerRecord>;

@@ -99,6 +99,7 @@ impl Fixture {
         let request = ClaimRequest {
             worker,
             queues: Vec::new(),
+            in_order: false,
             names: Vec::new(),
             limit,
             lease: LEASE,

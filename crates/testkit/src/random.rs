@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use punctual_core::{
     Change, Claim, ClaimRequest, Fault, Filter, Job, JobId, Json, Keep, LogLevel, LogLine, NewJob, NewWorkflow, Note,
-    OnParentFailure, Outcome, Page, Progress, Retry, RetryPolicy, Status, Store, StoreResult, Timestamp, Unique, Verb,
-    WorkerId, WorkflowId, settle,
+    OnParentFailure, Outcome, Page, Progress, QueueSave, QueueSettings, Retry, RetryPolicy, Status, Store, StoreResult,
+    Timestamp, Unique, Verb, WorkerId, WorkflowId, settle,
 };
 
 use crate::{Fixture, ModelStore, fixture::LEASE};
@@ -55,7 +55,8 @@ impl Run<'_> {
             80..88 => self.change(place).await,
             88..92 => self.reap(place).await,
             92..94 => self.note(place).await,
-            94..97 => self.upkeep(place).await,
+            94..96 => self.upkeep(place).await,
+            96..97 => self.pause(place).await,
             97..98 => self.fixture.pass(self.random.u64(0..100)),
             _ => self.compare(place).await,
         }
@@ -154,7 +155,12 @@ impl Run<'_> {
         };
         let request = ClaimRequest {
             worker: WorkerId::from_bits(self.random.u128(1..4)),
-            queues: some(&mut self.random, &["a", "b", "c"]),
+            queues: if self.random.u8(0..4) == 0 {
+                vec!["b".into(), "a".into()]
+            } else {
+                some(&mut self.random, &["a", "b", "c"])
+            },
+            in_order: self.random.bool(),
             names: some(&mut self.random, &["mail", "pay"]),
             limit: self.random.usize(1..6),
             lease: LEASE,
@@ -248,6 +254,16 @@ impl Run<'_> {
             2 => drop(both!(self, place, trim(10 * minute, 100_000usize))),
             _ => drop(both!(self, place, drop_ephemeral(Timestamp::MAX, 1_000usize))),
         }
+    }
+
+    async fn pause(&mut self, place: &str) {
+        let name = self.pick(&["a", "b"]).to_owned();
+        let known = both!(self, place, queues()).into_iter().find(|queue| queue.name == name);
+        let settings = QueueSettings { paused: self.random.bool(), ..QueueSettings::default() };
+        // Sometimes as of a moment before.
+        let revision = known.map_or(0, |queue| queue.revision).saturating_sub(u64::from(self.random.u8(0..4) == 0));
+        let save = QueueSave { name, settings, revision, actor: "ada".into(), what: "changed".into() };
+        both!(self, place, save_queue(save));
     }
 
     async fn compare(&mut self, place: &str) {

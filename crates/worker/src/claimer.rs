@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     executor::{self, AHEAD},
-    shared::Shared,
+    shared::{Config, QueueOrder, Shared},
 };
 
 /// How long a busy worker waits for more room, so that it claims many jobs at once instead of one by one.
@@ -107,10 +107,28 @@ impl Claimer {
         if free > self.shared.config.concurrency.div_ceil(2) { AHEAD } else { Duration::ZERO }
     }
 
+    /// The queues to claim from, and whether in this order. With weights, the order is drawn anew for each claim, so that each queue is first
+    /// as often as its weight says.
+    fn queues(&self) -> (Vec<String>, bool) {
+        let Config { queues, order, .. } = &self.shared.config;
+        match order {
+            QueueOrder::Together => (queues.clone(), false),
+            QueueOrder::Strict => (queues.clone(), true),
+            QueueOrder::Weighted(weights) => {
+                let draw = |weight: &u32| -fastrand::f64().max(f64::MIN_POSITIVE).ln() / f64::from((*weight).max(1));
+                let mut drawn: Vec<(f64, &String)> = weights.iter().map(draw).zip(queues).collect();
+                drawn.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+                (drawn.into_iter().map(|(_, queue)| queue.clone()).collect(), true)
+            }
+        }
+    }
+
     async fn claim(&self, limit: usize, wait: Duration) -> Result<Claimed, StoreError> {
+        let (queues, in_order) = self.queues();
         let request = ClaimRequest {
             worker: self.shared.id,
-            queues: self.shared.config.queues.clone(),
+            queues,
+            in_order,
             names: self.shared.registry.names(),
             limit,
             lease: self.shared.config.lease,

@@ -26,5 +26,5 @@ mod worker;
 
 pub use manual::{ManualWorker, Ran};
 pub use registry::{Handler, HandlerResult};
-pub use shared::Stats;
+pub use shared::{QueueOrder, Stats};
 pub use worker::{RunningWorker, Worker, WorkerBuilder};

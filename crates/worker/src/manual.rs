@@ -13,7 +13,7 @@ use crate::{
     executor::{outcome_of, run},
     maintenance,
     registry::Registry,
-    shared::Config,
+    shared::{Config, QueueOrder},
     ticker,
 };
 
@@ -57,6 +57,7 @@ impl ManualWorker {
         let request = ClaimRequest {
             worker: self.id,
             queues: self.config.queues.clone(),
+            in_order: self.config.order == QueueOrder::Strict,
             names: self.registry.names(),
             limit: 1,
             lease: self.config.lease,

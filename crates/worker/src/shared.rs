@@ -17,10 +17,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{mailbox::Mailbox, registry::Registry};
 
+/// In which order a worker takes jobs of its queues.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum QueueOrder {
+    /// As if they were one: higher priority first, then earlier.
+    #[default]
+    Together,
+    /// As they are listed: nothing of the second while there is something of the first.
+    Strict,
+    /// Each with its share, by these weights, while all have something; what some leave, others take.
+    Weighted(Vec<u32>),
+}
+
 /// How a worker works.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) queues: Vec<String>,
+    pub(crate) order: QueueOrder,
     pub(crate) concurrency: usize,
     pub(crate) lease: Duration,
     pub(crate) poll_period: Duration,

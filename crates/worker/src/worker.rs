@@ -15,7 +15,7 @@ use crate::{
     maintenance::{self, Restart},
     registry::Registry,
     settler,
-    shared::{Config, Shared},
+    shared::{Config, QueueOrder, Shared},
     ticker,
 };
 
@@ -53,6 +53,7 @@ impl Worker {
     pub fn builder(punctual: Punctual) -> WorkerBuilder {
         let config = Config {
             queues: Vec::new(),
+            order: QueueOrder::Together,
             concurrency: 32,
             lease: Duration::from_secs(30),
             poll_period: Duration::from_secs(1),
@@ -91,6 +92,19 @@ impl WorkerBuilder {
     pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
         self.config.queues = queues.into_iter().map(Into::into).collect();
         self
+    }
+
+    /// Works on these queues only, and takes nothing of the second while there is something of the first.
+    pub fn strict_queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
+        self.config.order = QueueOrder::Strict;
+        self.queues(queues)
+    }
+
+    /// Works on these queues only, and lets each have its share while all have something, by their weights.
+    pub fn weighted_queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = (Q, u32)>) -> Self {
+        let (queues, weights): (Vec<Q>, Vec<u32>) = queues.into_iter().unzip();
+        self.config.order = QueueOrder::Weighted(weights);
+        self.queues(queues)
     }
 
     /// Runs at most so many jobs at once; 32 by default.
@@ -143,6 +157,14 @@ impl WorkerBuilder {
         }
         self.registry.names().iter().try_for_each(|name| job::check_word("name", name, limits::NAME_MAX_CHARS))?;
         queues.iter().try_for_each(|queue| job::check_word("queue", queue, limits::QUEUE_MAX_CHARS))?;
+        if let QueueOrder::Weighted(weights) = &self.config.order
+            && weights.iter().any(|weight| !(1..=1_000).contains(weight))
+        {
+            return Err(Invalid::new("weight", "a queue's weight is between 1 and 1000"));
+        }
+        if self.config.order != QueueOrder::Together && queues.len() > 1_000 {
+            return Err(Invalid::too_long("queues", queues.len(), 1_000, "queues in an order"));
+        }
         if !(1..=100_000).contains(concurrency) {
             return Err(Invalid::new("concurrency", format!("{concurrency} is not between 1 and 100000")));
         }

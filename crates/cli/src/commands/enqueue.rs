@@ -14,7 +14,7 @@ use crate::{
     commands::{print_json, progress_bar},
     config::{Config, actor, parse_json},
     exit::Usage,
-    line::Line,
+    line::{Line, UniqueLine},
 };
 
 /// How long `--wait` waits.
@@ -27,6 +27,24 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()
     }
 }
 
+/// How far the unique key reaches, if anything is said of that.
+fn unique(args: &Enqueue) -> Option<UniqueLine> {
+    let line = UniqueLine {
+        by: args.unique_by.clone(),
+        any_name: args.unique_any_name,
+        per_queue: args.unique_per_queue,
+        period: args.unique_for,
+        states: args.unique_in.clone(),
+        on_conflict: args.on_conflict.clone(),
+    };
+    let is_plain = line.by.is_empty()
+        && !(line.any_name || line.per_queue)
+        && line.period.is_none()
+        && line.states.is_empty()
+        && line.on_conflict.is_empty();
+    (!is_plain).then_some(line)
+}
+
 async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     let payload: Option<Json> = args.payload.as_deref().map(|text| parse_json("payload", text)).transpose()?;
     let line = Line {
@@ -37,6 +55,7 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         delay: args.delay,
         at: args.at.map(|at| at.to_string()),
         key: args.key.clone(),
+        unique: unique(args),
         user: args.user.clone(),
         tags: args.tag.clone(),
         correlation: args.correlation.clone(),
@@ -60,7 +79,9 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     if !cli.json {
         println!("{}", enqueued.id);
     }
-    if enqueued.existing {
+    if enqueued.updated {
+        eprintln!("it was there already, and was changed");
+    } else if enqueued.existing {
         eprintln!("it was there already");
     }
     warn_of_nobody(&punctual, enqueued.id).await;

@@ -8,6 +8,7 @@ mod enqueue;
 mod jobs;
 mod locks;
 mod migrate;
+mod queues;
 mod report;
 mod schedules;
 mod show;
@@ -38,6 +39,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Jobs(args) => jobs::run(&cli, &config, args).await?,
         Command::Schedules(args) => schedules::run(&cli, &config, args).await?,
         Command::Workflows(args) => workflows::run(&cli, &config, args).await?,
+        Command::Queues(args) => queues::run(&cli, &config, args).await?,
         Command::Workers => workers::run(&cli, &config).await?,
         Command::Locks { free } => locks::run(&cli, &config, free.as_deref()).await?,
         Command::Stats => stats::run(&cli, &config).await?,

@@ -16,6 +16,7 @@ use crate::{
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     let punctual = config.connect(cli).await?;
+    config.sync_queues(&punctual).await?;
     config.sync_schedules(&punctual).await?;
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
     let location = punctual.store().info().location;

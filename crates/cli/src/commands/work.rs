@@ -12,6 +12,7 @@ use crate::{
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     let punctual = config.connect(cli).await?;
+    config.sync_queues(&punctual).await?;
     config.sync_schedules(&punctual).await?;
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
     eprintln!("{} works on {}", worker.id(), punctual.store().info().location);

@@ -1,6 +1,7 @@
 //! What an operator may see and do. Every surface speaks through this service; none shows a raw payload.
 
 mod bulk;
+mod queues;
 mod report;
 mod schedules;
 mod upkeep;
@@ -18,6 +19,7 @@ use serde::Serialize;
 pub(crate) use self::schedules::{decide_put, put};
 pub use self::{
     bulk::{BulkDone, Preview},
+    queues::{QueueDetail, QueueView},
     report::{DurationRow, FailureReport, SuccessRow},
     schedules::{Backfilled, Put, ScheduleDetail, ScheduleList, ScheduleView},
     upkeep::{CleanupDone, Retention},
@@ -156,6 +158,7 @@ impl Admin {
         }
         // The old job may still hold its key, and what it is correlated with has happened: only its work is repeated.
         let mut spec = Spec { unique_key: None, ..job.spec };
+        spec.extras.unique = None;
         // It is no part of the workflow that the old one was part of; `workflows retry` is for that.
         (spec.workflow_id, spec.extras.node, spec.extras.callback_of) = (None, None, None);
         spec.extras.rerun_of = Some(id);

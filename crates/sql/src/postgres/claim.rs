@@ -20,6 +20,7 @@ use super::{
     Core, error,
     lanes::{Lane, Place, SLACK},
     pace::{Pace, Turn},
+    queues::Known,
     read, rows, settle, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
@@ -253,7 +254,29 @@ impl Hold {
 
 /// Takes queued jobs, the first ones of the worker's lanes.
 async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Result<Taken> {
-    let lanes = store.lanes.served(&request.queues, &request.names);
+    loop {
+        let queues = store.queues.known();
+        let taken = try_take(store, request, look, &queues).await?;
+        match taken {
+            Some(taken) => return Ok(taken),
+            // Something was said of a queue that this process did not know.
+            None => {
+                let mut unit = store.sessions.single().await?;
+                store.queues.refresh(&mut unit).await?;
+                unit.done().await?;
+            }
+        }
+    }
+}
+
+/// The same, if nothing was said of queues that is not known here.
+async fn try_take(
+    store: &Core,
+    request: &ClaimRequest,
+    look: &Look<'_>,
+    queues: &Known,
+) -> sqlx::Result<Option<Taken>> {
+    let lanes = store.lanes.served(request, &queues.paused);
     let due_bound = look.due_bound(store);
     let several = lanes.len() > 1;
     let bounds = || lanes.iter().map(|lane| look.lane_bound(lane.bound));
@@ -266,12 +289,16 @@ async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Re
         .bind(request.limit as i64)
         .bind(Uuid::from_u128(request.worker.to_bits()))
         .bind(request.lease.as_micros() as i64)
-        .bind(At(due_bound));
+        .bind(At(due_bound))
+        .bind(queues.revision);
     if several {
-        query = query.bind(lanes.iter().map(|lane| i16::from(lane.priority)).collect::<Vec<_>>());
+        query = query.bind(lanes.iter().map(|lane| lane.rank).collect::<Vec<_>>());
     }
     let rows = query.fetch_all(&mut *unit).await?;
     unit.done().await?;
+    if rows.first().map(|row| row.try_get::<i64, _>(18)).transpose()?.is_some_and(|now| now != queues.revision) {
+        return Ok(None);
+    }
     let names: HashMap<i32, Lane> =
         lanes.iter().filter_map(|lane| Some((lane.number, store.lanes.lane(lane.number)?))).collect();
     let mut holds = Vec::with_capacity(rows.len());
@@ -281,9 +308,9 @@ async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Re
         hold.job = new_job(row, &hold, &names)?;
         holds.push(hold);
     }
-    let priority = |hold: &Hold| names.get(&hold.lane).map_or(0, |lane| lane.2);
-    holds.sort_unstable_by_key(|hold| (u8::MAX - priority(hold), hold.run_at, hold.attempt.job));
-    Ok(Taken { holds, next_run_at: store.outlook.learn(&rows)? })
+    let ranks: HashMap<i32, i32> = lanes.iter().map(|lane| (lane.number, lane.rank)).collect();
+    holds.sort_by_cached_key(|hold| (ranks.get(&hold.lane), hold.run_at, hold.attempt.job));
+    Ok(Some(Taken { holds, next_run_at: store.outlook.learn(&rows)? }))
 }
 
 /// Takes jobs that will be due within the instants that the request names, if it has room for more.
@@ -293,7 +320,8 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, taken: &mut Taken) -> 
     if room == 0 || request.ahead.is_zero() || taken.next_run_at.is_none_or(|next| next > soon) {
         return Ok(());
     }
-    let lanes = store.lanes.served(&request.queues, &request.names);
+    let queues = store.queues.known();
+    let lanes = store.lanes.served(request, &queues.paused);
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::CLAIM_AHEAD)
         .bind(store.sessions.clock())
@@ -302,6 +330,7 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, taken: &mut Taken) -> 
         .bind(room as i64)
         .bind(Uuid::from_u128(request.worker.to_bits()))
         .bind(request.lease.as_micros() as i64)
+        .bind(queues.revision)
         .fetch_all(&mut *unit)
         .await?;
     unit.done().await?;

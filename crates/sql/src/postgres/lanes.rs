@@ -1,11 +1,11 @@
 //! Lanes: a queue, a name and a priority. Claims go from lane to lane, so they must know which there are.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Mutex, PoisonError},
 };
 
-use punctual_core::{JobId, NewJob, Spec, Timestamp};
+use punctual_core::{ClaimRequest, JobId, NewJob, Spec, Timestamp};
 use sqlx::{PgConnection, Row};
 
 use super::statements as sql;
@@ -51,7 +51,8 @@ struct Known {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served {
     pub(crate) number: i32,
-    pub(crate) priority: u8,
+    /// Smaller ones come first.
+    pub(crate) rank: i32,
     /// Nothing is expected before.
     pub(crate) bound: Place,
 }
@@ -121,15 +122,25 @@ impl Lanes {
         self.lock().bounds.get(&number).map(|(lane, _)| lane.clone())
     }
 
-    /// The lanes that a worker serves. Empty wishes stand for all there are.
-    pub(crate) fn served(&self, queues: &[String], names: &[String]) -> Vec<Served> {
-        let wanted = |wishes: &[String], word: &String| wishes.is_empty() || wishes.contains(word);
+    /// The numbers of the lanes of a queue and a name, or of all.
+    pub(crate) fn of(&self, queue: Option<&String>, name: Option<&String>) -> Vec<i32> {
         let known = self.lock();
-        let served =
-            known.bounds.iter().filter(|(_, ((queue, name, _), _))| wanted(queues, queue) && wanted(names, name));
-        let lane = |(number, ((_, _, priority), bound)): (&i32, &(Lane, Place))| Served {
+        let fits = |wish: Option<&String>, word: &String| wish.is_none_or(|wish| wish == word);
+        let lanes =
+            known.bounds.iter().filter(|(_, ((of_queue, of_name, _), _))| fits(queue, of_queue) && fits(name, of_name));
+        lanes.map(|(number, _)| *number).collect()
+    }
+
+    /// The lanes that a worker serves.
+    pub(crate) fn served(&self, request: &ClaimRequest, paused: &HashSet<String>) -> Vec<Served> {
+        let known = self.lock();
+        let served = known
+            .bounds
+            .iter()
+            .filter(|(_, ((queue, name, _), _))| request.serves(queue, name) && !paused.contains(queue));
+        let lane = |(number, ((queue, _, priority), bound)): (&i32, &(Lane, Place))| Served {
             number: *number,
-            priority: *priority,
+            rank: request.rank(queue, *priority) as i32,
             bound: *bound,
         };
         served.map(lane).collect()

@@ -105,9 +105,7 @@ async fn lanes(store: &Core, filter: &Filter) -> sqlx::Result<Vec<i32>> {
     let mut unit = store.sessions.single().await?;
     store.lanes.refresh(&mut unit).await?;
     unit.done().await?;
-    let one = |wish: &Option<String>| wish.iter().cloned().collect::<Vec<_>>();
-    let served = store.lanes.served(&one(&filter.queue), &one(&filter.name));
-    Ok(served.into_iter().map(|lane| lane.number).collect())
+    Ok(store.lanes.of(filter.queue.as_ref(), filter.name.as_ref()))
 }
 
 /// What a source says of a job.

@@ -32,6 +32,7 @@ mod old_days;
 mod pace;
 #[cfg(test)]
 mod plans;
+mod queues;
 mod read;
 mod registry;
 mod rows;
@@ -51,16 +52,16 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Relative,
-    Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp,
-    Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
+    QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store,
+    StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
 };
 pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
 
 use self::{
-    claim::Outlook, clock::ServerClock, days::Days, gather::Gather, lanes::Lanes, session::Sessions, upkeep::Upkeep,
-    wake::Hints,
+    claim::Outlook, clock::ServerClock, days::Days, gather::Gather, lanes::Lanes, queues::Queues, session::Sessions,
+    upkeep::Upkeep, wake::Hints,
 };
 pub use self::{
     schema::MIGRATIONS,
@@ -137,6 +138,7 @@ pub(crate) struct Inner {
     version: String,
     days: Days,
     lanes: Lanes,
+    queues: Queues,
     outlook: Outlook,
     hints: Hints,
     server_clock: ServerClock,
@@ -178,15 +180,27 @@ impl PostgresStore {
             .fetch_one(&mut *unit)
             .await
             .map_err(error)?;
-        let (days, lanes, server_clock) = (Days::default(), Lanes::default(), ServerClock::new());
+        let (days, lanes, queues) = (Days::default(), Lanes::default(), Queues::default());
+        let server_clock = ServerClock::new();
         days.refresh(&mut unit).await.map_err(error)?;
         lanes.refresh(&mut unit).await.map_err(error)?;
+        queues.refresh(&mut unit).await.map_err(error)?;
         server_clock.measure(&mut unit).await.map_err(error)?;
         unit.done().await.map_err(error)?;
         let hints = Hints::start(sessions.pool(), &options.schema, !options.transaction_pooler);
         let (outlook, upkeep) = (Outlook::new(), Upkeep::new());
-        let core =
-            Core(Arc::new(Inner { options, sessions, version, days, lanes, outlook, hints, server_clock, upkeep }));
+        let core = Core(Arc::new(Inner {
+            options,
+            sessions,
+            version,
+            days,
+            lanes,
+            queues,
+            outlook,
+            hints,
+            server_clock,
+            upkeep,
+        }));
         upkeep::make_days(&core).await.map_err(|error| core.sessions.error(error))?;
         let enqueuer = core.clone();
         let enqueues = Gather::new(Arc::new(move |jobs| {
@@ -383,6 +397,18 @@ impl Store for PostgresStore {
 
     async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
         self.told(schedules::events(&self.core, &name, limit).await)
+    }
+
+    async fn queues(&self) -> StoreResult<Vec<Queue>> {
+        self.told(queues::queues(&self.core).await)
+    }
+
+    async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
+        self.told(queues::save(&self.core, &save).await)
+    }
+
+    async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
+        self.told(queues::events(&self.core, &name, limit).await)
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

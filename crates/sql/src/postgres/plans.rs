@@ -77,13 +77,15 @@ fn most_rows(plan: &[String], table: &str) -> u64 {
 }
 
 fn assert_no_whole_table(plan: &[String]) {
-    let whole = plan.iter().find(|line| line.contains("Seq Scan on punctual_"));
+    // What is said of queues is a handful of rows.
+    let of_queues = |line: &String| line.contains("Seq Scan on punctual_queues");
+    let whole = plan.iter().find(|line| line.contains("Seq Scan on punctual_") && !of_queues(line));
     assert!(whole.is_none(), "{}", plan.join("\n"));
 }
 
-const ONE_LANE: &str = "null, array[1], array['-infinity'::timestamptz], array[lpad('', 32, '0')::uuid], 100, gen_random_uuid(), 30000000, '-infinity'::timestamptz";
-const TWO_LANES: &str = "null, array[1, 2], array['-infinity'::timestamptz, '-infinity'], array_fill(lpad('', 32, '0')::uuid, array[2]), 100, gen_random_uuid(), 30000000, '-infinity'::timestamptz, array[5, 5]::int2[]";
-const AHEAD: &str = "null, array[1, 2], 120000000, 100, gen_random_uuid(), 30000000";
+const ONE_LANE: &str = "null, array[1], array['-infinity'::timestamptz], array[lpad('', 32, '0')::uuid], 100, gen_random_uuid(), 30000000, '-infinity'::timestamptz, 0";
+const TWO_LANES: &str = "null, array[1, 2], array['-infinity'::timestamptz, '-infinity'], array_fill(lpad('', 32, '0')::uuid, array[2]), 100, gen_random_uuid(), 30000000, '-infinity'::timestamptz, 0, array[5, 5]::int4[]";
+const AHEAD: &str = "null, array[1, 2], 120000000, 100, gen_random_uuid(), 30000000, 0";
 const DUE: &str = "null, '-infinity', 100";
 
 #[tokio::test]

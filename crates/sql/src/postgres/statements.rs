@@ -22,6 +22,9 @@ const COLUMNS_NOW: &str = "j.id, j.name, j.queue, case when r.id is null then j.
 /// A payload of at most so many bytes goes with its job to the claim, which need not look for it then.
 const INLINE_MAX_BYTES: usize = 1_000;
 
+/// How often anything was said of queues.
+const QUEUES_REVISION: &str = "(select coalesce(sum(revision), 0)::int8 from punctual_queues)";
+
 /// The time: a test's, or the transaction's.
 const NOW: &str = "coalesce($1::timestamptz, now())";
 
@@ -109,6 +112,9 @@ statements! {
     TRIM "trim"
     OLD_DAY_FORGET "old_day_forget"
     ENQUEUE_WAITING_TEXT "enqueue_waiting"
+    QUEUES "queues"
+    QUEUE_SAVE "queue_save"
+    QUEUE_EVENTS "queue_events"
     STANDING "standing"
     KNOWN "known"
     DEPENDENCIES_ADD "dependencies_add"
@@ -238,6 +244,7 @@ fn fill(text: &'static str) -> &'static str {
         .replace("{columns_now}", COLUMNS_NOW)
         .replace("{buckets}", &BUCKETS)
         .replace("{any_end}", ANY_END)
+        .replace("{queues_revision}", QUEUES_REVISION)
         .replace("{final}", FINAL)
         .replace("{now}", NOW);
     leak(text.replace("{inline}", &INLINE_MAX_BYTES.to_string()))

@@ -4,7 +4,10 @@
 //! 20,000; slim ready and running tables with the jobs row untouched until the end, as below, 26,000 to 28,000. The
 //! figures and their limits are in docs/adr/0002.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use punctual_core::{
     AttemptId, Claim, ClaimRequest, Claimed, JobId, Settlement, Status, StoreError, Timestamp, WorkerId, limits,
@@ -14,7 +17,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::{
     error::store_error,
-    read, rows,
+    queues, read, rows,
     running::Running,
     statements as sql,
     tx::{EventLine, Tx},
@@ -98,8 +101,10 @@ pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Taken, St
 }
 
 fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Taken> {
-    let lanes = read::lanes(tx.connection, &request.queues, &request.names)?;
-    let places = first_places(tx, &lanes, request.limit)?;
+    let paused = queues::paused(tx.connection)?;
+    let mut lanes = read::lanes(tx.connection, &request.queues, &request.names)?;
+    lanes.retain(|(queue, _)| !paused.contains(queue));
+    let places = first_places(tx, &lanes, request)?;
     let mut taken = Taken::default();
     if !places.is_empty() {
         let mut steps = Steps::prepare(tx)?;
@@ -109,7 +114,7 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Taken> {
     }
     let room = request.limit - taken.holds.len();
     if room > 0 && !request.ahead.is_zero() {
-        taken.holds.extend(take_ahead(tx, request, room)?);
+        taken.holds.extend(take_ahead(tx, request, room, &paused)?);
     }
     if taken.holds.len() <= READ_AT_ONCE_MAX_JOBS {
         taken.read(tx.connection)?;
@@ -121,12 +126,18 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Taken> {
 }
 
 /// Takes jobs that will be due within the instants that the request names, each as of its time.
-fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize) -> rusqlite::Result<Vec<Hold>> {
+fn take_ahead(
+    tx: &mut Tx<'_>,
+    request: &ClaimRequest,
+    limit: usize,
+    paused: &HashSet<String>,
+) -> rusqlite::Result<Vec<Hold>> {
     let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
     let (mut holds, mut steps, now) = (Vec::new(), Steps::prepare(tx)?, tx.now);
     for (run_at, seq) in due {
         let job = DueJob::read(tx, run_at, seq)?;
-        if holds.len() < limit && request.serves(&job.lane.0, &job.lane.1) {
+        let served = request.serves(&job.lane.0, &job.lane.1) && !paused.contains(&job.lane.0);
+        if holds.len() < limit && served {
             tx.now = now.max(Timestamp::from_micros(run_at));
             job.promote(tx)?;
             holds.push(hold(tx, &mut steps, request, &job.place())?);
@@ -205,28 +216,28 @@ struct Place<'l> {
 
 impl Place<'_> {
     /// Sorts in the order of claims.
-    const fn rank(&self) -> (u8, i64, i64) {
-        (u8::MAX - self.priority, self.run_at, self.seq)
+    fn rank(&self, request: &ClaimRequest) -> (u32, i64, i64) {
+        (request.rank(&self.lane.0, self.priority), self.run_at, self.seq)
     }
 }
 
 /// The first places among all lanes that the worker serves, in the order of claims.
-fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], limit: usize) -> rusqlite::Result<Vec<Place<'l>>> {
+fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> rusqlite::Result<Vec<Place<'l>>> {
     let mut places = Vec::new();
     for lane in lanes {
-        places.extend(head(tx, lane, limit)?);
+        places.extend(head(tx, lane, request.limit)?);
         // Keeps memory and the final sort small when there are many lanes.
-        if places.len() > 4 * limit {
-            keep_first(&mut places, limit);
+        if places.len() > 4 * request.limit {
+            keep_first(&mut places, request);
         }
     }
-    keep_first(&mut places, limit);
+    keep_first(&mut places, request);
     Ok(places)
 }
 
-fn keep_first(places: &mut Vec<Place<'_>>, limit: usize) {
-    places.sort_unstable_by_key(Place::rank);
-    places.truncate(limit);
+fn keep_first(places: &mut Vec<Place<'_>>, request: &ClaimRequest) {
+    places.sort_by_cached_key(|place| place.rank(request));
+    places.truncate(request.limit);
 }
 
 fn head<'l>(tx: &Tx<'_>, lane: &'l Lane, limit: usize) -> rusqlite::Result<Vec<Place<'l>>> {

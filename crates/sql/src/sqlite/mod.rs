@@ -10,7 +10,7 @@
 //! | what waits for what, and workflows | `flow` |
 //! | operators' actions and retention | `change` |
 //! | jobs, histories, counters, lists | `read`, `list` |
-//! | schedules | `schedules` |
+//! | schedules, queues | `schedules`, `queues` |
 //! | workers and locks | `registry` |
 
 mod change;
@@ -24,6 +24,7 @@ mod flow;
 mod flush;
 mod list;
 mod operation;
+mod queues;
 mod read;
 mod reader;
 mod registry;
@@ -45,9 +46,10 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Relative,
-    Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult,
-    SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
+    QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store,
+    StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    measure::Tally,
 };
 pub use rusqlite;
 use rusqlite::Connection;
@@ -320,6 +322,18 @@ impl Store for SqliteStore {
 
     async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
         self.read(move |connection| schedules::events(connection, &name, limit)).await
+    }
+
+    async fn queues(&self) -> StoreResult<Vec<Queue>> {
+        self.read(queues::queues).await
+    }
+
+    async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
+        self.write(move |tx| queues::save(tx, &save)).await
+    }
+
+    async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
+        self.read(move |connection| queues::events(connection, &name, limit)).await
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

@@ -34,6 +34,7 @@ pub async fn a_claim_takes_only_the_queues_and_names_it_asks_for(fx: &Fixture) {
     let ask = |queues: &[&str], names: &[&str]| ClaimRequest {
         worker: fx.worker(),
         queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
+        in_order: false,
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         limit: 10,
         lease: LEASE,
@@ -113,6 +114,7 @@ pub async fn a_worker_with_room_claims_ahead(fx: &Fixture) {
     let queued = fx.enqueue(|_| ()).await;
     let request = ClaimRequest {
         queues: vec![fx.job(queued).await.spec.queue],
+        in_order: false,
         ahead: Duration::from_secs(10),
         ..ask_for(fx, 2)
     };
@@ -187,6 +189,7 @@ fn patient(fx: &Fixture) -> ClaimRequest {
     ClaimRequest {
         worker: fx.worker(),
         queues: vec![],
+        in_order: false,
         names: vec![],
         limit: 5,
         lease: LEASE,
@@ -248,6 +251,7 @@ fn ask_for(fx: &Fixture, limit: usize) -> ClaimRequest {
     ClaimRequest {
         worker: fx.worker(),
         queues: vec![],
+        in_order: false,
         names: vec![],
         limit,
         lease: LEASE,

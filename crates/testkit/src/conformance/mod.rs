@@ -7,6 +7,7 @@ mod claiming;
 mod enqueuing;
 mod flow;
 mod listing;
+mod queues;
 mod registry;
 mod schedules;
 mod settling;
@@ -17,6 +18,7 @@ pub use claiming::*;
 pub use enqueuing::*;
 pub use flow::*;
 pub use listing::*;
+pub use queues::*;
 pub use registry::*;
 pub use schedules::*;
 pub use settling::*;
@@ -133,6 +135,9 @@ macro_rules! conformance {
             a_place_in_a_workflow_can_be_taken_by_another_job
             workflows_are_listed_latest_first
             a_family_that_leaves_takes_its_dependencies_along
+            a_paused_queue_is_not_claimed_until_it_is_resumed
+            what_is_said_of_a_queue_is_kept_with_its_story
+            a_claim_may_take_queues_in_their_order
             the_store_finds_itself_well
         }
     };

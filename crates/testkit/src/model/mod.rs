@@ -13,9 +13,10 @@ use std::{
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Relative,
-    Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo,
-    StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, limits,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
+    QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Status, Store,
+    StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    limits,
     measure::{self, Measure, Tally},
 };
 use tokio::{sync::watch, time};
@@ -312,6 +313,20 @@ impl Store for ModelStore {
     async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
         let state = self.state();
         let of_it = state.schedule_events.iter().rev().filter(|(schedule, _)| *schedule == name);
+        Ok(of_it.map(|(_, event)| event.clone()).take(limit).collect())
+    }
+
+    async fn queues(&self) -> StoreResult<Vec<Queue>> {
+        Ok(self.state().queues.values().cloned().collect())
+    }
+
+    async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
+        self.write(|state, now| state.save_queue(now, save))
+    }
+
+    async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
+        let state = self.state();
+        let of_it = state.queue_events.iter().rev().filter(|(queue, _)| *queue == name);
         Ok(of_it.map(|(_, event)| event.clone()).take(limit).collect())
     }
 

@@ -7,8 +7,9 @@ use std::{
 
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, Event, EventId, Filter,
-    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Order, Page, Schedule, ScheduleEvent, ScheduleSave, Settled,
-    Settlement, Status, StoreResult, Timestamp, Verb, WorkerId, WorkerRecord, Workflow, WorkflowId, change,
+    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Order, Page, Queue, QueueEvent, QueueSave, Schedule,
+    ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreResult, Timestamp, Verb, WorkerId, WorkerRecord,
+    Workflow, WorkflowId, change,
     flow::Next,
     limits,
     measure::{self, Measure},
@@ -39,6 +40,8 @@ pub(super) struct State {
     pub(super) schedule_events: Vec<(String, ScheduleEvent)>,
     pub(super) locks: BTreeMap<String, HeldLock>,
     pub(super) events: u64,
+    pub(super) queues: BTreeMap<String, Queue>,
+    pub(super) queue_events: Vec<(String, QueueEvent)>,
     pub(super) dependencies: Vec<Dependency>,
     /// Jobs that waited on although one of their parents had failed.
     pub(super) saw_failure: BTreeSet<JobId>,
@@ -179,12 +182,12 @@ impl State {
         let mut places: Vec<usize> = (0..self.jobs.len())
             .filter(|place| {
                 let job = &self.jobs[*place].job;
-                job.status == Status::Queued && request.serves(&job.spec.queue, &job.spec.name)
+                job.status == Status::Queued && self.serves(request, job)
             })
             .collect();
         places.sort_by_key(|place| {
             let job = &self.jobs[*place].job;
-            (u8::MAX - job.spec.priority, job.run_at, self.rank(*place))
+            (request.rank(&job.spec.queue, job.spec.priority), job.run_at, self.rank(*place))
         });
         places.truncate(request.limit);
         let mut claims: Vec<Claim> = places.into_iter().map(|place| self.hold(now, now, place, request)).collect();
@@ -193,13 +196,35 @@ impl State {
         Claimed { claims, next_run_at: timed.map(|record| record.job.run_at).min() }
     }
 
+    fn serves(&self, request: &ClaimRequest, job: &Job) -> bool {
+        let paused = self.queues.get(&job.spec.queue).is_some_and(|queue| queue.settings.paused);
+        !paused && request.serves(&job.spec.queue, &job.spec.name)
+    }
+
+    pub(super) fn save_queue(&mut self, now: Timestamp, save: QueueSave) -> bool {
+        let QueueSave { name, settings, revision, actor, what } = save;
+        let fits = self.queues.get(&name).map_or(0, |queue| queue.revision) == revision;
+        if fits {
+            let queue = Queue {
+                name: name.clone(),
+                settings,
+                revision: revision + 1,
+                updated_at: now,
+                updated_by: actor.clone(),
+            };
+            self.queues.insert(name.clone(), queue);
+            self.queue_events.push((name, QueueEvent { at: now, actor, what }));
+        }
+        fits
+    }
+
     pub(super) fn claim_ahead(&mut self, now: Timestamp, request: &ClaimRequest, limit: usize) -> Vec<Claim> {
         let mut places: Vec<usize> = (0..self.jobs.len())
             .filter(|place| {
                 let job = &self.jobs[*place].job;
                 job.status.is_timed()
                     && (now..=now.after(request.ahead)).contains(&job.run_at)
-                    && request.serves(&job.spec.queue, &job.spec.name)
+                    && self.serves(request, job)
             })
             .collect();
         places.sort_by_key(|place| (self.jobs[*place].job.run_at, self.rank(*place)));

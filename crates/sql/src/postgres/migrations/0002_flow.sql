@@ -1,4 +1,4 @@
--- Jobs that wait for other jobs, and workflows. Nothing has used the table of dependencies before.
+-- Jobs that wait for other jobs, workflows, and what is said of queues. Nothing has used the table of dependencies before.
 --
 -- flow: something follows from the job's end, for its workflow or for jobs that wait for it. What has no such mark is settled without a look.
 alter table punctual_jobs add column flow boolean not null default false;
@@ -59,6 +59,26 @@ create table punctual_nodes (
     primary key (workflow, node)
 );
 create index punctual_nodes_job on punctual_nodes (job_id);
+
+-- What was said of queues, and by whom.
+create table punctual_queues (
+    name       text        not null primary key,
+    paused     boolean     not null,
+    settings   text        not null,
+    -- Counts its changes. A claim knows the sum of all: if it is another by now, it looks again.
+    revision   int8        not null,
+    updated_at timestamptz not null,
+    updated_by text        not null
+);
+
+create table punctual_queue_events (
+    id    int8        not null generated always as identity primary key,
+    queue text        not null,
+    at    timestamptz not null,
+    actor text        not null,
+    what  text        not null
+);
+create index punctual_queue_events_queue on punctual_queue_events (queue, id);
 
 -- A job's unique key may be in another scope than its name.
 create index punctual_keys_job on punctual_keys (job_id);

@@ -1,7 +1,8 @@
 -- Hands queued jobs to a worker: the first ones of all lanes together, by priority, then time, then id.
 -- In: the time (or null), the lanes, for each the time and the id before which nothing is expected, how many, the worker, the lease, the
--- time before which no job is expected to be due, and if there are several lanes the priority of each. Out: one row a job, or
--- one without a job; each with the time of the claim and when the next job is due. Index: a range of the primary key for each lane.
+-- time before which no job is expected to be due, how often anything was said of queues as the claim knows, and if there are several lanes
+-- the rank of each. Out: one row a job, or one without a job; each with the time of the claim, when the next job is due, and how often
+-- anything was said of queues: if the claim did not know, it gets nothing. Index: a range of the primary key for each lane.
 with {places},
 x as (delete from punctual_ready where ctid = any (array(select place from c)) returning *),
 l as (
@@ -21,5 +22,5 @@ y as (
     select date_trunc('hour', {now}, 'UTC'), lane, 'lateness', bucket, n from g)
 select {now}, (select d.run_at from punctual_due d where d.run_at >= $8::timestamptz order by d.run_at limit 1) as next_run_at,
     x.id, x.run + 1, x.attempt + 1, x.lane, x.run_at, x.queued_at, x.max_attempts, x.timeout_ms, x.keep_for_ms, x.ephemeral, x.user_id,
-    x.correlation_id, x.unique_key, x.workflow_id, x.extras, x.payload, (select set_config('synchronous_commit', 'off', true))
+    x.correlation_id, x.unique_key, x.workflow_id, x.extras, x.payload, {queues_revision}, (select set_config('synchronous_commit', 'off', true))
 from (select) t left join x on true

@@ -1,9 +1,10 @@
 -- Hands jobs to a worker that will be due within the next instants, each as of its time, first due first.
--- In: the time (or null), the lanes, how far ahead, how many, the worker, the lease.
+-- In: the time (or null), the lanes, how far ahead, how many, the worker, the lease, how often anything was said of queues.
 -- Out: as claim.sql, without what only a new job's row knows. Index: a range of the primary key.
 with c as materialized (
     select d.ctid as place from punctual_due d
     where d.run_at > {now} and d.run_at <= {now} + $3::int8 * interval '1 microsecond' and d.lane = any ($2::int4[])
+        and {queues_revision} = $7::int8
     order by d.run_at, d.id limit $4::int8 for update skip locked),
 d as (delete from punctual_due where ctid = any (array(select place from c)) returning *),
 j as (

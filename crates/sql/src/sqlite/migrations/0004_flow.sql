@@ -1,4 +1,4 @@
--- Jobs that wait for other jobs, and workflows. Nothing has used the table of dependencies before.
+-- Jobs that wait for other jobs, workflows, and what is said of queues. Nothing has used the table of dependencies before.
 --
 -- flow: something follows from the job's end, for its workflow or for jobs that wait for it. What has no such mark is settled without a look.
 alter table punctual_jobs add column flow integer not null default 0;
@@ -45,6 +45,27 @@ create table punctual_nodes (
     primary key (workflow, node)
 ) strict, without rowid;
 create index punctual_nodes_job on punctual_nodes (job);
+
+-- What was said of queues, and by whom.
+create table punctual_queues (
+    name       text    not null primary key,
+    paused     integer not null,
+    settings   text    not null,
+    -- Counts its changes.
+    revision   integer not null,
+    updated_at integer not null,
+    updated_by text    not null
+) strict, without rowid;
+create index punctual_queues_paused on punctual_queues (name) where paused = 1;
+
+create table punctual_queue_events (
+    id    integer primary key,
+    queue text    not null,
+    at    integer not null,
+    actor text    not null,
+    what  text    not null
+) strict;
+create index punctual_queue_events_queue on punctual_queue_events (queue, id);
 
 drop view punctual_jobs_readable;
 create view punctual_jobs_readable as

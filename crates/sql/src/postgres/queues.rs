@@ -1,0 +1,86 @@
+//! What is said of queues.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use punctual_core::{Queue, QueueEvent, QueueSave};
+use sqlx::{PgConnection, Row, postgres::PgRow};
+
+use super::{Core, rows, statements as sql};
+
+/// What the claims of a process know of queues.
+#[derive(Debug, Default)]
+pub(crate) struct Queues(Mutex<Arc<Known>>);
+
+/// What is known of queues.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// How often anything was said of any.
+    pub(crate) revision: i64,
+    pub(crate) paused: HashSet<String>,
+}
+
+impl Queues {
+    pub(crate) fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Looks again.
+    pub(crate) async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        let all = read(connection).await?;
+        let revision = all.iter().map(|queue| queue.revision as i64).sum();
+        let paused = all.into_iter().filter(|queue| queue.settings.paused).map(|queue| queue.name).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Known { revision, paused });
+        Ok(())
+    }
+}
+
+async fn read(connection: &mut PgConnection) -> sqlx::Result<Vec<Queue>> {
+    let rows = sqlx::query(*sql::QUEUES).fetch_all(connection).await?;
+    let queue = |row: &PgRow| {
+        Ok(Queue {
+            name: row.try_get(0)?,
+            settings: rows::document(row, 1)?.unwrap_or_default(),
+            revision: row.try_get::<i64, _>(2)? as u64,
+            updated_at: rows::instant(row, 3)?,
+            updated_by: row.try_get(4)?,
+        })
+    };
+    rows.iter().map(queue).collect()
+}
+
+pub(crate) async fn queues(store: &Core) -> sqlx::Result<Vec<Queue>> {
+    let mut unit = store.sessions.single().await?;
+    let queues = read(&mut unit).await?;
+    unit.done().await?;
+    Ok(queues)
+}
+
+pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
+    let mut unit = store.sessions.single().await?;
+    let done = sqlx::query(*sql::QUEUE_SAVE)
+        .bind(store.sessions.clock())
+        .bind(&save.name)
+        .bind(save.settings.paused)
+        .bind(rows::text(&save.settings)?)
+        .bind(save.revision as i64)
+        .bind(&save.actor)
+        .bind(&save.what)
+        .execute(&mut *unit)
+        .await?;
+    unit.done().await?;
+    // What was paused may start now.
+    store.hints.tell_work();
+    Ok(done.rows_affected() == 1)
+}
+
+pub(crate) async fn events(store: &Core, name: &str, limit: usize) -> sqlx::Result<Vec<QueueEvent>> {
+    let mut unit = store.sessions.single().await?;
+    let rows = sqlx::query(*sql::QUEUE_EVENTS).bind(name).bind(limit as i64).fetch_all(&mut *unit).await?;
+    unit.done().await?;
+    let event =
+        |row: &PgRow| Ok(QueueEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, what: row.try_get(2)? });
+    rows.iter().map(event).collect()
+}

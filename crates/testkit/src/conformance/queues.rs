@@ -1,0 +1,101 @@
+use std::time::Duration;
+
+use punctual_core::{ClaimRequest, JobDefaults, JobId, QueueSave, QueueSettings, RetryPolicy};
+
+use crate::{Fixture, fixture::LEASE};
+
+async fn save(fx: &Fixture, name: &str, paused: bool) -> bool {
+    let known = fx.store.queues().await.unwrap().into_iter().find(|queue| queue.name == name);
+    let revision = known.map_or(0, |queue| queue.revision);
+    let settings = QueueSettings { paused, ..QueueSettings::default() };
+    let what = if paused { "paused" } else { "resumed" };
+    let save = QueueSave { name: name.into(), settings, revision, actor: "ada".into(), what: what.into() };
+    fx.store.save_queue(save).await.unwrap()
+}
+
+async fn in_queue(fx: &Fixture, queue: &str, priority: u8) -> JobId {
+    fx.enqueue(|spec| (spec.queue, spec.priority) = (queue.into(), priority)).await
+}
+
+pub async fn a_paused_queue_is_not_claimed_until_it_is_resumed(fx: &Fixture) {
+    let paused = in_queue(fx, "a", 9).await;
+    let other = in_queue(fx, "b", 1).await;
+    let running = fx.claim(fx.worker(), 1).await.remove(0);
+    assert_eq!(running.job.id, paused);
+    let second = in_queue(fx, "a", 9).await;
+    let soon = fx.enqueue_in(5, |spec| spec.queue = "a".into()).await;
+    assert!(save(fx, "a", true).await);
+    assert_eq!(fx.claim_one(fx.worker()).await.job.id, other, "nothing of the paused one");
+    let ahead = ClaimRequest {
+        worker: fx.worker(),
+        queues: Vec::new(),
+        in_order: false,
+        names: Vec::new(),
+        limit: 10,
+        lease: LEASE,
+        ahead: Duration::from_secs(10),
+        wait: Duration::ZERO,
+    };
+    assert!(fx.store.claim(ahead).await.unwrap().claims.is_empty(), "nor ahead of its time");
+    // What runs goes on, and may come back to wait.
+    fx.settle(&running, punctual_core::Outcome::Released).await;
+    assert!(fx.claim(fx.worker(), 10).await.is_empty());
+    assert!(save(fx, "a", false).await);
+    fx.pass(5);
+    let claimed: Vec<JobId> = fx.claim(fx.worker(), 10).await.into_iter().map(|claim| claim.job.id).collect();
+    assert_eq!(claimed, [paused, second, soon]);
+}
+
+pub async fn what_is_said_of_a_queue_is_kept_with_its_story(fx: &Fixture) {
+    assert!(fx.store.queues().await.unwrap().is_empty());
+    let defaults = JobDefaults {
+        priority: Some(8),
+        max_attempts: Some(9),
+        timeout: Some(Duration::from_millis(1_500)),
+        retry: Some(RetryPolicy::fixed(Duration::from_secs(1))),
+        keep_for: Some(Duration::from_secs(60)),
+    };
+    let settings = QueueSettings { paused: false, defaults };
+    let first = QueueSave { name: "mail".into(), settings, revision: 0, actor: "ada".into(), what: "made".into() };
+    assert!(fx.store.save_queue(first.clone()).await.unwrap());
+    assert!(!fx.store.save_queue(first.clone()).await.unwrap(), "somebody was first");
+    fx.pass(1);
+    let second = QueueSave { revision: 1, actor: "bob".into(), what: "changed".into(), ..first.clone() };
+    assert!(fx.store.save_queue(second.clone()).await.unwrap());
+    let unknown = QueueSave { name: "none".into(), ..second };
+    assert!(!fx.store.save_queue(unknown).await.unwrap(), "nothing was said of it that could be changed");
+    let queues = fx.store.queues().await.unwrap();
+    assert_eq!(queues.len(), 1);
+    assert_eq!((&*queues[0].name, &queues[0].settings, queues[0].revision), ("mail", &first.settings, 2));
+    assert_eq!((&*queues[0].updated_by, queues[0].updated_at), ("bob", fx.now()));
+    let events = fx.store.queue_events("mail".into(), 10).await.unwrap();
+    let told: Vec<_> = events.iter().map(|event| (&*event.actor, &*event.what)).collect();
+    assert_eq!(told, [("bob", "changed"), ("ada", "made")]);
+    assert_eq!(fx.store.queue_events("mail".into(), 1).await.unwrap().len(), 1);
+}
+
+pub async fn a_claim_may_take_queues_in_their_order(fx: &Fixture) {
+    let late = in_queue(fx, "b", 9).await;
+    let early = in_queue(fx, "a", 1).await;
+    let urgent = in_queue(fx, "a", 3).await;
+    let request = |queues: [&str; 2], in_order| ClaimRequest {
+        worker: fx.worker(),
+        queues: queues.map(str::to_owned).to_vec(),
+        in_order,
+        names: Vec::new(),
+        limit: 2,
+        lease: LEASE,
+        ahead: Duration::ZERO,
+        wait: Duration::ZERO,
+    };
+    let claim = async |request| -> Vec<JobId> {
+        let claims = fx.store.claim(request).await.unwrap().claims;
+        for claim in &claims {
+            fx.settle(claim, punctual_core::Outcome::Released).await;
+        }
+        claims.into_iter().map(|claim| claim.job.id).collect()
+    };
+    assert_eq!(claim(request(["a", "b"], true)).await, [urgent, early]);
+    assert_eq!(claim(request(["b", "a"], true)).await, [late, urgent]);
+    assert_eq!(claim(request(["a", "b"], false)).await, [late, urgent]);
+}
