@@ -126,8 +126,11 @@ pub(crate) async fn enqueue_updating(
     jobs: &[NewJob],
     ids: Ids,
 ) -> sqlx::Result<Vec<Enqueued>> {
+    let (scopes, keys): (Vec<String>, Vec<String>) = jobs.iter().filter_map(key_of).unzip();
+    sqlx::query(*sql::KEYS_ALONE).bind(&scopes).bind(&keys).execute(&mut *connection).await?;
     // All that may have to be held, at once and in order.
-    let mut held = holders(connection, jobs).await?;
+    let query = sqlx::query_scalar::<_, Uuid>(*sql::KEYS_HOLDERS).bind(scopes).bind(keys);
+    let mut held: BTreeSet<JobId> = query.fetch_all(&mut *connection).await?.into_iter().map(job_id).collect();
     held.extend(jobs.iter().flat_map(|job| job.parents.iter().copied()));
     hold_all(connection, &held, store.clock_now()).await?;
     held.extend(jobs.iter().map(|job| job.id));
@@ -148,13 +151,6 @@ pub(crate) async fn enqueue_updating(
         });
     }
     Ok(answers)
-}
-
-/// The jobs that hold the keys which others want.
-async fn holders(connection: &mut PgConnection, jobs: &[NewJob]) -> sqlx::Result<BTreeSet<JobId>> {
-    let (scopes, keys): (Vec<String>, Vec<String>) = jobs.iter().filter_map(key_of).unzip();
-    let query = sqlx::query_scalar::<_, Uuid>(*sql::KEYS_HOLDERS).bind(scopes).bind(keys);
-    Ok(query.fetch_all(connection).await?.into_iter().map(job_id).collect())
 }
 
 async fn hold_all(connection: &mut PgConnection, ids: &BTreeSet<JobId>, now: Timestamp) -> sqlx::Result<()> {

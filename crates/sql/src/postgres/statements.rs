@@ -42,6 +42,7 @@ statements! {
     KEYS_TAKE "keys_take"
     KEYS_TURN_OVER "keys_turn_over"
     KEYS_HOLDERS "keys_holders"
+    KEYS_ALONE "keys_alone"
     JOB_UPDATE "job_update"
     KEYS_HOLD "keys_hold"
     KEYS_OF "keys_of"

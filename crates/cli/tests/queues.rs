@@ -1,0 +1,98 @@
+//! `punctual queues`, unique keys, and what `punctual.toml` says of queues.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod shell;
+
+use serde_json::{Value, json};
+use shell::Shell;
+
+fn status(shell: &Shell, id: &str) -> Value {
+    shell.json(&["jobs", "show", id])["job"]["status"].clone()
+}
+
+#[test]
+fn queues_are_listed_paused_by_pattern_and_resumed() {
+    let shell = Shell::new();
+    assert!(shell.ok(&["queues", "list"]).contains("no queues"));
+    let id = |queue: &str| shell.ok(&["enqueue", "echo", "1", "--queue", queue]).trim().to_owned();
+    let (eu, us, other) = (id("mail-eu"), id("mail-us"), id("other"));
+    assert_eq!(shell.ok(&["queues", "pause", "mail-*"]), "mail-eu is paused\nmail-us is paused\n");
+    shell.ok(&["work", "--until-empty"]);
+    assert_eq!((status(&shell, &eu), status(&shell, &other)), (json!("queued"), json!("succeeded")));
+    let listed = shell.ok(&["queues", "list"]);
+    assert!(listed.contains("● paused") && listed.contains("● on"), "{listed}");
+    let queues = shell.json(&["queues", "list"])["queues"].clone();
+    assert_eq!(
+        (&queues[0]["name"], &queues[0]["paused"], &queues[0]["jobs"]["queued"]),
+        (&json!("mail-eu"), &json!(true), &json!(1))
+    );
+    shell.ok(&["queues", "resume", "mail-us"]);
+    shell.ok(&["work", "--until-empty"]);
+    assert_eq!((status(&shell, &eu), status(&shell, &us)), (json!("queued"), json!("succeeded")));
+    let shown = shell.ok(&["queues", "show", "mail-us"]);
+    assert!(shown.contains("resumed") && shown.contains("cli:"), "{shown}");
+    let (code, said) = shell.fails(&["queues", "pause", "none-*"]);
+    assert!(code == 2 && said.contains("no queue fits `none-*`"), "{said}");
+}
+
+#[test]
+fn what_the_jobs_of_a_queue_are_by_default_is_said_by_hand_or_in_a_file() {
+    let shell = Shell::new();
+    let said = shell.ok(&["queues", "defaults", "mail", "--priority", "8", "--timeout", "9s", "--retry", "fixed:3s"]);
+    assert_eq!(said, "mail: priority 8, timeout 9.0 s, own retry policy\n");
+    let job = |args: &[&str]| {
+        let id = shell.ok(&[&["enqueue", "echo", "1", "--queue", "mail"], args].concat());
+        shell.json(&["jobs", "show", id.trim()])["job"].clone()
+    };
+    assert_eq!((&job(&[])["priority"], &job(&["--priority", "2"])["priority"]), (&json!(8), &json!(2)));
+    std::fs::write(shell.path("punctual.toml"), "[queues.mail]\nmax_attempts = 9\n").unwrap();
+    shell.ok(&["work", "--until-empty"]);
+    let silent = job(&[]);
+    assert_eq!((&silent["priority"], &silent["max_attempts"]), (&json!(5), &json!(9)), "the file says it all");
+    assert!(shell.ok(&["queues", "show", "mail"]).contains("punctual.toml"));
+    let (code, said) = shell.fails(&["queues", "defaults", "mail", "--priority", "11"]);
+    assert!(code == 2 && said.contains("priority: 11 is not between 0 and 10"), "{said}");
+    std::fs::write(shell.path("punctual.toml"), "[queues.mail]\nmax_attempts = 0\n").unwrap();
+    let (code, said) = shell.fails(&["work", "--until-empty"]);
+    assert!(code == 2 && said.contains("[queues.mail]") && said.contains("max_attempts: 0"), "{said}");
+}
+
+#[test]
+fn queues_have_an_order_if_they_are_given_one() {
+    let shell = Shell::new();
+    shell.ok(&["enqueue", "echo", "1", "--queue", "b"]);
+    shell.ok(&["work", "--until-empty", "--queues", "a,b", "--strict"]);
+    shell.ok(&["work", "--until-empty", "--queues", "a=5,b=1"]);
+    for (queues, problem) in
+        [("a=5,b", "either all have a weight"), ("a=0", "between 1 and 1000"), ("a=x", "a weight is a number")]
+    {
+        let (code, said) = shell.fails(&["work", "--until-empty", "--queues", queues]);
+        assert!(code == 2 && said.contains(problem), "{queues}: {said}");
+    }
+}
+
+#[test]
+fn a_unique_key_has_its_options_on_the_command_line_and_in_files() {
+    let shell = Shell::new();
+    let enqueue = |args: &[&str]| shell.json(&[&["enqueue", "index"], args].concat());
+    let first = enqueue(&[r#"{"doc": 1, "v": 1}"#, "--unique-by", "/doc", "--on-conflict", "replace", "--in", "1h"]);
+    let second =
+        enqueue(&[r#"{"doc": 1, "v": 2}"#, "--unique-by", "/doc", "--on-conflict", "replace,debounce", "--in", "2h"]);
+    assert_eq!((&second["id"], &second["existing"], &second["updated"]), (&first["id"], &json!(true), &json!(true)));
+    let job = shell.json(&["jobs", "show", first["id"].as_str().unwrap()])["job"].clone();
+    assert_eq!(job["payload_preview"], json!({"doc": 1, "v": 2}));
+    let (short, again) = (["1", "--key", "k", "--unique-for", "1ms"], ["1", "--key", "k"]);
+    assert_ne!(enqueue(&short)["id"], enqueue(&again)["id"], "its time was over");
+    let line = r#"{"name": "index", "payload": {"doc": 1}, "unique": {"by": ["/doc"]}}"#;
+    std::fs::write(shell.path("jobs.jsonl"), line).unwrap();
+    assert_eq!(shell.ok(&["enqueue", "--file", "jobs.jsonl"]).trim(), first["id"].as_str().unwrap());
+    for (args, problem) in [
+        (["--unique-by", "doc"], "`doc` is no JSON pointer"),
+        (["--unique-in", "deleted"], "unique.by: is empty"),
+        (["--unique-for", "1h"], "unique.by: is empty"),
+    ] {
+        let (code, said) = shell.fails(&[&["enqueue", "index", "1"], &args[..]].concat());
+        assert!(code == 2 && said.contains(problem), "{args:?}: {said}");
+    }
+}
