@@ -58,7 +58,12 @@ fn code_of(error: &anyhow::Error) -> u8 {
             | Error::NoWorkflow(_)
             | Error::Store(StoreError::UnknownParent(_)),
         ) => NOT_FOUND,
-        Some(Error::Refused(_) | Error::Owned { .. } | Error::NothingToRetry(_)) => REFUSED,
+        Some(
+            Error::Refused(_)
+            | Error::Owned { .. }
+            | Error::NothingToRetry(_)
+            | Error::Store(StoreError::Superseded(_)),
+        ) => REFUSED,
         Some(Error::Store(_)) => STORE,
         Some(Error::TimedOut { .. }) | None => FAILED,
     }

@@ -102,6 +102,9 @@ pub enum StoreError {
     /// A job that was to be enqueued names a parent that is not there. Nothing was enqueued.
     #[error("parents: there is no job {0}, or it was deleted; nothing was enqueued")]
     UnknownParent(JobId),
+    /// A job was to take the place of another one in a workflow, which is no longer there. Nothing was changed.
+    #[error("{0} has taken the place in the workflow meanwhile: somebody else has retried it; nothing was changed")]
+    Superseded(JobId),
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

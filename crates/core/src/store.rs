@@ -116,8 +116,9 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// Stores a workflow with its jobs, which name it.
     async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()>;
 
-    /// Applies operators' wishes to a workflow's jobs, then stores jobs that take the places of others in it, all in one
-    /// transaction. Answers for each wish, in order.
+    /// Applies operators' wishes to a workflow's jobs, then stores jobs that take the places in it of those that they
+    /// [run once more](crate::Extras::rerun_of), all in one transaction. Answers for each wish, in order. If another job has such a place by
+    /// now, nothing is done.
     async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>>;
 
     /// The workflow with that id.

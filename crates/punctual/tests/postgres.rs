@@ -12,7 +12,8 @@ use std::{
 
 use common::{Place, Process, count, leases_compared, until};
 use punctual::{
-    Context, Draft, Failure, Filter, Overlap, Page, Punctual, Recurring, Settled, Status, Worker,
+    Context, Draft, Failure, Filter, OnParentFailure, Overlap, Page, Punctual, Recurring, Settled, Status, Unique,
+    Worker, Workflow,
     admin::Retention,
     core::Keep,
     postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
@@ -189,8 +190,9 @@ fn mixed_process() {
         let enqueue = until_then(end, || enqueue_mixed(&punctual));
         let operate = until_then(end, || operate(&punctual));
         let schedule = until_then(end, || schedule(&punctual));
+        let flow = until_then(end, || flow(&punctual));
         let upkeep = until_then(end, || upkeep(&punctual));
-        tokio::join!(enqueue, operate, schedule, upkeep);
+        tokio::join!(enqueue, operate, schedule, flow, upkeep);
         worker.stop().await;
     });
 }
@@ -211,6 +213,10 @@ async fn enqueue_mixed(punctual: &Punctual) {
             2 => draft.unique_key(format!("k{}", number % 50)),
             3 => draft.user("ada").tag("t"),
             4 => draft.keep_for(Duration::ZERO),
+            5 => {
+                let unique = Unique::key(format!("k{}", number % 50)).until_started().replace_payload().debounce();
+                draft.delay(Duration::from_millis(u64::from(number % 500))).unique(unique)
+            }
             _ => draft,
         }
     };
@@ -222,7 +228,8 @@ async fn enqueue_mixed(punctual: &Punctual) {
 /// Lists some jobs and does something to each.
 async fn operate(punctual: &Punctual) {
     let admin = punctual.admin("operator");
-    let status = [Status::Queued, Status::Scheduled, Status::Dead, Status::Processing][fastrand::usize(..4)];
+    let statuses = [Status::Queued, Status::Scheduled, Status::Dead, Status::Processing, Status::Waiting];
+    let status = statuses[fastrand::usize(..statuses.len())];
     let page = punctual.store().list(Filter::status(status), Page::first(20)).await.unwrap();
     for job in page.jobs {
         // What has moved on meanwhile refuses.
@@ -253,6 +260,47 @@ async fn schedule(punctual: &Punctual) {
         4 => admin.delete_schedule(&name).await,
         _ => admin.put_schedule(Recurring::new(name, "* * * * * *", job).overlap(overlap)).await.map(drop),
     };
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+/// Submits workflows, cancels and retries them, lets jobs wait for whatever there is, and pauses queues for a moment.
+async fn flow(punctual: &Punctual) {
+    let admin = punctual.admin("flow");
+    let policy = || OnParentFailure::ALL[fastrand::usize(..4)];
+    match fastrand::u8(..6) {
+        0 => {
+            let statuses = [Status::Queued, Status::Processing, Status::Waiting, Status::Dead, Status::Scheduled];
+            let status = statuses[fastrand::usize(..statuses.len())];
+            let page = punctual.store().list(Filter::status(status), Page::first(10)).await.unwrap();
+            let draft = |_| Draft::new("x", &0).after(page.jobs.iter().map(|job| job.id)).on_parent_failure(policy());
+            // One of them may have gone meanwhile.
+            let _ = punctual.enqueue_all((0..5).map(draft)).await;
+        }
+        1 => {
+            for view in admin.workflows(None, 5).await.unwrap().workflows {
+                let id = view.workflow.id;
+                let _ = if fastrand::bool() {
+                    admin.cancel_workflow(id, None).await.map(drop)
+                } else {
+                    admin.retry_workflow(id).await.map(drop)
+                };
+            }
+        }
+        2 => {
+            admin.pause_queue("q0").await.unwrap();
+            admin.resume_queue("q0").await.unwrap();
+        }
+        _ => {
+            let mut workflow = Workflow::new("mixed");
+            for number in 0..fastrand::usize(1..12) {
+                let parents: Vec<String> =
+                    (0..number).filter(|_| fastrand::u8(..3) == 0).map(|parent| parent.to_string()).collect();
+                workflow.job(number.to_string(), Draft::new("x", &number)).after(parents).on_parent_failure(policy());
+            }
+            workflow.on_complete(Draft::new("x", &0));
+            punctual.submit(workflow).await.unwrap();
+        }
+    }
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 

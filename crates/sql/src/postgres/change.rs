@@ -57,7 +57,9 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
     let ends = changes.iter().map(|wish| (wish.job, wish.verb.target())).filter(|(_, target)| target.is_finished());
     let family = flow::affected(&mut unit, ends.collect()).await?;
     let ids: BTreeSet<JobId> = changes.iter().map(|change| change.job).collect();
-    let mut jobs = hold(&mut unit, &ids, &family, now).await?;
+    // With the parents of the new jobs, at once and in order.
+    let parents: BTreeSet<JobId> = new.iter().flat_map(|job| job.parents.iter().copied()).collect();
+    let mut jobs = hold(&mut unit, &(&ids | &parents), &family, now).await?;
     let (mut answers, mut ended) = (Vec::with_capacity(changes.len()), BTreeMap::new());
     for wish in changes {
         let Some(held) = jobs.get_mut(&wish.job) else {
@@ -79,7 +81,8 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
         });
     }
     let woken = flow::follow(&mut unit, store.sessions.clock(), Tables::Whole, ended, &family).await?;
-    enqueue::enqueue_in(store, &mut unit, new, Ids::New).await?;
+    let standings = hold::look(&mut unit, &parents).await?;
+    enqueue::enqueue_held(store, &mut unit, new, Ids::New, &standings).await?;
     unit.done().await?;
     let queued = jobs.values().filter(|held| held.job.status == Status::Queued);
     queued.for_each(|held| store.lanes.put(held.lane, held.job.run_at));
@@ -185,17 +188,26 @@ async fn retention(store: &Core) -> sqlx::Result<Option<Unit>> {
     Ok(alone.then_some(unit))
 }
 
+/// Upkeep that finds that others have changed what it was about to has done nothing, and comes again.
+fn or_nothing(done: sqlx::Result<usize>) -> sqlx::Result<usize> {
+    match done {
+        Err(error) if error::has_moved_on(&error) => Ok(0),
+        done => done,
+    }
+}
+
 /// Makes finished jobs deleted that have been kept long enough.
 pub(crate) async fn retire(store: &Core, keep: Keep, limit: usize) -> sqlx::Result<usize> {
+    or_nothing(try_retire(store, keep, limit).await)
+}
+
+async fn try_retire(store: &Core, keep: Keep, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let now = store.sessions.now(&mut unit).await?;
     let ids = retirable(store, &mut unit, keep, now, limit).await?;
     let deleted: BTreeMap<JobId, Status> = ids.iter().map(|id| (*id, Status::Deleted)).collect();
     let family = flow::affected(&mut unit, deleted.clone()).await?;
-    let mut jobs = match hold(&mut unit, &ids, &family, now).await {
-        Err(error) if error::has_moved_on(&error) => return Ok(0),
-        jobs => jobs?,
-    };
+    let mut jobs = hold(&mut unit, &ids, &family, now).await?;
     for held in jobs.values_mut() {
         let before = held.clone();
         // An operator may have deleted it meanwhile.
@@ -247,6 +259,10 @@ pub(crate) async fn purge(store: &Core, after: Duration, limit: usize) -> sqlx::
 
 /// Removes ephemeral jobs that nobody runs.
 pub(crate) async fn drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sqlx::Result<usize> {
+    or_nothing(try_drop_ephemeral(store, before, limit).await)
+}
+
+async fn try_drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let ids: Vec<Uuid> =
         sqlx::query_scalar(*sql::EPHEMERAL).bind(At(before)).bind(limit as i64).fetch_all(&mut *unit).await?;

@@ -106,27 +106,32 @@ pub(crate) async fn enqueue_in(
     jobs: &[NewJob],
     ids: Ids,
 ) -> sqlx::Result<Vec<Enqueued>> {
+    let with_parents = jobs.iter().any(|job| !job.parents.is_empty());
+    // Before the keys, as operators do.
+    let standings = if with_parents && !jobs.iter().any(|job| job.spec.unique().updates()) {
+        flow::hold_parents(connection, jobs, store.clock_now()).await?
+    } else {
+        Standings::new()
+    };
+    enqueue_held(store, connection, jobs, ids, &standings).await
+}
+
+/// The same where the parents are held already.
+pub(crate) async fn enqueue_held(
+    store: &Core,
+    connection: &mut PgConnection,
+    jobs: &[NewJob],
+    ids: Ids,
+    standings: &Standings,
+) -> sqlx::Result<Vec<Enqueued>> {
     if any_old(store, jobs) {
         old_days::share(connection).await?;
     }
     if jobs.iter().any(|job| job.spec.unique().updates()) {
         return keys::enqueue_updating(store, connection, jobs, ids).await;
     }
-    let (standings, holders) = hold_and_take_keys(store, connection, jobs).await?;
-    store_wanted(store, connection, jobs, ids, &standings, &holders).await
-}
-
-/// Holds the parents of new jobs, then takes their unique keys, in this order, as operators do.
-async fn hold_and_take_keys(
-    store: &Core,
-    connection: &mut PgConnection,
-    jobs: &[NewJob],
-) -> sqlx::Result<(Standings, HashMap<JobId, JobId>)> {
-    let with_parents = jobs.iter().any(|job| !job.parents.is_empty());
-    let standings =
-        if with_parents { flow::hold_parents(connection, jobs, store.clock_now()).await? } else { Standings::new() };
     let holders = keys::take(store, connection, jobs).await?;
-    Ok((standings, holders))
+    store_wanted(store, connection, jobs, ids, standings, &holders).await
 }
 
 /// Stores the jobs that no other job is in the way of.

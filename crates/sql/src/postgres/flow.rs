@@ -18,9 +18,6 @@ use super::{
     value::{At, Uuid, job_id, uuid},
 };
 
-/// How often a caller's own transaction looks again which jobs it must hold. One of ours begins anew instead.
-pub(crate) const LOOKS_MAX: usize = 20;
-
 /// Where jobs are looked for.
 #[derive(Clone, Copy)]
 pub(crate) enum Tables<'a> {
@@ -56,12 +53,7 @@ pub(crate) async fn hold_parents(
     now: Timestamp,
 ) -> sqlx::Result<Standings> {
     let parents: BTreeSet<JobId> = jobs.iter().flat_map(|job| job.parents.iter().copied()).collect();
-    for _ in 0..LOOKS_MAX {
-        if let Some(standings) = hold::hold(connection, &parents, &BTreeSet::new(), now).await? {
-            return Ok(standings);
-        }
-    }
-    Err(error::moved_on())
+    hold::hold(connection, &parents, &BTreeSet::new(), now).await?.ok_or_else(error::moved_on)
 }
 
 /// How jobs begin, whose parents are held, or come before them.
@@ -164,26 +156,31 @@ async fn mark(
 
 /// Jobs take their places in workflows, perhaps those of others.
 async fn take_places(store: &Core, connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<()> {
-    let places: Vec<_> = jobs.iter().filter_map(|job| Some((job.spec.place()?, job.id))).collect();
+    let places: BTreeMap<(Uuid, &str), &NewJob> = jobs
+        .iter()
+        .filter_map(|job| job.spec.place().map(|(workflow, node)| ((Uuid::from_u128(workflow.to_bits()), node), *job)))
+        .collect();
     if places.is_empty() {
         return Ok(());
     }
-    let workflows: Vec<Uuid> = places.iter().map(|((workflow, _), _)| Uuid::from_u128(workflow.to_bits())).collect();
-    let nodes: Vec<&str> = places.iter().map(|((_, node), _)| *node).collect();
+    let (workflows, nodes): (Vec<Uuid>, Vec<&str>) = places.keys().copied().unzip();
     let former = sqlx::query(*sql::NODES_FORMER).bind(&workflows).bind(&nodes).fetch_all(&mut *connection).await?;
     let mut changes = BTreeMap::<Uuid, EndsChange>::new();
     for row in &former {
-        let (workflow, is_member): (Uuid, bool) = (row.try_get(0)?, row.try_get(1)?);
-        if is_member {
+        let (workflow, node, other): (Uuid, &str, _) = (row.try_get(0)?, row.try_get(1)?, job_id(row.try_get(2)?));
+        if places.get(&(workflow, node)).is_some_and(|job| job.spec.extras.rerun_of != Some(other)) {
+            return Err(error::refuse(StoreError::Superseded(other)));
+        }
+        if row.try_get::<Option<bool>, _>(3)? == Some(true) {
             let change = changes.entry(workflow).or_default();
-            *change = change.and(EndsChange::of(rows::word(row, 2)?, Status::Waiting));
+            *change = change.and(EndsChange::of(rows::word(row, 4)?, Status::Waiting));
         }
     }
     for (workflow, EndsChange { succeeded, dead, cancelled }) in changes {
         let query = sqlx::query(*sql::ENDS_CHANGE).bind(store.sessions.clock()).bind(workflow);
         query.bind(succeeded).bind(dead).bind(cancelled).execute(&mut *connection).await?;
     }
-    let ids: Vec<Uuid> = places.iter().map(|(_, id)| uuid(*id)).collect();
+    let ids: Vec<Uuid> = places.values().map(|job| uuid(job.id)).collect();
     sqlx::query(*sql::NODES_ADD).bind(workflows).bind(nodes).bind(ids).execute(connection).await.map(drop)
 }
 
@@ -237,8 +234,8 @@ pub(crate) async fn affected(
     Ok(affected)
 }
 
-/// Lets what follows from the ends of jobs happen. Those jobs are held, and so are the waiting ones of `held`, of which some
-/// more may have to be.
+/// Lets what follows from the ends of jobs happen. Those jobs are held, and so are the waiting ones of `held`. If more of them have to be by
+/// now, the transaction must begin anew: to hold them as well would be out of order.
 pub(crate) async fn follow(
     connection: &mut PgConnection,
     now: Option<At>,
@@ -259,26 +256,16 @@ pub(crate) async fn follow(
     Ok(woken)
 }
 
-/// The same where none of the waiting jobs is held yet. In a transaction of ours, it begins anew if more of them must be held than it seemed.
+/// The same where none of the waiting jobs is held yet.
 pub(crate) async fn hold_and_follow(
     connection: &mut PgConnection,
     now: Option<At>,
     tables: Tables<'_>,
     ended: BTreeMap<JobId, Status>,
 ) -> sqlx::Result<Woken> {
-    let mut held = BTreeSet::new();
-    for _ in 0..LOOKS_MAX {
-        let seen = affected(connection, ended.clone()).await?;
-        if seen.is_subset(&held) {
-            return follow(connection, now, tables, ended, &held).await;
-        }
-        if !held.is_empty() && matches!(tables, Tables::Days(_)) {
-            break;
-        }
-        hold::hold_waiting(connection, &seen).await?;
-        held.extend(seen);
-    }
-    Err(error::moved_on())
+    let held = affected(connection, ended.clone()).await?;
+    hold::hold_waiting(connection, &held).await?;
+    follow(connection, now, tables, ended, &held).await
 }
 
 async fn apply(

@@ -1,8 +1,11 @@
 //! Who changes jobs, or brings others that wait for them, holds them first.
 //!
 //! In one order everywhere, so that nobody waits for somebody who waits for them: the places of running jobs, of queued ones, of those that
-//! wait for their time, of those that wait for others; then the jobs; then their unique keys. Of each kind, smaller ids (or keys) come first.
-//! Claims, promotions and settles take the place before the job too, and what follows from an end takes the places of waiting jobs last.
+//! wait for their time; those jobs; the places of jobs that wait for others; those jobs; then unique keys. Of each kind, smaller ids (or keys)
+//! come first. Claims, promotions and settles take the place before the job too, and what follows from an end comes after it.
+//!
+//! A job whose place is held stays where it is. One that moved on before its place was held must not be waited for: whoever moves it may be
+//! waiting for us. So it is looked for again before the job itself is held.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,18 +59,40 @@ pub(crate) async fn hold(
     waiting: &BTreeSet<JobId>,
     now: Timestamp,
 ) -> sqlx::Result<Option<Standings>> {
-    let (uuids, times) = ids_and_times(ids);
+    let (uuids, _) = ids_and_times(ids);
     let seen = look(connection, ids).await?;
     let is_old = |at: Timestamp| old_days::is_old(Day::of(at), now);
     if seen.iter().any(|(id, job)| is_old(id.timestamp()) || job.finished_at.is_some_and(is_old)) {
         old_days::share(connection).await?;
     }
     sqlx::query(*sql::CHANGE_HOLD_RUNNING).bind(&uuids).execute(&mut *connection).await?;
-    hold_places(connection, &seen, waiting).await?;
-    sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(&uuids).bind(&times).execute(&mut *connection).await?;
+    hold_places(connection, &seen).await?;
+    let (own, others): (BTreeSet<JobId>, BTreeSet<JobId>) =
+        ids.iter().partition(|id| seen.get(id).is_some_and(|job| job.status == Status::Waiting));
+    if !hold_jobs(connection, &others, &seen).await? {
+        return Ok(None);
+    }
+    hold_waiting(connection, &(&own | waiting)).await?;
+    if !hold_jobs(connection, &own, &seen).await? {
+        return Ok(None);
+    }
     hold_keys(connection, &ids.union(waiting).map(|id| uuid(*id)).collect::<Vec<_>>()).await?;
     let held = look(connection, ids).await?;
     Ok((held == seen).then_some(held))
+}
+
+/// Holds jobs whose places are held, if they have not moved on before; says whether.
+async fn hold_jobs(connection: &mut PgConnection, ids: &BTreeSet<JobId>, seen: &Standings) -> sqlx::Result<bool> {
+    if ids.is_empty() {
+        return Ok(true);
+    }
+    let now = look(connection, ids).await?;
+    let stayed = ids.iter().all(|id| now.get(id) == seen.get(id));
+    if stayed {
+        let (uuids, times) = ids_and_times(ids);
+        sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(uuids).bind(times).execute(connection).await?;
+    }
+    Ok(stayed)
 }
 
 /// Holds jobs' unique keys, which they may have to give back.
@@ -82,8 +107,8 @@ pub(crate) async fn hold_keys(connection: &mut PgConnection, ids: &[Uuid]) -> sq
     sqlx::query(*sql::KEYS_HOLD).bind(scopes).bind(keys).execute(connection).await.map(drop)
 }
 
-/// Holds places, so that nobody claims, promotes or releases what is about to change.
-async fn hold_places(connection: &mut PgConnection, seen: &Standings, waiting: &BTreeSet<JobId>) -> sqlx::Result<()> {
+/// Holds places, so that nobody claims or promotes what is about to change.
+async fn hold_places(connection: &mut PgConnection, seen: &Standings) -> sqlx::Result<()> {
     let of = |wanted: fn(Status) -> bool| seen.iter().filter(move |(_, job)| wanted(job.status)).collect::<Vec<_>>();
     let (queued, timed) = (of(|status| status == Status::Queued), of(Status::is_timed));
     if !queued.is_empty() {
@@ -101,8 +126,7 @@ async fn hold_places(connection: &mut PgConnection, seen: &Standings, waiting: &
             .execute(&mut *connection)
             .await?;
     }
-    let own = of(|status| status == Status::Waiting).into_iter().map(|(id, _)| *id);
-    hold_waiting(connection, &waiting.iter().copied().chain(own).collect()).await
+    Ok(())
 }
 
 /// Holds the places of waiting jobs.

@@ -8,7 +8,7 @@ use sqlx::{PgConnection, Row};
 use super::{
     Core, change,
     enqueue::{self, Ids},
-    error, flow,
+    error,
     hold::{self, Standings},
     rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
@@ -132,7 +132,8 @@ pub(crate) async fn enqueue_updating(
     let query = sqlx::query_scalar::<_, Uuid>(*sql::KEYS_HOLDERS).bind(scopes).bind(keys);
     let mut held: BTreeSet<JobId> = query.fetch_all(&mut *connection).await?.into_iter().map(job_id).collect();
     held.extend(jobs.iter().flat_map(|job| job.parents.iter().copied()));
-    hold_all(connection, &held, store.clock_now()).await?;
+    let standings = hold::hold(connection, &held, &BTreeSet::new(), store.clock_now()).await?;
+    standings.ok_or_else(error::moved_on)?;
     held.extend(jobs.iter().map(|job| job.id));
     let mut answers = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -151,15 +152,6 @@ pub(crate) async fn enqueue_updating(
         });
     }
     Ok(answers)
-}
-
-async fn hold_all(connection: &mut PgConnection, ids: &BTreeSet<JobId>, now: Timestamp) -> sqlx::Result<()> {
-    for _ in 0..flow::LOOKS_MAX {
-        if hold::hold(connection, ids, &BTreeSet::new(), now).await?.is_some() {
-            return Ok(());
-        }
-    }
-    Err(error::moved_on())
 }
 
 /// Changes the job that is in the way, which is held, if the new one says so; says whether it did.

@@ -218,7 +218,14 @@ impl PostgresStore {
         enqueue::prepare(&self.core, jobs).await?;
         let error = |error| self.core.sessions.error(error);
         let scope = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
-        let enqueued = enqueue::enqueue_in(&self.core, connection, jobs, enqueue::Ids::Unknown).await;
+        let mut mark = session::Mark::new();
+        let enqueued = loop {
+            mark.set(connection).await.map_err(error)?;
+            let enqueued = enqueue::enqueue_in(&self.core, connection, jobs, enqueue::Ids::Unknown).await;
+            if !mark.undo(connection, &enqueued).await.map_err(error)? {
+                break session::Mark::clear(connection, enqueued).await;
+            }
+        };
         let enqueued = match enqueued {
             Ok(enqueued) => self.core.hints.tell_in(connection).await.map(|()| enqueued),
             Err(error) => Err(error),
@@ -234,7 +241,14 @@ impl PostgresStore {
     ) -> StoreResult<Vec<Settled>> {
         let error = |error| self.core.sessions.error(error);
         let scope = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
-        let settled = settle::settle_in(connection, self.core.sessions.clock(), settlements).await;
+        let mut mark = session::Mark::new();
+        let settled = loop {
+            mark.set(connection).await.map_err(error)?;
+            let settled = settle::settle_in(connection, self.core.sessions.clock(), settlements).await;
+            if !mark.undo(connection, &settled).await.map_err(error)? {
+                break session::Mark::clear(connection, settled).await;
+            }
+        };
         let settled = match settled {
             Ok(settled) => self.core.hints.tell_in(connection).await.map(|()| settled),
             Err(error) => Err(error),

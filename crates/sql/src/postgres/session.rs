@@ -13,7 +13,11 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
-use super::{Options, error::store_error, value::At};
+use super::{
+    Options,
+    error::{has_moved_on, store_error},
+    value::At,
+};
 
 /// What the plans of the hot statements rest on. A plan that was made while a table was empty would read it whole for
 /// as long as it is kept; every statement here has an index, and is to use it whatever the statistics say.
@@ -242,6 +246,37 @@ impl Guest {
         let (names, values): (Vec<_>, Vec<_>) = self.before.into_iter().unzip();
         set(connection, &names, &values).await?;
         Ok(result)
+    }
+}
+
+/// A mark in a caller's own transaction, to which work is undone, with the locks that it took, if others change what it was about to.
+pub(crate) struct Mark {
+    tries_left: usize,
+}
+
+impl Mark {
+    pub(crate) const fn new() -> Self {
+        Self { tries_left: 20 }
+    }
+
+    pub(crate) async fn set(&mut self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        self.tries_left -= 1;
+        sqlx::query("savepoint punctual").execute(connection).await.map(drop)
+    }
+
+    /// Whether the work is to be done anew. After a refusal of our own the transaction goes on without what was done; after any other failure it is
+    /// lost.
+    pub(crate) async fn undo<T>(&self, connection: &mut PgConnection, done: &sqlx::Result<T>) -> sqlx::Result<bool> {
+        let Err(error @ sqlx::Error::Decode(_)) = done else { return Ok(false) };
+        sqlx::query("rollback to savepoint punctual").execute(connection).await?;
+        Ok(has_moved_on(error) && self.tries_left > 0)
+    }
+
+    /// Takes the mark away.
+    pub(crate) async fn clear<T>(connection: &mut PgConnection, done: sqlx::Result<T>) -> sqlx::Result<T> {
+        let done = done?;
+        sqlx::query("release savepoint punctual").execute(connection).await?;
+        Ok(done)
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) struct Family {
 impl Family {
     /// How the parents of a new job stand.
     pub(crate) fn of(tx: &Tx<'_>, job: &NewJob) -> Result<Self, StoreError> {
+        check_place(tx, job)?;
         if job.parents.is_empty() {
             return Ok(Self { next: Next::Start, parents: Vec::new() });
         }
@@ -48,6 +49,22 @@ impl Family {
         let count = |wanted: Fate| self.parents.iter().filter(|(_, _, fate)| *fate == wanted).count();
         Waiting { on: count(Fate::Pending) as u32, any_failed: count(Fate::Met { succeeded: false }) > 0 }
     }
+}
+
+/// Refuses a job that would take the place of another one than it runs once more.
+fn check_place(tx: &Tx<'_>, job: &NewJob) -> Result<(), StoreError> {
+    let Some((workflow, node)) = job.spec.place() else { return Ok(()) };
+    match former(tx, workflow, node).map_err(store_error)? {
+        Some((other, _)) if job.spec.extras.rerun_of != Some(other) => Err(StoreError::Superseded(other)),
+        _ => Ok(()),
+    }
+}
+
+/// The job that has a place in a workflow.
+fn former(tx: &Tx<'_>, workflow: WorkflowId, node: &str) -> rusqlite::Result<Option<(JobId, Status)>> {
+    let place = params![workflow.to_bytes(), node];
+    let job = |row: &Row<'_>| Ok((JobId::from_bytes(row.get(0)?), rows::word(row, 1)?));
+    tx.prepare(sql::NODE)?.query_row(place, job).optional()
 }
 
 fn find_parent(tx: &Tx<'_>, id: JobId) -> rusqlite::Result<Option<(i64, Status)>> {
@@ -80,10 +97,9 @@ pub(crate) fn join(tx: &mut Tx<'_>, seq: i64, job: &NewJob, family: &Family) -> 
 
 /// A job takes its place in a workflow, perhaps that of another.
 fn take_place(tx: &mut Tx<'_>, seq: i64, job: &NewJob, workflow: WorkflowId, node: &str) -> rusqlite::Result<()> {
-    let place = params![workflow.to_bytes(), node];
-    let former: Option<Status> = tx.prepare(sql::NODE)?.query_row(place, |row| rows::word(row, 0)).optional()?;
+    let former = former(tx, workflow, node)?;
     tx.prepare(sql::INSERT_NODE)?.execute(params![workflow.to_bytes(), node, seq])?;
-    if let (Some(former), Some(workflow)) = (former, job.spec.workflow_id) {
+    if let (Some((_, former)), Some(workflow)) = (former, job.spec.workflow_id) {
         tx.count_end_of(workflow, former, Status::Waiting);
     }
     Ok(())

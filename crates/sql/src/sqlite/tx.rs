@@ -7,7 +7,7 @@ use punctual_core::{
     measure::{self, Measure},
     workflow::EndsChange,
 };
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::{error::store_error, flow, running::Running, statements as sql};
 
@@ -142,8 +142,10 @@ impl<'c> Tx<'c> {
 
     /// Counts for a job's workflow, if it has one, that it has come to an end, or back from one.
     pub(crate) fn count_end(&mut self, seq: i64, from: Status, to: Status) -> rusqlite::Result<()> {
-        let workflow: Option<[u8; 16]> = self.prepare(sql::WORKFLOW_OF)?.query_row([seq], |row| row.get(0))?;
-        if let Some(workflow) = workflow {
+        let mut workflow_of = self.prepare(sql::WORKFLOW_OF)?;
+        let workflow: Option<Option<[u8; 16]>> = workflow_of.query_row([seq], |row| row.get(0)).optional()?;
+        drop(workflow_of);
+        if let Some(workflow) = workflow.flatten() {
             self.count_end_of(WorkflowId::from_bytes(workflow), from, to);
         }
         Ok(())

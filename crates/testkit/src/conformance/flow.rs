@@ -336,13 +336,19 @@ pub async fn a_place_in_a_workflow_can_be_taken_by_another_job(fx: &Fixture) {
     assert_eq!(changed, [Changed::Done]);
     let stored = fx.store.workflow(new.id).await.unwrap().unwrap();
     assert_eq!(stored.ends, Ends { total: 3, succeeded: 1, dead: 0, cancelled: 0 });
+    let late = NewJob { parents: vec![a, b], ..fx.new_job(|spec| *spec = again.spec.clone()) };
+    let refused = fx.store.resubmit(Vec::new(), vec![late]).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Superseded(id) if id == again.id), "{refused}");
+    // The one that has lost its place counts no more.
+    change(fx, c.id, Verb::Delete).await;
+    assert_eq!(fx.store.workflow(new.id).await.unwrap().unwrap().ends, stored.ends);
     assert_eq!(run_one(fx, success()).await, b);
     assert_eq!(run_one(fx, success()).await, again.id);
     let stored = fx.store.workflow(new.id).await.unwrap().unwrap();
     assert_eq!((stored.status(), stored.ends.succeeded), (WorkflowStatus::Succeeded, 3));
     let nodes = fx.store.nodes(new.id).await.unwrap();
     assert_eq!(nodes.iter().find(|node| node.node == "c").map(|node| node.id), Some(again.id));
-    assert_eq!(fx.job(c.id).await.status, Status::Cancelled, "history stays");
+    assert_eq!(fx.job(c.id).await.status, Status::Deleted, "history stays");
 }
 
 pub async fn workflows_are_listed_latest_first(fx: &Fixture) {

@@ -20,6 +20,18 @@ pub(super) struct Dependency {
 }
 
 impl State {
+    /// Refuses jobs that would take the places of others than they run once more.
+    fn check_places(&self, jobs: &[NewJob]) -> StoreResult<()> {
+        for job in jobs {
+            let place = job.spec.place().map(|(workflow, node)| (workflow, node.to_owned()));
+            let former = place.and_then(|place| self.nodes.get(&place)).copied();
+            if let Some(former) = former.filter(|former| job.spec.extras.rerun_of != Some(*former)) {
+                return Err(StoreError::Superseded(former));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses jobs whose parents are not there.
     pub(super) fn check_parents(&mut self, now: Timestamp, jobs: &[NewJob]) -> StoreResult<()> {
         let mut taken: BTreeSet<(String, String)> = BTreeSet::new();
@@ -71,7 +83,12 @@ impl State {
         if to.is_finished() {
             self.ended.insert(id, to);
         }
-        let workflow = self.find(id).and_then(|record| record.job.spec.workflow_id);
+        // One whose place another job has taken counts no more.
+        let place = self.find(id).and_then(|record| {
+            let (workflow, node) = record.job.place()?;
+            record.job.spec.workflow_id.map(|_| (workflow, node.to_owned()))
+        });
+        let workflow = place.filter(|place| self.nodes.get(place) == Some(&id)).map(|(workflow, _)| workflow);
         if to.is_finished() || from.is_finished() {
             self.count_end(now, workflow, from, to);
         }
@@ -191,6 +208,7 @@ impl State {
         jobs: Vec<NewJob>,
     ) -> StoreResult<Vec<Changed>> {
         self.check_parents(now, &jobs)?;
+        self.check_places(&jobs)?;
         let changed = self.change_all(now, changes);
         self.enqueue_all(now, jobs)?;
         Ok(changed)

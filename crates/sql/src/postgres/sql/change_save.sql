@@ -34,7 +34,7 @@ w as (delete from punctual_waiting w using o where w.id = o.id),
 n as (
     insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
     select workflow_id, o.now, $20::int4, $21::int4, $22::int4 from j, o
-    where workflow_id is not null and ($20::int4, $21::int4, $22::int4) <> (0, 0, 0)),
+    where workflow_id is not null and exists (select from punctual_nodes n where n.job_id = j.id) and ($20::int4, $21::int4, $22::int4) <> (0, 0, 0)),
 k1 as (
     delete from punctual_kept d using j
     where d.expires_at = $17::timestamptz + j.keep_for_ms * interval '1 millisecond' and d.id = j.id),

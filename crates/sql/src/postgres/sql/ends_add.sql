@@ -4,4 +4,4 @@ select j.workflow_id, {now}, count(*) filter (where u.status = 'succeeded'), cou
     count(*) filter (where u.status in ('cancelled', 'deleted'))
 from unnest($2::uuid[], $3::timestamptz[], $4::text[]) u (id, scheduled_at, status)
 cross join lateral (select j.workflow_id from {jobs} j where j.scheduled_at = u.scheduled_at and j.id = u.id limit 1) j
-where j.workflow_id is not null group by j.workflow_id
+where j.workflow_id is not null and exists (select from punctual_nodes n where n.job_id = u.id) group by j.workflow_id

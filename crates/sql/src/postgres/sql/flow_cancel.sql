@@ -15,7 +15,8 @@ k2 as (
     select {now} + keep_for_ms * interval '1 millisecond', id from j where keep_for_ms is not null),
 n as (
     insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
-    select workflow_id, {now}, 0, 0, count(*) from j where workflow_id is not null group by workflow_id),
+    select workflow_id, {now}, 0, 0, count(*) from j
+    where workflow_id is not null and exists (select from punctual_nodes n where n.job_id = j.id) group by workflow_id),
 c as (
     insert into punctual_counts_new (lane, status, n)
     select lane, s.status, s.sign * count(*) from j, (values ('waiting', -1), ('cancelled', 1)) s (status, sign) group by lane, s.status, s.sign),
