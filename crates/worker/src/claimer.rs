@@ -73,7 +73,7 @@ impl Claimer {
 
     /// Fills free slots, as soon as there is something to fill them with.
     async fn claim_into(&mut self, room: Vec<OwnedSemaphorePermit>) {
-        let (asked, mark) = (room.len(), self.shared.load.borrow().mark());
+        let (asked, mark) = (room.len(), self.shared.begin_claim());
         let wait = if self.waiting { self.shared.config.poll_period } else { Duration::ZERO };
         let claimed = tokio::select! {
             claimed = self.claim(asked, wait) => claimed,

@@ -71,19 +71,29 @@ pub(crate) struct Load {
     /// Counts the times that executions were settled. A job may have enqueued others, so only a claim that began
     /// after the last of them proves that there is nothing left.
     settled_times: u64,
-    /// What `settled_times` was when a claim began that found nothing.
-    starved_at: Option<u64>,
+    /// Counts the claims that began. Whoever has enqueued something trusts only one that began afterwards.
+    claims: u64,
+    /// The last claim, if it found nothing.
+    starved: Option<Mark>,
+}
+
+/// When a claim began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    settled_times: u64,
+    claim: u64,
 }
 
 impl Load {
-    /// Whether there was nothing to run when it was last looked at, and nothing runs.
-    pub(crate) fn is_empty(self) -> bool {
-        self.unsettled == 0 && self.starved_at == Some(self.settled_times)
+    /// How many claims have begun.
+    pub(crate) const fn claims(self) -> u64 {
+        self.claims
     }
 
-    /// A claim begins; it ends with [`claimed`](Shared::claimed).
-    pub(crate) const fn mark(self) -> u64 {
-        self.settled_times
+    /// Whether nothing runs, and a claim that began after so many others has found nothing to run.
+    pub(crate) fn is_empty_since(self, claims: u64) -> bool {
+        let proves = |mark: Mark| mark.settled_times == self.settled_times && mark.claim > claims;
+        self.unsettled == 0 && self.starved.is_some_and(proves)
     }
 }
 
@@ -212,11 +222,22 @@ impl Shared {
         });
     }
 
+    /// A claim begins; it ends with [`claimed`](Self::claimed).
+    pub(crate) fn begin_claim(&self) -> Mark {
+        let mut mark = None;
+        self.load.send_if_modified(|load| {
+            load.claims += 1;
+            mark = Some(Mark { settled_times: load.settled_times, claim: load.claims });
+            false
+        });
+        mark.unwrap_or(Mark { settled_times: 0, claim: 0 })
+    }
+
     /// A claim has ended that began at `mark`.
-    pub(crate) fn claimed(&self, mark: u64, jobs: usize) {
+    pub(crate) fn claimed(&self, mark: Mark, jobs: usize) {
         self.counters.claimed.fetch_add(jobs as u64, Ordering::Relaxed);
-        let starved_at = (jobs == 0).then_some(mark);
-        self.load.send_if_modified(|load| std::mem::replace(&mut load.starved_at, starved_at) != starved_at);
+        let starved = (jobs == 0).then_some(mark);
+        self.load.send_if_modified(|load| std::mem::replace(&mut load.starved, starved) != starved);
     }
 
     /// The attempts that are not settled yet.

@@ -228,12 +228,13 @@ impl RunningWorker {
         self.shared.stats()
     }
 
-    /// Waits until it has nothing to run: no job is due for it, and all that it took is settled.
+    /// Waits until it has nothing to run: no job is due for it, and all that it took is settled. What was enqueued before counts.
     pub async fn until_empty(&self) {
         let mut load = self.shared.load.subscribe();
+        let before = load.borrow().claims();
         loop {
             let now = *load.borrow_and_update();
-            if now.is_empty() {
+            if now.is_empty_since(before) {
                 return;
             }
             if now.unsettled == 0 {
