@@ -68,7 +68,7 @@ pub struct Extras {
     /// The W3C trace context of whoever enqueued it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// Jobs of one key share a limit.
+    /// Jobs of one key in one queue share a limit: one at a time, unless the [queue's](crate::Limits) is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
     /// Anything the enqueuer wants to keep with it.

@@ -9,6 +9,7 @@
 //! | what waits for what, and what follows from an end? | [`flow`], [`workflow`] |
 //! | what may there be only one job of? | [`unique`] |
 //! | what is said of queues? | [`queue`] |
+//! | how many may start, and whose turn is it? | [`gate`] |
 //! | what may an operator do? | [`change`] |
 //! | what must an engine do? | [`store`] |
 //! | which jobs does a list show? | [`filter`] |
@@ -21,6 +22,7 @@ pub mod clock;
 pub mod error;
 pub mod filter;
 pub mod flow;
+pub mod gate;
 pub mod id;
 pub mod job;
 pub mod json;
@@ -43,6 +45,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, Invalid, Refused, StoreError};
 pub use filter::{Filter, JobPage, Order, Page};
 pub use flow::{OnParentFailure, ParentResults, Relative};
+pub use gate::{Limits, Rate};
 pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, WorkerId, WorkflowId};
 pub use job::{Attempt, Event, Extras, Fault, Job, LogLevel, LogLine, NewJob, Progress, Spec};
 pub use json::Json;

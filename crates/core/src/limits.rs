@@ -98,3 +98,13 @@ pub const WORKFLOW_MAX_EDGES: usize = 200_000;
 pub const PARENT_RESULTS_MAX_BYTES: usize = 16 << 20;
 /// Workflows in one page of a list.
 pub const PAGE_MAX_WORKFLOWS: usize = 200;
+/// Jobs of one queue, or of one key, at once or in a time.
+pub const CONCURRENCY_MAX: u32 = 1_000_000;
+/// The shortest time in which starts are counted for a rate.
+pub const RATE_PERIOD_MIN: Duration = Duration::from_millis(1);
+/// The longest.
+pub const RATE_PERIOD_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
+/// Turns that a key may have while the others have one.
+pub const WEIGHT_MAX: u32 = 1_000;
+/// Keys of one queue that may have a weight of their own.
+pub const WEIGHTS_MAX_COUNT: usize = 1_000;

@@ -1,10 +1,10 @@
-//! What is said of a queue: whether it is paused, and what its jobs are by default.
+//! What is said of a queue: whether it is paused, how many of its jobs may run, and what they are by default.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Invalid, RetryPolicy, Spec, Timestamp, job::check_word, limits, time::some_millis};
+use crate::{Invalid, Limits, RetryPolicy, Spec, Timestamp, job::check_word, limits, time::some_millis};
 
 /// A queue of which something was said.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,6 +30,8 @@ pub struct QueueSettings {
     pub paused: bool,
     /// What its jobs are if they do not say otherwise.
     pub defaults: JobDefaults,
+    /// How many of its jobs may run, and start.
+    pub limits: Limits,
 }
 
 /// What the jobs of a queue are if they do not say otherwise.

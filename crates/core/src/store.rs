@@ -49,8 +49,11 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// then earlier `run_at`, then the order in which they were enqueued (or that of their ids, which differs only for jobs that
     /// were scheduled for different times and then retried at the same instant). Opens an attempt for each.
     ///
+    /// Jobs of limited queues, and those with a concurrency key, have to pass their gates; [`gate::choose`](crate::gate::choose) says
+    /// which may. None of them is ever started in excess of a limit, whatever happens at once.
+    ///
     /// A job that is claimed ahead of its time follows those, earliest first, and is recorded as if it had become queued and had
-    /// started exactly at its time.
+    /// started exactly at its time. Those that have to pass a gate are not claimed so.
     ///
     /// If there is nothing, it waits for as long as the request says, and answers as soon as there is something. A
     /// caller that stops waiting holds nothing: what it would have got stays, or goes back at once.
@@ -325,6 +328,8 @@ pub struct Claimed {
     pub claims: Vec<Claim>,
     /// When the next scheduled or retrying job is due, in any queue.
     pub next_run_at: Option<Timestamp>,
+    /// When a rate lets through what it holds back now, as far as known.
+    pub opens_at: Option<Timestamp>,
 }
 
 /// What a running handler says of itself.

@@ -156,7 +156,7 @@ async fn try_claim(store: &Core, request: &ClaimRequest) -> Result<Claimed, Stor
         Err(refused) => Err(error(refused)),
     };
     match claims {
-        Ok(claims) => Ok(Claimed { claims, next_run_at: taken.next_run_at }),
+        Ok(claims) => Ok(Claimed { claims, next_run_at: taken.next_run_at, opens_at: None }),
         // The worker will never hear of them.
         Err(error) => {
             let release = |hold: &Hold| Settlement::release(hold.attempt, request.worker);

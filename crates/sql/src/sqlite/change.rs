@@ -1,14 +1,16 @@
 //! Operators' actions, and jobs that leave.
 
 use punctual_core::{
-    AttemptStatus, Change, Changed, Job, Keep, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
+    AttemptStatus, Change, Changed, Job, Keep, Spec, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
 };
 use rusqlite::{OptionalExtension, params};
 
 use super::{
     enqueue::labels,
     error::store_error,
-    flow, rows,
+    flow,
+    gates::{self, Standing},
+    rows,
     running::Running,
     settle::close,
     statements as sql,
@@ -48,10 +50,7 @@ pub(crate) fn replace(
     // Before the running row goes, which knows it while the job is held.
     let last_event = tx.prepare(sql::LAST_EVENT)?.query_row([seq], |row| row.get(0))?;
     match before.status {
-        Status::Queued => {
-            let place = params![queue, name, before.spec.priority, before.run_at.as_micros(), seq];
-            tx.prepare(sql::DELETE_READY)?.execute(place)?;
-        }
+        Status::Queued => gates::leave(tx, standing(before, seq))?,
         Status::Scheduled | Status::Retrying => {
             tx.prepare(sql::DELETE_DUE)?.execute(params![before.run_at.as_micros(), seq])?;
         }
@@ -67,9 +66,7 @@ pub(crate) fn replace(
         _ => {}
     }
     if after.status == Status::Queued {
-        let place = params![queue, name, after.spec.priority, after.run_at.as_micros(), seq];
-        tx.prepare(sql::INSERT_READY)?.execute(place)?;
-        tx.woke_work = true;
+        gates::put(tx, standing(after, seq))?;
     }
     if matches!(after.status, Status::Cancelled | Status::Deleted)
         && let Some((scope, key)) = after.spec.unique_key()
@@ -111,6 +108,13 @@ pub(crate) fn replace(
     }
     tx.woke_jobs = true;
     Ok(())
+}
+
+/// Where a job stands if it is queued.
+pub(crate) fn standing(job: &Job, seq: i64) -> Standing<'_> {
+    let Spec { queue, name, priority, extras, .. } = &job.spec;
+    let key = extras.concurrency_key.as_deref();
+    Standing { queue, name, priority: *priority, run_at: job.run_at.as_micros(), seq, key }
 }
 
 /// Takes a job off the list of the dead, if it is on it.
@@ -197,7 +201,9 @@ fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> rusqlite::Result<usize> {
 fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<usize> {
     let (_, job) = tx.prepare(sql::GET_BY_SEQ)?.query_row([seq], rows::job)?;
     let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
-    tx.prepare(sql::DELETE_READY)?.execute(params![queue, name, job.spec.priority, run_at, seq])?;
+    if job.status == Status::Queued {
+        gates::leave(tx, standing(&job, seq))?;
+    }
     tx.prepare(sql::DELETE_DUE)?.execute(params![run_at, seq])?;
     tx.prepare(sql::DELETE_WAITING)?.execute(params![run_at, seq])?;
     flow::forget(tx, seq)?;

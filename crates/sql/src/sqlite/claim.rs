@@ -4,20 +4,19 @@
 //! 20,000; slim ready and running tables with the jobs row untouched until the end, as below, 26,000 to 28,000. The
 //! figures and their limits are in docs/adr/0002.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use punctual_core::{
-    AttemptId, Claim, ClaimRequest, Claimed, JobId, Settlement, Status, StoreError, Timestamp, WorkerId, limits,
-    measure::Measure,
+    AttemptId, Claim, ClaimRequest, Claimed, JobId, Settlement, Status, StoreError, Timestamp, WorkerId, gate::Order,
+    limits, measure::Measure,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::{
     error::store_error,
-    queues, read, rows,
+    gates::{self, Standing},
+    queues::Gated,
+    read, rows,
     running::Running,
     statements as sql,
     tx::{EventLine, Tx},
@@ -37,6 +36,7 @@ pub(crate) struct Taken {
     /// The jobs, in the same order, unless a reader is yet to read them.
     claims: Vec<Claim>,
     next_run_at: Option<Timestamp>,
+    opens_at: Option<Timestamp>,
     /// When to look again, if there was nothing.
     pub(crate) look_again_at: Option<Timestamp>,
 }
@@ -76,7 +76,7 @@ impl Taken {
 
     /// What the worker gets.
     pub(crate) fn claimed(self) -> Claimed {
-        Claimed { claims: self.claims, next_run_at: self.next_run_at }
+        Claimed { claims: self.claims, next_run_at: self.next_run_at, opens_at: self.opens_at }
     }
 }
 
@@ -101,43 +101,66 @@ pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Taken, St
 }
 
 fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Taken> {
-    let paused = queues::paused(tx.connection)?;
-    let mut lanes = read::lanes(tx.connection, &request.queues, &request.names)?;
-    lanes.retain(|(queue, _)| !paused.contains(queue));
-    let places = first_places(tx, &lanes, request)?;
+    let gated = Gated::read(tx.connection)?;
     let mut taken = Taken::default();
-    if !places.is_empty() {
-        let mut steps = Steps::prepare(tx)?;
-        taken.holds =
-            places.iter().map(|place| hold(tx, &mut steps, request, place)).collect::<rusqlite::Result<_>>()?;
+    if gates::are_any(tx, &gated)? {
+        take_gated(tx, request, &gated, &mut taken)?;
+    } else {
+        let lanes = served(&gated, read::lanes(tx.connection, &request.queues, &request.names)?);
+        let places = first_places(tx, &lanes, request)?;
+        taken.holds = hold_all(tx, request, &places)?;
         leave_lanes(tx, &places)?;
     }
     let room = request.limit - taken.holds.len();
     if room > 0 && !request.ahead.is_zero() {
-        taken.holds.extend(take_ahead(tx, request, room, &paused)?);
+        taken.holds.extend(take_ahead(tx, request, room, &gated)?);
     }
     if taken.holds.len() <= READ_AT_ONCE_MAX_JOBS {
         taken.read(tx.connection)?;
     }
     let next: Option<i64> = tx.prepare(sql::NEXT_DUE)?.query_row([], |row| row.get(0))?;
     taken.next_run_at = next.map(Timestamp::from_micros);
-    taken.look_again_at = taken.next_run_at.map(|next| request.look_again_at(tx.now, next));
+    let due = taken.next_run_at.map(|next| request.look_again_at(tx.now, next));
+    taken.look_again_at = due.into_iter().chain(taken.opens_at).min();
     Ok(taken)
 }
 
-/// Takes jobs that will be due within the instants that the request names, each as of its time.
-fn take_ahead(
-    tx: &mut Tx<'_>,
-    request: &ClaimRequest,
-    limit: usize,
-    paused: &HashSet<String>,
-) -> rusqlite::Result<Vec<Hold>> {
+/// Those that are not paused.
+fn served(gated: &Gated, lanes: Vec<Lane>) -> Vec<Lane> {
+    lanes.into_iter().filter(|(queue, _)| !gated.paused.contains(queue)).collect()
+}
+
+/// Takes the first jobs that their gates let through.
+fn take_gated(tx: &mut Tx<'_>, request: &ClaimRequest, gated: &Gated, taken: &mut Taken) -> rusqlite::Result<()> {
+    gates::look(tx, gated)?;
+    let plain = served(gated, read::lanes(tx.connection, &request.queues, &request.names)?);
+    let keyed = served(gated, gates::lanes(tx, request)?);
+    let chosen = gates::choose(tx, request, gated, (&plain, &keyed))?;
+    taken.holds = hold_all(tx, request, &chosen.places)?;
+    chosen.places.iter().try_for_each(|place| gates::take(tx, place.standing()))?;
+    chosen.look_after(tx, gated)?;
+    taken.opens_at = gates::opens_at(tx, gated, &plain)?.into_iter().chain(gates::opens_at(tx, gated, &keyed)?).min();
+    Ok(())
+}
+
+fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> rusqlite::Result<Vec<Hold>> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut steps = Steps::prepare(tx)?;
+    places.iter().map(|place| hold(tx, &mut steps, request, place)).collect()
+}
+
+/// Takes jobs that will be due within the instants that the request names, each as of its time. Gates count starts as they happen, so
+/// that what has to pass one is left alone.
+fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize, gated: &Gated) -> rusqlite::Result<Vec<Hold>> {
     let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
     let (mut holds, mut steps, now) = (Vec::new(), Steps::prepare(tx)?, tx.now);
     for (run_at, seq) in due {
         let job = DueJob::read(tx, run_at, seq)?;
-        let served = request.serves(&job.lane.0, &job.lane.1) && !paused.contains(&job.lane.0);
-        if holds.len() < limit && served {
+        let (queue, name) = &job.lane;
+        let free = job.key.is_none() && !gated.paused.contains(queue) && !gated.guards(queue);
+        if holds.len() < limit && free && request.serves(queue, name) {
             tx.now = now.max(Timestamp::from_micros(run_at));
             job.promote(tx)?;
             holds.push(hold(tx, &mut steps, request, &job.place())?);
@@ -165,9 +188,7 @@ fn promote_one(tx: &mut Tx<'_>, run_at: i64, seq: i64) -> rusqlite::Result<()> {
     let job = DueJob::read(tx, run_at, seq)?;
     job.promote(tx)?;
     let (queue, name) = &job.lane;
-    tx.prepare(sql::INSERT_READY)?.execute(params![queue, name, job.priority, run_at, seq])?;
-    tx.woke_work = true;
-    Ok(())
+    gates::put(tx, Standing { queue, name, priority: job.priority, run_at, seq, key: job.key.as_deref() })
 }
 
 /// A job that waits for its time.
@@ -178,18 +199,26 @@ struct DueJob {
     lane: Lane,
     priority: u8,
     last_event: Option<i64>,
+    key: Option<String>,
 }
 
 impl DueJob {
     fn read(tx: &Tx<'_>, run_at: i64, seq: i64) -> rusqlite::Result<Self> {
         tx.prepare(sql::DUE_JOB)?.query_row([seq], |row| {
-            let lane = (row.get(1)?, row.get(2)?);
-            Ok(Self { run_at, seq, status: rows::word(row, 0)?, lane, priority: row.get(3)?, last_event: row.get(4)? })
+            Ok(Self {
+                run_at,
+                seq,
+                status: rows::word(row, 0)?,
+                lane: (row.get(1)?, row.get(2)?),
+                priority: row.get(3)?,
+                last_event: row.get(4)?,
+                key: row.get(5)?,
+            })
         })
     }
 
     fn place(&self) -> Place<'_> {
-        Place { lane: &self.lane, priority: self.priority, run_at: self.run_at, seq: self.seq }
+        Place { lane: &self.lane, priority: self.priority, run_at: self.run_at, seq: self.seq, gate: None }
     }
 
     /// Makes it queued.
@@ -204,20 +233,29 @@ impl DueJob {
 }
 
 /// A queue and a name.
-type Lane = (String, String);
+pub(crate) type Lane = (String, String);
 
 /// A queued job's place: the lane it stands in, and where in it.
-struct Place<'l> {
-    lane: &'l Lane,
-    priority: u8,
-    run_at: i64,
-    seq: i64,
+pub(crate) struct Place<'l> {
+    pub(crate) lane: &'l Lane,
+    pub(crate) priority: u8,
+    pub(crate) run_at: i64,
+    pub(crate) seq: i64,
+    /// The gate that it has to pass: its key, or nothing for that of its queue alone.
+    pub(crate) gate: Option<String>,
 }
 
 impl Place<'_> {
     /// Sorts in the order of claims.
-    fn rank(&self, request: &ClaimRequest) -> (u32, i64, i64) {
-        (request.rank(&self.lane.0, self.priority), self.run_at, self.seq)
+    pub(crate) fn order(&self, request: &ClaimRequest) -> Order {
+        let rank = request.rank(&self.lane.0, self.priority);
+        Order { rank, run_at: Timestamp::from_micros(self.run_at), tie: self.seq as u128 }
+    }
+
+    fn standing(&self) -> Standing<'_> {
+        let Self { lane: (queue, name), priority, run_at, seq, gate } = self;
+        let key = gate.as_deref().filter(|key| !key.is_empty());
+        Standing { queue, name, priority: *priority, run_at: *run_at, seq: *seq, key }
     }
 }
 
@@ -236,14 +274,14 @@ fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> r
 }
 
 fn keep_first(places: &mut Vec<Place<'_>>, request: &ClaimRequest) {
-    places.sort_by_cached_key(|place| place.rank(request));
+    places.sort_by_cached_key(|place| place.order(request));
     places.truncate(request.limit);
 }
 
-fn head<'l>(tx: &Tx<'_>, lane: &'l Lane, limit: usize) -> rusqlite::Result<Vec<Place<'l>>> {
+pub(crate) fn head<'l>(tx: &Tx<'_>, lane: &'l Lane, limit: usize) -> rusqlite::Result<Vec<Place<'l>>> {
     let mut head = tx.prepare(sql::LANE_HEAD)?;
     let rows = head.query_map(params![lane.0, lane.1, limit as i64], |row| {
-        Ok(Place { lane, priority: row.get(0)?, run_at: row.get(1)?, seq: row.get(2)? })
+        Ok(Place { lane, priority: row.get(0)?, run_at: row.get(1)?, seq: row.get(2)?, gate: None })
     })?;
     rows.collect()
 }
@@ -276,7 +314,7 @@ impl<'c> Steps<'c> {
 
 /// Gives one job to the worker.
 fn hold(tx: &mut Tx<'_>, steps: &mut Steps<'_>, request: &ClaimRequest, place: &Place<'_>) -> rusqlite::Result<Hold> {
-    let Place { lane: (queue, name), priority, seq, run_at } = place;
+    let Place { lane: (queue, name), priority, seq, run_at, gate } = place;
     let read =
         |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?));
     let (id, attempts, runs, keep_for, user, last_event, flow): ([u8; 16], u32, u32, Option<u64>, _, _, _) =
@@ -297,6 +335,7 @@ fn hold(tx: &mut Tx<'_>, steps: &mut Steps<'_>, request: &ClaimRequest, place: &
         user,
         last_event: Some(event),
         flow,
+        gate: gate.clone(),
     };
     running.insert_with(&mut steps.insert_running, id)?;
     tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));

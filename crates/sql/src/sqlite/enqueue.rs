@@ -6,6 +6,7 @@ use rusqlite::{CachedStatement, OptionalExtension, params};
 use super::{
     error::store_error,
     flow::{self, Family},
+    gates::{self, Standing},
     rows, statements as sql,
     tx::{EventLine, Tx},
 };
@@ -120,9 +121,16 @@ fn insert<'c>(
     }
     let seq = tx.connection.last_insert_rowid();
     match status {
-        Status::Queued => {
-            inserts.ready.execute(params![spec.queue, spec.name, spec.priority, run_at.as_micros(), seq])?;
-        }
+        Status::Queued => match spec.extras.concurrency_key.as_deref() {
+            None => {
+                inserts.ready.execute(params![spec.queue, spec.name, spec.priority, run_at.as_micros(), seq])?;
+            }
+            key => {
+                let Spec { queue, name, priority, .. } = spec;
+                let run_at = run_at.as_micros();
+                gates::put(tx, Standing { queue, name, priority: *priority, run_at, seq, key })?;
+            }
+        },
         Status::Waiting => {
             let row = params![run_at.as_micros(), seq, family.waiting().any_failed];
             tx.prepare(sql::INSERT_WAITING)?.execute(row)?;

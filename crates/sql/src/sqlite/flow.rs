@@ -10,9 +10,10 @@ use punctual_core::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    change::replace,
+    change::{replace, standing},
     enqueue::enqueue,
     error::store_error,
+    gates,
     read::seq_of,
     rows, statements as sql,
     tx::{EventLine, Tx},
@@ -156,20 +157,20 @@ fn wait(tx: &Tx<'_>, seq: i64, waiting: Waiting) -> rusqlite::Result<()> {
 
 /// A job has waited for its parents.
 fn start(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<()> {
-    let (_, job) = tx.prepare(sql::GET_BY_SEQ)?.query_row([seq], rows::job)?;
+    let (_, mut job) = tx.prepare(sql::GET_BY_SEQ)?.query_row([seq], rows::job)?;
     let (status, run_at) = flow::start_after_parents(job.run_at, tx.now);
     let last_event = tx.prepare(sql::LAST_EVENT)?.query_row([seq], |row| row.get(0))?;
     let event = tx.event(&mut tx.prepare(sql::INSERT_EVENT)?, seq, last_event, EventLine::plain(status, None))?;
     tx.prepare(sql::DELETE_WAITING)?.execute(params![job.run_at.as_micros(), seq])?;
     let row = params![seq, status.as_str(), run_at.as_micros(), tx.now.as_micros(), event];
     tx.prepare(sql::START_JOB)?.execute(row)?;
-    let (queue, name) = (&job.spec.queue, &job.spec.name);
+    job.run_at = run_at;
     if status == Status::Queued {
-        tx.prepare(sql::INSERT_READY)?.execute(params![queue, name, job.spec.priority, run_at.as_micros(), seq])?;
+        gates::put(tx, standing(&job, seq))?;
     } else {
         tx.prepare(sql::INSERT_DUE)?.execute(params![run_at.as_micros(), seq])?;
     }
-    tx.count(queue, name, Some(Status::Waiting), Some(status));
+    tx.count(&job.spec.queue, &job.spec.name, Some(Status::Waiting), Some(status));
     tx.woke_work = true;
     Ok(())
 }

@@ -165,7 +165,12 @@ fn due_sources(
             Ok(((time, i128::from(seq)), seq, wanted && fits(filter, row, queue, name, 5)?))
         })?);
     }
-    for (status, source) in [(Status::Processing, sql::LIST_RUNNING), (Status::Waiting, sql::LIST_WAITING)] {
+    let sources = [
+        (Status::Processing, sql::LIST_RUNNING),
+        (Status::Waiting, sql::LIST_WAITING),
+        (Status::Queued, sql::LIST_KEYED),
+    ];
+    for (status, source) in sources {
         if !wants(status) {
             continue;
         }

@@ -22,6 +22,7 @@ mod error;
 mod examine;
 mod flow;
 mod flush;
+mod gates;
 mod list;
 mod operation;
 mod queues;

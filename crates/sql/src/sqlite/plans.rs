@@ -16,7 +16,7 @@ const EXEMPT: [&str; 11] = [
     "pending_by_user",
     "beat",
     "queues",
-    "paused_queues",
+    "gated_queues",
 ];
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {

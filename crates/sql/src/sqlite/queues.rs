@@ -1,8 +1,8 @@
 //! What is said of queues.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use punctual_core::{Queue, QueueEvent, QueueSave, StoreError};
+use punctual_core::{Limits, Queue, QueueEvent, QueueSave, QueueSettings, StoreError};
 use rusqlite::{Connection, Row, params};
 
 use super::{error::store_error, rows, statements as sql, tx::Tx};
@@ -21,9 +21,39 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
     })
 }
 
-/// The queues that nothing is to be started of.
-pub(crate) fn paused(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
-    connection.prepare_cached(sql::PAUSED_QUEUES)?.query_map([], |row| row.get(0))?.collect()
+/// What claims must know of queues.
+#[derive(Debug, Default)]
+pub(crate) struct Gated {
+    /// Those that nothing is to be started of.
+    pub(crate) paused: HashSet<String>,
+    /// How many jobs may start of those that are limited.
+    pub(crate) limits: HashMap<String, Limits>,
+}
+
+impl Gated {
+    pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let (mut statement, mut gated) = (connection.prepare_cached(sql::GATED_QUEUES)?, Self::default());
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (name, settings): (String, QueueSettings) = (row.get(0)?, rows::document(row, 2)?.unwrap_or_default());
+            if settings.paused {
+                gated.paused.insert(name.clone());
+            }
+            if settings.limits != Limits::default() {
+                gated.limits.insert(name, settings.limits);
+            }
+        }
+        Ok(gated)
+    }
+
+    pub(crate) fn limits(&self, queue: &str) -> Limits {
+        self.limits.get(queue).cloned().unwrap_or_default()
+    }
+
+    /// Whether jobs of a queue have to pass a gate even without a key.
+    pub(crate) fn guards(&self, queue: &str) -> bool {
+        self.limits.get(queue).is_some_and(Limits::guard_all)
+    }
 }
 
 pub(crate) fn save(tx: &mut Tx<'_>, save: &QueueSave) -> Result<bool, StoreError> {
@@ -33,8 +63,14 @@ pub(crate) fn save(tx: &mut Tx<'_>, save: &QueueSave) -> Result<bool, StoreError
 
 fn write(tx: &mut Tx<'_>, save: &QueueSave, settings: &str) -> rusqlite::Result<bool> {
     let QueueSave { name, revision, actor, what, .. } = save;
-    let row = params![name, save.settings.paused, settings, revision, tx.now.as_micros(), actor];
+    let limits = &save.settings.limits;
+    let limited = *limits != Limits::default();
+    let changed = Gated::read(tx.connection)?.limits(name) != *limits;
+    let row = params![name, save.settings.paused, settings, revision, tx.now.as_micros(), actor, limited];
     let saved = tx.prepare(sql::SAVE_QUEUE)?.execute(row)? == 1;
+    if saved && changed {
+        tx.prepare(sql::MARK_QUEUE)?.execute([name])?;
+    }
     if saved {
         tx.prepare(sql::INSERT_QUEUE_EVENT)?.execute(params![name, tx.now.as_micros(), actor, what])?;
         // What was paused may start now.

@@ -143,11 +143,20 @@ pub(crate) fn lanes(
     queues: &[String],
     names: &[String],
 ) -> rusqlite::Result<Vec<(String, String)>> {
-    let queues = if queues.is_empty() { stepwise(connection, sql::LANE_QUEUES, None)? } else { queues.to_vec() };
+    lanes_by(connection, (sql::LANE_QUEUES, sql::LANE_NAMES), queues, names)
+}
+
+/// The same of another table, which is stepped through by these two statements.
+pub(crate) fn lanes_by(
+    connection: &Connection,
+    (next_queue, next_name): (&str, &str),
+    queues: &[String],
+    names: &[String],
+) -> rusqlite::Result<Vec<(String, String)>> {
+    let queues = if queues.is_empty() { stepwise(connection, next_queue, None)? } else { queues.to_vec() };
     let mut lanes = BTreeSet::new();
     for queue in queues {
-        let names =
-            if names.is_empty() { stepwise(connection, sql::LANE_NAMES, Some(&queue))? } else { names.to_vec() };
+        let names = if names.is_empty() { stepwise(connection, next_name, Some(&queue))? } else { names.to_vec() };
         lanes.extend(names.into_iter().map(|name| (queue.clone(), name)));
     }
     // A wish that is named twice is one lane all the same.

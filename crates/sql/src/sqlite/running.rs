@@ -24,6 +24,8 @@ pub(crate) struct Running {
     pub(crate) last_event: Option<i64>,
     /// Whether something follows from the job's end.
     pub(crate) flow: bool,
+    /// The gate that it passed: its key, or nothing for that of its queue alone.
+    pub(crate) gate: Option<String>,
 }
 
 impl Running {
@@ -48,6 +50,7 @@ impl Running {
                 user: row.get(10)?,
                 last_event: row.get(11)?,
                 flow: row.get(12)?,
+                gate: row.get(13)?,
             })
         });
         row.optional()
@@ -70,6 +73,7 @@ impl Running {
             self.user,
             self.last_event,
             self.flow,
+            self.gate,
         ])?;
         Ok(())
     }

@@ -9,6 +9,7 @@ use rusqlite::{CachedStatement, Connection, params};
 
 use super::{
     error::store_error,
+    gates::{self, Standing},
     rows,
     running::Running,
     statements as sql,
@@ -49,6 +50,9 @@ fn close_with(
         error,
     ])?;
     tx.tally(&held.queue, &held.name, Measure::Ended(status), held.started_at, tx.now);
+    if let Some(gate) = &held.gate {
+        gates::freed(tx, &held.queue, gate)?;
+    }
     Ok(true)
 }
 
@@ -150,8 +154,10 @@ fn rest<'c>(
         last_event,
     ])?;
     if status == Status::Queued {
-        let place = params![held.queue, held.name, held.priority, run_at, held.seq];
-        tx.prepare(sql::INSERT_READY)?.execute(place)?;
+        let Running { queue, name, priority, seq, .. } = held;
+        let key = held.gate.as_deref().filter(|key| !key.is_empty());
+        let run_at = run_at.unwrap_or(0);
+        gates::put(tx, Standing { queue, name, priority: *priority, run_at, seq: *seq, key })?;
     } else if status.is_timed() {
         tx.prepare(sql::INSERT_DUE)?.execute(params![run_at, held.seq])?;
     }

@@ -6,6 +6,7 @@ mod admin;
 mod claiming;
 mod enqueuing;
 mod flow;
+mod gates;
 mod listing;
 mod queues;
 mod registry;
@@ -17,6 +18,7 @@ pub use admin::*;
 pub use claiming::*;
 pub use enqueuing::*;
 pub use flow::*;
+pub use gates::*;
 pub use listing::*;
 pub use queues::*;
 pub use registry::*;
@@ -138,6 +140,21 @@ macro_rules! conformance {
             a_paused_queue_is_not_claimed_until_it_is_resumed
             what_is_said_of_a_queue_is_kept_with_its_story
             a_claim_may_take_queues_in_their_order
+            jobs_of_one_key_run_one_at_a_time
+            a_full_key_does_not_hold_up_those_behind_it
+            a_slot_is_free_again_however_its_job_left_it
+            the_first_of_a_key_is_the_most_urgent_then_the_oldest
+            a_key_waits_for_no_worker_that_is_not_there
+            every_way_to_be_queued_leads_through_the_gate
+            a_queued_job_with_a_key_can_be_cancelled_and_listed
+            a_queue_runs_no_more_than_its_limit_whoever_asks
+            a_changed_limit_counts_from_the_next_claim_on
+            a_rate_lets_no_more_start_in_any_span
+            each_key_has_the_rate_of_its_queue
+            keys_take_turns_where_a_queue_is_fair
+            what_passes_a_gate_is_not_claimed_ahead
+            many_keys_are_all_served_and_none_twice_at_once
+            a_claim_that_waits_is_answered_when_a_slot_is_free
             the_store_finds_itself_well
         }
     };

@@ -55,7 +55,7 @@ pub async fn what_is_said_of_a_queue_is_kept_with_its_story(fx: &Fixture) {
         retry: Some(RetryPolicy::fixed(Duration::from_secs(1))),
         keep_for: Some(Duration::from_secs(60)),
     };
-    let settings = QueueSettings { paused: false, defaults };
+    let settings = QueueSettings { defaults, ..QueueSettings::default() };
     let first = QueueSave { name: "mail".into(), settings, revision: 0, actor: "ada".into(), what: "made".into() };
     assert!(fx.store.save_queue(first.clone()).await.unwrap());
     assert!(!fx.store.save_queue(first.clone()).await.unwrap(), "somebody was first");

@@ -1,6 +1,7 @@
 //! The port in memory, written to be read: what every engine must do, without any care for speed.
 
 mod flow;
+mod gates;
 mod state;
 
 use std::{

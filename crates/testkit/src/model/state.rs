@@ -15,7 +15,7 @@ use punctual_core::{
     measure::{self, Measure},
 };
 
-use super::flow::Dependency;
+use super::{flow::Dependency, gates::Gates};
 
 /// What decides between jobs of the same priority and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,6 +42,8 @@ pub(super) struct State {
     pub(super) events: u64,
     pub(super) queues: BTreeMap<String, Queue>,
     pub(super) queue_events: Vec<(String, QueueEvent)>,
+    /// What queues and their keys started lately, and whose turn it is.
+    pub(super) gates: Gates,
     pub(super) dependencies: Vec<Dependency>,
     /// Jobs that waited on although one of their parents had failed.
     pub(super) saw_failure: BTreeSet<JobId>,
@@ -179,24 +181,14 @@ impl State {
 
     pub(super) fn claim(&mut self, now: Timestamp, request: &ClaimRequest) -> Claimed {
         self.promote(now, limits::PROMOTE_MAX_JOBS);
-        let mut places: Vec<usize> = (0..self.jobs.len())
-            .filter(|place| {
-                let job = &self.jobs[*place].job;
-                job.status == Status::Queued && self.serves(request, job)
-            })
-            .collect();
-        places.sort_by_key(|place| {
-            let job = &self.jobs[*place].job;
-            (request.rank(&job.spec.queue, job.spec.priority), job.run_at, self.rank(*place))
-        });
-        places.truncate(request.limit);
+        let (places, opens_at) = self.pass_gates(now, request);
         let mut claims: Vec<Claim> = places.into_iter().map(|place| self.hold(now, now, place, request)).collect();
         claims.extend(self.claim_ahead(now, request, request.limit - claims.len()));
         let timed = self.jobs.iter().filter(|record| record.job.status.is_timed());
-        Claimed { claims, next_run_at: timed.map(|record| record.job.run_at).min() }
+        Claimed { claims, next_run_at: timed.map(|record| record.job.run_at).min(), opens_at }
     }
 
-    fn serves(&self, request: &ClaimRequest, job: &Job) -> bool {
+    pub(super) fn serves(&self, request: &ClaimRequest, job: &Job) -> bool {
         let paused = self.queues.get(&job.spec.queue).is_some_and(|queue| queue.settings.paused);
         !paused && request.serves(&job.spec.queue, &job.spec.name)
     }
@@ -225,6 +217,7 @@ impl State {
                 job.status.is_timed()
                     && (now..=now.after(request.ahead)).contains(&job.run_at)
                     && self.serves(request, job)
+                    && !self.is_gated(job)
             })
             .collect();
         places.sort_by_key(|place| (self.jobs[*place].job.run_at, self.rank(*place)));

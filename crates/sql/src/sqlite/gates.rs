@@ -1,0 +1,322 @@
+//! Which queued jobs may start, where limits are set. What is decided, [`gate`] says.
+//!
+//! Jobs with a concurrency key stand in a table of their own. Whatever happens to one of them marks its key; a claim looks at the marked keys
+//! first and keeps in `punctual_heads` which of them have something to start. So a claim costs what it takes and what has changed, and not what
+//! waits.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use punctual_core::{
+    ClaimRequest, Limits, Rate, Timestamp,
+    gate::{self, Line, Order, Passed, QueueGate},
+};
+use rusqlite::{OptionalExtension, params};
+
+use super::{
+    claim::{Lane, Place, head},
+    queues::Gated,
+    read, statements as sql,
+    tx::Tx,
+};
+
+/// So many marked keys are looked at by one claim.
+const LOOK_MAX_KEYS: usize = 2_000;
+/// Under this key, `punctual_starts` and `punctual_turns` know the queue itself.
+const QUEUE: &str = "";
+/// Under this key, which nobody can have, `punctual_turns` knows the jobs without one.
+const KEYLESS: &str = " ";
+
+/// Where a queued job stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    pub(crate) queue: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) priority: u8,
+    pub(crate) run_at: i64,
+    pub(crate) seq: i64,
+    pub(crate) key: Option<&'a str>,
+}
+
+/// Puts a queued job where claims find it.
+pub(crate) fn put(tx: &mut Tx<'_>, job: Standing<'_>) -> rusqlite::Result<()> {
+    let Standing { queue, name, priority, run_at, seq, key } = job;
+    tx.woke_work = true;
+    match key {
+        None => tx.prepare(sql::INSERT_READY)?.execute(params![queue, name, priority, run_at, seq]).map(drop),
+        Some(key) => {
+            tx.prepare(sql::INSERT_KEYED)?.execute(params![queue, key, name, priority, run_at, seq])?;
+            mark(tx, queue, key)
+        }
+    }
+}
+
+/// Takes a queued job away from there.
+pub(crate) fn leave(tx: &Tx<'_>, job: Standing<'_>) -> rusqlite::Result<()> {
+    take(tx, job)?;
+    job.key.map_or(Ok(()), |key| mark(tx, job.queue, key))
+}
+
+/// The same by a claim, which looks at the key itself.
+pub(crate) fn take(tx: &Tx<'_>, job: Standing<'_>) -> rusqlite::Result<()> {
+    let Standing { queue, name, priority, run_at, seq, key } = job;
+    match key {
+        None => tx.prepare(sql::DELETE_READY)?.execute(params![queue, name, priority, run_at, seq]).map(drop),
+        Some(key) => tx.prepare(sql::DELETE_KEYED)?.execute(params![queue, key, name, priority, run_at, seq]).map(drop),
+    }
+}
+
+/// A held job that passed a gate is held no longer, so that another one may start.
+pub(crate) fn freed(tx: &mut Tx<'_>, queue: &str, gate: &str) -> rusqlite::Result<()> {
+    tx.woke_work = true;
+    if gate == QUEUE { Ok(()) } else { mark(tx, queue, gate) }
+}
+
+/// The next claim is to look at a key.
+fn mark(tx: &Tx<'_>, queue: &str, key: &str) -> rusqlite::Result<()> {
+    mark_at(tx, Timestamp::MIN, queue, key)
+}
+
+fn mark_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> rusqlite::Result<()> {
+    tx.prepare(sql::INSERT_MARK)?.execute(params![at.as_micros(), queue, key]).map(drop)
+}
+
+/// Whether claims have to mind gates.
+pub(crate) fn are_any(tx: &Tx<'_>, gated: &Gated) -> rusqlite::Result<bool> {
+    Ok(!gated.limits.is_empty() || tx.prepare(sql::ANY_KEYED)?.query_row([], |row| row.get(0))?)
+}
+
+/// Looks at the keys that are marked.
+pub(crate) fn look(tx: &Tx<'_>, gated: &Gated) -> rusqlite::Result<()> {
+    let marks: Vec<(i64, String, String)> = tx
+        .prepare(sql::DUE_MARKS)?
+        .query_map(params![tx.now.as_micros(), LOOK_MAX_KEYS], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut unmark = tx.prepare(sql::DELETE_MARK)?;
+    marks.iter().try_for_each(|(at, queue, key)| unmark.execute(params![at, queue, key]).map(drop))?;
+    let keys: BTreeSet<(String, String)> = marks.into_iter().map(|(_, queue, key)| (queue, key)).collect();
+    keys.iter().try_for_each(|(queue, key)| look_at(tx, gated, queue, key))
+}
+
+/// Looks whether a key has something to start.
+fn look_at(tx: &Tx<'_>, gated: &Gated, queue: &str, key: &str) -> rusqlite::Result<()> {
+    tx.prepare(sql::DELETE_HEADS)?.execute([queue, key])?;
+    let limits = gated.limits(queue);
+    let passed = passed_key(tx, &limits, queue, key)?;
+    let names = names(tx, queue, key)?;
+    if limits.key_free(&passed, tx.now) == 0 {
+        // A slot that is freed leaves a mark; time does not.
+        let opens_at = limits.key_rate.map(|rate| rate.opens_at(&passed.starts, tx.now)).filter(|at| *at > tx.now);
+        return match opens_at {
+            Some(at) if !names.is_empty() => mark_at(tx, at, queue, key),
+            _ => Ok(()),
+        };
+    }
+    let turn = if limits.fair { turn(tx, queue, key)?.max(turn(tx, queue, QUEUE)?) } else { 0 };
+    for name in names {
+        for (priority, run_at, seq) in first_of(tx, (queue, key, &name), 1)? {
+            let head = params![queue, name, priority, turn as i64, run_at, seq, key];
+            tx.prepare(sql::INSERT_HEAD)?.execute(head)?;
+        }
+    }
+    Ok(())
+}
+
+/// The names of a key's queued jobs.
+fn names(tx: &Tx<'_>, queue: &str, key: &str) -> rusqlite::Result<Vec<String>> {
+    let (mut next, mut names) = (tx.prepare(sql::KEYED_NAME)?, Vec::<String>::new());
+    while let Some(name) =
+        next.query_row([queue, key, names.last().map_or("", String::as_str)], |row| row.get(0)).optional()?
+    {
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// The first queued jobs of a queue, a key and a name: priority, time and place.
+fn first_of(tx: &Tx<'_>, (queue, key, name): (&str, &str, &str), limit: u32) -> rusqlite::Result<Vec<(u8, i64, i64)>> {
+    let mut first = tx.prepare(sql::KEYED_FIRST)?;
+    let rows = first.query_map(params![queue, key, name, limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    rows.collect()
+}
+
+fn turn(tx: &Tx<'_>, queue: &str, key: &str) -> rusqlite::Result<u64> {
+    let turn: Option<i64> = tx.prepare(sql::TURN)?.query_row([queue, key], |row| row.get(0)).optional()?;
+    Ok(turn.unwrap_or(0) as u64)
+}
+
+fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> rusqlite::Result<Vec<(Timestamp, u32)>> {
+    let Some(rate) = rate else { return Ok(Vec::new()) };
+    let mut starts = tx.prepare(sql::STARTS)?;
+    let rows = starts.query_map(params![queue, key, rate.horizon(tx.now).as_micros()], |row| {
+        Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?))
+    })?;
+    rows.collect()
+}
+
+fn passed_key(tx: &Tx<'_>, limits: &Limits, queue: &str, key: &str) -> rusqlite::Result<Passed> {
+    let running = tx.prepare(sql::HELD_OF_KEY)?.query_row([queue, key], |row| row.get(0))?;
+    Ok(Passed { running, starts: starts(tx, limits.key_rate, queue, key)? })
+}
+
+fn passed_queue(tx: &Tx<'_>, limits: &Limits, queue: &str) -> rusqlite::Result<Passed> {
+    let running = tx.prepare(sql::HELD_OF_QUEUE)?.query_row([queue], |row| row.get(0))?;
+    Ok(Passed { running, starts: starts(tx, limits.rate, queue, QUEUE)? })
+}
+
+/// The lanes in which keys have something to start that the worker serves.
+pub(crate) fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Vec<Lane>> {
+    read::lanes_by(tx.connection, (sql::HEAD_QUEUE, sql::HEAD_NAME), &request.queues, &request.names)
+}
+
+/// What a claim chooses from.
+struct Choice<'l> {
+    names: Vec<&'l str>,
+    queues: Vec<QueueGate>,
+    /// The key of each line.
+    keys: Vec<Option<String>>,
+    lines: Vec<Line<Place<'l>>>,
+}
+
+/// What a claim chose: the jobs in their order, and the keys that are to be looked at once they are held.
+pub(crate) struct Chosen<'l> {
+    pub(crate) places: Vec<Place<'l>>,
+    keys: BTreeSet<(&'l str, String)>,
+}
+
+/// Chooses the first jobs that may start, of lanes whose jobs have no key and of lanes whose jobs have one.
+pub(crate) fn choose<'l>(
+    tx: &Tx<'_>,
+    request: &ClaimRequest,
+    gated: &Gated,
+    (plain, keyed): (&'l [Lane], &'l [Lane]),
+) -> rusqlite::Result<Chosen<'l>> {
+    let queues: BTreeSet<&str> = plain.iter().chain(keyed).map(|(queue, _)| queue.as_str()).collect();
+    let mut choice =
+        Choice { names: queues.into_iter().collect(), queues: Vec::new(), keys: Vec::new(), lines: Vec::new() };
+    for queue in &choice.names {
+        choice.queues.push(match gated.limits.get(*queue) {
+            Some(limits) => QueueGate {
+                free: limits.free(&passed_queue(tx, limits, queue)?, tx.now),
+                clock: if limits.fair { turn(tx, queue, QUEUE)? } else { 0 },
+            },
+            None => QueueGate::OPEN,
+        });
+    }
+    add_plain(tx, request, gated, plain, &mut choice)?;
+    add_keyed(tx, request, gated, keyed, &mut choice)?;
+    let chosen = gate::choose(&mut choice.queues, &mut choice.lines, request.limit);
+    remember(tx, gated, &choice, &chosen)?;
+    let keys = chosen
+        .iter()
+        .filter_map(|(line, _)| Some((choice.names[choice.lines[*line].queue], choice.keys[*line].clone()?)));
+    Ok(Chosen { keys: keys.collect(), places: chosen.into_iter().map(|(_, place)| place).collect() })
+}
+
+fn add_plain<'l>(
+    tx: &Tx<'_>,
+    request: &ClaimRequest,
+    gated: &Gated,
+    lanes: &'l [Lane],
+    choice: &mut Choice<'l>,
+) -> rusqlite::Result<()> {
+    let mut waiting: BTreeMap<usize, Vec<(Order, Place<'l>)>> = BTreeMap::new();
+    for lane in lanes {
+        let queue = choice.names.partition_point(|name| *name < lane.0.as_str());
+        let gate = gated.guards(&lane.0).then(String::new);
+        let places = head(tx, lane, request.limit)?.into_iter().map(|place| Place { gate: gate.clone(), ..place });
+        waiting.entry(queue).or_default().extend(places.map(|place| (place.order(request), place)));
+    }
+    for (queue, mut jobs) in waiting {
+        jobs.sort_by_key(|(order, _)| *order);
+        let (name, limits) = (choice.names[queue], gated.limits(choice.names[queue]));
+        let turn = if limits.fair { turn(tx, name, KEYLESS)?.max(choice.queues[queue].clock) } else { 0 };
+        choice.keys.push(None);
+        choice.lines.push(Line { queue, free: u32::MAX, turn, step: limits.step(None), jobs: jobs.into() });
+    }
+    Ok(())
+}
+
+fn add_keyed<'l>(
+    tx: &Tx<'_>,
+    request: &ClaimRequest,
+    gated: &Gated,
+    lanes: &'l [Lane],
+    choice: &mut Choice<'l>,
+) -> rusqlite::Result<()> {
+    let mut found: BTreeMap<(usize, String), Vec<&'l Lane>> = BTreeMap::new();
+    for lane in lanes {
+        let queue = choice.names.partition_point(|name| *name < lane.0.as_str());
+        let mut heads = tx.prepare(sql::HEADS)?;
+        let keys = heads.query_map(params![lane.0, lane.1, request.limit as i64], |row| row.get(0))?;
+        for key in keys {
+            found.entry((queue, key?)).or_default().push(lane);
+        }
+    }
+    for ((queue, key), lanes) in found {
+        let (name, limits) = (choice.names[queue], gated.limits(choice.names[queue]));
+        let free = limits.key_free(&passed_key(tx, &limits, name, &key)?, tx.now);
+        let wanted = free.min(request.limit as u32);
+        let mut jobs = Vec::new();
+        for lane in lanes {
+            for (priority, run_at, seq) in first_of(tx, (name, &key, &lane.1), wanted)? {
+                let place = Place { lane, priority, run_at, seq, gate: Some(key.clone()) };
+                jobs.push((place.order(request), place));
+            }
+        }
+        jobs.sort_by_key(|(order, _)| *order);
+        let turn = if limits.fair { turn(tx, name, &key)?.max(choice.queues[queue].clock) } else { 0 };
+        let step = limits.step(Some(&key));
+        choice.keys.push(Some(key));
+        choice.lines.push(Line { queue, free, turn, step, jobs: jobs.into() });
+    }
+    Ok(())
+}
+
+/// Keeps what gates must know of what they let through, besides that it is held.
+fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, Place<'_>)]) -> rusqlite::Result<()> {
+    for (number, _) in chosen {
+        let queue = choice.names[choice.lines[*number].queue];
+        let Some(limits) = gated.limits.get(queue) else { continue };
+        let key = choice.keys[*number].as_deref();
+        started(tx, limits.rate, queue, QUEUE)?;
+        if let Some(key) = key {
+            started(tx, limits.key_rate, queue, key)?;
+        }
+    }
+    let fair = |line: &Line<_>| gated.limits(choice.names[line.queue]).fair;
+    let lines: HashMap<usize, &Line<_>> = chosen.iter().map(|(line, _)| (*line, &choice.lines[*line])).collect();
+    for (number, line) in lines.into_iter().filter(|(_, line)| fair(line)) {
+        let (queue, clock) = (choice.names[line.queue], choice.queues[line.queue].clock as i64);
+        let key = choice.keys[number].as_deref().unwrap_or(KEYLESS);
+        tx.prepare(sql::SAVE_TURN)?.execute(params![queue, key, line.turn as i64])?;
+        tx.prepare(sql::SAVE_TURN)?.execute(params![queue, QUEUE, clock])?;
+        tx.prepare(sql::FORGET_TURNS)?.execute(params![queue, clock])?;
+    }
+    Ok(())
+}
+
+fn started(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> rusqlite::Result<()> {
+    let Some(rate) = rate else { return Ok(()) };
+    tx.prepare(sql::FORGET_STARTS)?.execute(params![queue, key, rate.horizon(tx.now).as_micros()])?;
+    tx.prepare(sql::ADD_START)?.execute(params![queue, key, rate.moment(tx.now).as_micros()]).map(drop)
+}
+
+impl Chosen<'_> {
+    /// The chosen jobs are held now: looks what their keys may start after that, and says when a rate lets more through.
+    pub(crate) fn look_after(&self, tx: &Tx<'_>, gated: &Gated) -> rusqlite::Result<()> {
+        self.keys.iter().try_for_each(|(queue, key)| look_at(tx, gated, queue, key))
+    }
+}
+
+/// When a rate lets more through, of queues that are served or of any key.
+pub(crate) fn opens_at(tx: &Tx<'_>, gated: &Gated, lanes: &[Lane]) -> rusqlite::Result<Option<Timestamp>> {
+    let mark: Option<i64> = tx.prepare(sql::NEXT_MARK)?.query_row([tx.now.as_micros()], |row| row.get(0))?;
+    let mut times: Vec<Timestamp> = mark.map(Timestamp::from_micros).into_iter().collect();
+    let queues: BTreeSet<&str> = lanes.iter().map(|(queue, _)| queue.as_str()).collect();
+    for queue in queues {
+        if let Some(rate) = gated.limits.get(queue).and_then(|limits| limits.rate) {
+            times.push(rate.opens_at(&starts(tx, Some(rate), queue, QUEUE)?, tx.now));
+        }
+    }
+    Ok(times.into_iter().filter(|at| *at > tx.now).min())
+}

@@ -1,0 +1,68 @@
+-- Limits: of queues, and of concurrency keys.
+--
+-- A queued job with a key does not stand in punctual_ready but here: each key's in the order in which they start.
+create table punctual_keyed (
+    queue    text    not null,
+    key      text    not null,
+    name     text    not null,
+    priority integer not null,
+    run_at   integer not null,
+    job      integer not null,
+    primary key (queue, key, name, priority desc, run_at, job)
+) strict, without rowid;
+create index punctual_keyed_time on punctual_keyed (run_at, job);
+
+-- The keys that may start something: which job is the first of each, by name. A claim reads only these, however many keys wait.
+create table punctual_heads (
+    queue    text    not null,
+    name     text    not null,
+    priority integer not null,
+    -- Whose turn it is, where keys take turns; 0 elsewhere.
+    turn     integer not null,
+    run_at   integer not null,
+    job      integer not null,
+    key      text    not null,
+    primary key (queue, name, priority desc, turn, run_at, job)
+) strict, without rowid;
+create index punctual_heads_key on punctual_heads (queue, key);
+
+-- Keys of which something has changed, or with a time at which their rate lets more through: the next claim looks at them.
+create table punctual_marks (
+    at    integer not null,
+    queue text    not null,
+    key   text    not null,
+    primary key (at, queue, key)
+) strict, without rowid;
+
+-- What was started lately where there is a rate, by the key, or under an empty key by the queue.
+create table punctual_starts (
+    queue text    not null,
+    key   text    not null,
+    at    integer not null,
+    n     integer not null,
+    primary key (queue, key, at)
+) strict, without rowid;
+
+-- How far keys have come that take turns, and under an empty key how far their queue has. Jobs without a key stand under a blank, which is
+-- nobody's key.
+create table punctual_turns (
+    queue text    not null,
+    key   text    not null,
+    turn  integer not null,
+    primary key (queue, key)
+) strict, without rowid;
+create index punctual_turns_turn on punctual_turns (queue, turn);
+
+-- The gate that a held job passed: its key, or nothing for that of its queue alone. Null if there was none.
+alter table punctual_running add column gate text;
+create index punctual_running_gate on punctual_running (queue, gate) where gate is not null;
+
+alter table punctual_queues add column limited integer not null default 0;
+drop index punctual_queues_paused;
+create index punctual_queues_gated on punctual_queues (name) where paused = 1 or limited = 1;
+
+insert into punctual_keyed (queue, key, name, priority, run_at, job)
+select r.queue, j.extras ->> 'concurrency_key', r.name, r.priority, r.run_at, r.job
+from punctual_ready r join punctual_jobs j on j.seq = r.job where j.extras ->> 'concurrency_key' is not null;
+delete from punctual_ready where job in (select job from punctual_keyed);
+insert into punctual_marks (at, queue, key) select distinct 0, queue, key from punctual_keyed;

@@ -1,0 +1,106 @@
+//! Which queued jobs may start.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use punctual_core::{
+    ClaimRequest, Job, Limits, Rate, Status, Timestamp,
+    gate::{self, Line, Order, Passed, QueueGate},
+};
+
+use super::state::State;
+
+/// A queue, and a key in it if it is the gate of one.
+type Gate = (String, Option<String>);
+
+/// What gates must remember besides what is held.
+#[derive(Debug, Default)]
+pub(super) struct Gates {
+    /// What was started lately, where there is a rate.
+    starts: BTreeMap<Gate, Vec<(Timestamp, u32)>>,
+    /// Where keys take turns: how far each has come, and how far the queue has.
+    turns: BTreeMap<Gate, u64>,
+    clocks: BTreeMap<String, u64>,
+}
+
+impl Gates {
+    fn started(&mut self, gate: &Gate, rate: Option<Rate>, now: Timestamp) {
+        if let Some(rate) = rate {
+            self.starts.entry(gate.clone()).or_default().push((rate.moment(now), 1));
+        }
+    }
+}
+
+impl State {
+    fn limits(&self, queue: &str) -> Limits {
+        self.queues.get(queue).map(|queue| queue.settings.limits.clone()).unwrap_or_default()
+    }
+
+    /// Whether a job has to pass a gate.
+    pub(super) fn is_gated(&self, job: &Job) -> bool {
+        job.spec.extras.concurrency_key.is_some() || self.limits(&job.spec.queue).guard_all()
+    }
+
+    fn passed(&self, (queue, key): &Gate) -> Passed {
+        let of_it = |job: &Job| job.spec.queue == *queue && (key.is_none() || job.spec.extras.concurrency_key == *key);
+        let running = self.jobs.iter().filter(|record| record.job.status == Status::Processing && of_it(&record.job));
+        let starts = self.gates.starts.get(&(queue.clone(), key.clone())).cloned().unwrap_or_default();
+        Passed { running: running.count() as u32, starts }
+    }
+
+    /// Chooses the jobs to start, in order; and says when a rate lets more of them through, if one holds some back.
+    pub(super) fn pass_gates(&mut self, now: Timestamp, request: &ClaimRequest) -> (Vec<usize>, Option<Timestamp>) {
+        let mut waiting: BTreeMap<Gate, Vec<(Order, usize)>> = BTreeMap::new();
+        for (place, record) in self.jobs.iter().enumerate() {
+            let job = &record.job;
+            if job.status == Status::Queued && self.serves(request, job) {
+                let rank = request.rank(&job.spec.queue, job.spec.priority);
+                let order = Order { rank, run_at: job.run_at, tie: self.rank(place) };
+                let gate = (job.spec.queue.clone(), job.spec.extras.concurrency_key.clone());
+                waiting.entry(gate).or_default().push((order, place));
+            }
+        }
+        let mut names: Vec<String> = waiting.keys().map(|(queue, _)| queue.clone()).collect();
+        names.dedup();
+        let queue_gate = |name: &String| QueueGate {
+            free: self.limits(name).free(&self.passed(&(name.clone(), None)), now),
+            clock: self.gates.clocks.get(name).copied().unwrap_or(0),
+        };
+        let mut queues: Vec<QueueGate> = names.iter().map(queue_gate).collect();
+        let gates: Vec<Gate> = waiting.keys().cloned().collect();
+        let line = |(gate, mut jobs): (Gate, Vec<(Order, usize)>)| {
+            jobs.sort();
+            let (limits, queue) = (self.limits(&gate.0), names.partition_point(|name| *name < gate.0));
+            Line {
+                queue,
+                free: if gate.1.is_some() { limits.key_free(&self.passed(&gate), now) } else { u32::MAX },
+                turn: self.gates.turns.get(&gate).copied().unwrap_or(0).max(queues[queue].clock),
+                step: limits.step(gate.1.as_deref()),
+                jobs: VecDeque::from(jobs),
+            }
+        };
+        let mut lines: Vec<Line<usize>> = waiting.into_iter().map(line).collect();
+        let chosen = gate::choose(&mut queues, &mut lines, request.limit);
+        for (number, _) in &chosen {
+            let (gate, limits) = (&gates[*number], self.limits(&gates[*number].0));
+            self.gates.started(&(gate.0.clone(), None), limits.rate, now);
+            if gate.1.is_some() {
+                self.gates.started(gate, limits.key_rate, now);
+            }
+            self.gates.turns.insert(gate.clone(), lines[*number].turn);
+        }
+        self.gates.clocks.extend(names.into_iter().zip(queues.iter().map(|queue| queue.clock)));
+        let left = lines.iter().zip(&gates).filter(|(line, _)| !line.jobs.is_empty()).map(|(_, gate)| gate);
+        let opens_at = left.filter_map(|gate| self.opens_at(gate, now)).min();
+        (chosen.into_iter().map(|(_, place)| place).collect(), opens_at)
+    }
+
+    fn opens_at(&self, gate: &Gate, now: Timestamp) -> Option<Timestamp> {
+        let (limits, queue) = (self.limits(&gate.0), (gate.0.clone(), None));
+        let rates = [(limits.rate, &queue), (limits.key_rate.filter(|_| gate.1.is_some()), gate)];
+        let opens = rates.iter().filter_map(|(rate, gate)| {
+            let starts = self.gates.starts.get(*gate).map_or(&[][..], Vec::as_slice);
+            rate.map(|rate| rate.opens_at(starts, now)).filter(|at| *at > now)
+        });
+        opens.max()
+    }
+}
