@@ -17,8 +17,8 @@ use tokio::{
 };
 
 use super::{
-    Core, error,
-    lanes::{Lane, Place, SLACK},
+    Core, error, gates,
+    lanes::{Lane, Place, SLACK, Served},
     pace::{Pace, Turn},
     queues::Known,
     read, rows, settle, statements as sql,
@@ -78,7 +78,7 @@ impl Outlook {
     }
 
     /// What the rows of a claim say of the next job's time.
-    fn learn(&self, rows: &[PgRow]) -> sqlx::Result<Option<Timestamp>> {
+    pub(crate) fn learn(&self, rows: &[PgRow]) -> sqlx::Result<Option<Timestamp>> {
         let next_run_at = rows.first().map(|row| rows::optional_instant(row, 1)).transpose()?.flatten();
         let mut state = self.lock();
         state.next_run_at = next_run_at;
@@ -114,7 +114,8 @@ pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed
         }
         let poll = if store.options.transaction_pooler { POLL_WITHOUT_HINTS } else { POLL };
         let now = store.clock_now();
-        let due = claimed.next_run_at.map_or(poll, |next| request.look_again_at(now, next).since(now));
+        let due = claimed.next_run_at.map(|next| request.look_again_at(now, next));
+        let due = due.into_iter().chain(claimed.opens_at).min().map_or(poll, |at| at.since(now));
         let pause = poll.min(due).min(deadline - Instant::now());
         tokio::select! {
             () = hints.changed() => {}
@@ -156,7 +157,7 @@ async fn try_claim(store: &Core, request: &ClaimRequest) -> Result<Claimed, Stor
         Err(refused) => Err(error(refused)),
     };
     match claims {
-        Ok(claims) => Ok(Claimed { claims, next_run_at: taken.next_run_at, opens_at: None }),
+        Ok(claims) => Ok(Claimed { claims, next_run_at: taken.next_run_at, opens_at: taken.opens_at }),
         // The worker will never hear of them.
         Err(error) => {
             let release = |hold: &Hold| Settlement::release(hold.attempt, request.worker);
@@ -167,7 +168,7 @@ async fn try_claim(store: &Core, request: &ClaimRequest) -> Result<Claimed, Stor
 }
 
 /// How thoroughly a claim looks for jobs.
-enum Look<'a> {
+pub(crate) enum Look<'a> {
     /// From where the last one ended.
     Near,
     /// From a moment before: a transaction that began earlier may have ended later.
@@ -187,7 +188,7 @@ impl<'a> Look<'a> {
     }
 
     /// Where to begin in a lane.
-    fn lane_bound(&self, bound: Place) -> Place {
+    pub(crate) fn lane_bound(&self, bound: Place) -> Place {
         match self {
             Self::Near => bound,
             Self::Late(_) => Place::at(bound.run_at.before(SLACK)),
@@ -196,7 +197,7 @@ impl<'a> Look<'a> {
     }
 
     /// Where to begin among the jobs that wait for their time.
-    fn due_bound(&self, store: &Core) -> Timestamp {
+    pub(crate) fn due_bound(&self, store: &Core) -> Timestamp {
         if self.is_full() { Timestamp::MIN } else { store.outlook.lock().due_bound }
     }
 }
@@ -222,14 +223,15 @@ async fn give_back(store: &Core, releases: Vec<Settlement>) {
 }
 
 /// What a claim took.
-struct Taken {
-    holds: Vec<Hold>,
-    next_run_at: Option<Timestamp>,
+pub(crate) struct Taken {
+    pub(crate) holds: Vec<Hold>,
+    pub(crate) next_run_at: Option<Timestamp>,
+    pub(crate) opens_at: Option<Timestamp>,
 }
 
 /// A job that a claim took, and what the claim changed of it.
-struct Hold {
-    attempt: AttemptId,
+pub(crate) struct Hold {
+    pub(crate) attempt: AttemptId,
     number: u32,
     lane: i32,
     run_at: Timestamp,
@@ -256,7 +258,12 @@ impl Hold {
 async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Result<Taken> {
     loop {
         let queues = store.queues.known();
-        let taken = try_take(store, request, look, &queues).await?;
+        let (plain, gated) = store.lanes.served(request, &queues);
+        let taken = if gated.is_empty() {
+            try_take(store, request, look, &queues, &plain).await?
+        } else {
+            gates::try_take(store, request, look, &queues, (&plain, &gated)).await?
+        };
         match taken {
             Some(taken) => return Ok(taken),
             // Something was said of a queue that this process did not know.
@@ -269,14 +276,14 @@ async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Re
     }
 }
 
-/// The same, if nothing was said of queues that is not known here.
-async fn try_take(
+/// The same of lanes whose jobs pass no gate, if nothing was said of queues that is not known here.
+pub(crate) async fn try_take(
     store: &Core,
     request: &ClaimRequest,
     look: &Look<'_>,
     queues: &Known,
+    lanes: &[Served],
 ) -> sqlx::Result<Option<Taken>> {
-    let lanes = store.lanes.served(request, &queues.paused);
     let due_bound = look.due_bound(store);
     let several = lanes.len() > 1;
     let bounds = || lanes.iter().map(|lane| look.lane_bound(lane.bound));
@@ -299,18 +306,23 @@ async fn try_take(
     if rows.first().map(|row| row.try_get::<i64, _>(18)).transpose()?.is_some_and(|now| now != queues.revision) {
         return Ok(None);
     }
-    let names: HashMap<i32, Lane> =
-        lanes.iter().filter_map(|lane| Some((lane.number, store.lanes.lane(lane.number)?))).collect();
-    let mut holds = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let Some(mut hold) = hold(row, rows::instant(row, 0)?)? else { continue };
-        store.lanes.taken(hold.lane, Place { run_at: hold.run_at, job: Some(hold.attempt.job) });
-        hold.job = new_job(row, &hold, &names)?;
-        holds.push(hold);
-    }
+    let mut holds = holds(store, &rows)?;
     let ranks: HashMap<i32, i32> = lanes.iter().map(|lane| (lane.number, lane.rank)).collect();
     holds.sort_by_cached_key(|hold| (ranks.get(&hold.lane), hold.run_at, hold.attempt.job));
-    Ok(Some(Taken { holds, next_run_at: store.outlook.learn(&rows)? }))
+    Ok(Some(Taken { holds, next_run_at: store.outlook.learn(&rows)?, opens_at: None }))
+}
+
+/// What the rows of claim.sql tell.
+pub(crate) fn holds(store: &Core, rows: &[PgRow]) -> sqlx::Result<Vec<Hold>> {
+    let (mut lanes, mut holds) = (HashMap::new(), Vec::with_capacity(rows.len()));
+    for row in rows {
+        let Some(mut hold) = hold(row, rows::instant(row, 0)?)? else { continue };
+        store.lanes.taken(hold.lane, Place { run_at: hold.run_at, job: Some(hold.attempt.job) });
+        let lane = lanes.entry(hold.lane).or_insert_with(|| store.lanes.lane(hold.lane));
+        hold.job = new_job(row, &hold, lane.as_ref())?;
+        holds.push(hold);
+    }
+    Ok(holds)
 }
 
 /// Takes jobs that will be due within the instants that the request names, if it has room for more.
@@ -321,7 +333,8 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, taken: &mut Taken) -> 
         return Ok(());
     }
     let queues = store.queues.known();
-    let lanes = store.lanes.served(request, &queues.paused);
+    // Gates count starts as they happen, so that what has to pass one is left alone.
+    let (lanes, _) = store.lanes.served(request, &queues);
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::CLAIM_AHEAD)
         .bind(store.sessions.clock())
@@ -358,9 +371,8 @@ fn hold(row: &PgRow, started_at: Timestamp) -> sqlx::Result<Option<Hold>> {
 }
 
 /// The job of a row of claim.sql, if it was claimed for the first time and is all there.
-fn new_job(row: &PgRow, hold: &Hold, lanes: &HashMap<i32, Lane>) -> sqlx::Result<Option<Box<Job>>> {
-    let (Some(payload), Some((queue, name, priority))) = (row.try_get::<Option<String>, _>(17)?, lanes.get(&hold.lane))
-    else {
+fn new_job(row: &PgRow, hold: &Hold, lane: Option<&Lane>) -> sqlx::Result<Option<Box<Job>>> {
+    let (Some(payload), Some((queue, name, priority, _))) = (row.try_get::<Option<String>, _>(17)?, lane) else {
         return Ok(None);
     };
     let created_at = rows::instant(row, 7)?;

@@ -108,7 +108,7 @@ pub(crate) async fn enqueue_in(
 ) -> sqlx::Result<Vec<Enqueued>> {
     let with_parents = jobs.iter().any(|job| !job.parents.is_empty());
     // Before the keys, as operators do.
-    let standings = if with_parents && !jobs.iter().any(|job| job.spec.unique().updates()) {
+    let standings = if with_parents && !keys::need_order(jobs) {
         flow::hold_parents(connection, jobs, store.clock_now()).await?
     } else {
         Standings::new()
@@ -127,8 +127,8 @@ pub(crate) async fn enqueue_held(
     if any_old(store, jobs) {
         old_days::share(connection).await?;
     }
-    if jobs.iter().any(|job| job.spec.unique().updates()) {
-        return keys::enqueue_updating(store, connection, jobs, ids).await;
+    if keys::need_order(jobs) {
+        return keys::enqueue_in_order(store, connection, jobs, ids).await;
     }
     let holders = keys::take(store, connection, jobs).await?;
     store_wanted(store, connection, jobs, ids, standings, &holders).await
@@ -276,7 +276,7 @@ fn is_plain(job: &NewJob) -> bool {
     let of_schedule = spec.extras.occurrence.is_some();
     let labelled =
         spec.user_id.is_some() || spec.correlation_id.is_some() || !spec.extras.tags.is_empty() || of_schedule;
-    job.delay.is_none() && !spec.ephemeral && !labelled
+    job.delay.is_none() && !spec.ephemeral && !labelled && spec.extras.concurrency_key.is_none()
 }
 
 /// A column, or nothing if none of its rows has a value.

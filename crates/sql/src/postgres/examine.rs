@@ -88,12 +88,31 @@ async fn counters(connection: &mut PgConnection) -> sqlx::Result<Finding> {
 }
 
 /// What must not be there, each as a number of rows.
-const MISPLACED: [(&str, &str); 20] = [
+const MISPLACED: [(&str, &str); 23] = [
     (
         "queued jobs and their places",
         "select count(*) from punctual_jobs_now j left join punctual_ready r
          on r.lane = j.lane and r.run_at = j.run_at and r.id = j.id
          where (j.status = 'queued') <> (r.id is not null)",
+    ),
+    (
+        "keys of queued jobs",
+        "select count(*) from punctual_ready r join punctual_jobs j on j.id = r.id join punctual_lanes l on l.lane = r.lane
+         where r.gate is distinct from j.extras::json ->> 'concurrency_key' or l.keyed <> (r.gate is not null)",
+    ),
+    // A key that waits must be known to claims: by its first job, by a mark, or because it is held back until one of its jobs ends.
+    (
+        "keys that wait",
+        "select count(*) from (
+             select distinct l.queue, r.gate as key from punctual_ready r join punctual_lanes l on l.lane = r.lane where r.gate is not null) k
+         where not exists (select from punctual_heads h where h.queue = k.queue and h.key = k.key)
+         and not exists (select from punctual_marks m where m.queue = k.queue and m.key = k.key)
+         and not exists (select from punctual_running r join punctual_lanes l on l.lane = r.lane where r.gate = k.key and l.queue = k.queue)",
+    ),
+    (
+        "first jobs of keys",
+        "select count(*) from punctual_heads h where not exists (select from punctual_ready r where r.id = h.id and r.lane = h.lane)
+         and not exists (select from punctual_marks m where m.queue = h.queue and m.key = h.key)",
     ),
     (
         "timed jobs and their places",

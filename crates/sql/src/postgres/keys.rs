@@ -119,8 +119,21 @@ pub(crate) async fn give_back(connection: &mut PgConnection, known: &[&NewJob]) 
     Ok(())
 }
 
-/// Stores jobs of which some may change those that are in their way: one after the other, so that each sees what the one before did.
-pub(crate) async fn enqueue_updating(
+/// Whether jobs have to be stored one after the other: because one may change what is in its way, or because of two that want the same key, one
+/// may be in the way of the other only as it turns out.
+pub(crate) fn need_order(jobs: &[NewJob]) -> bool {
+    let conditional = |job: &NewJob| job.spec.extras.unique.is_some() && job.spec.unique_key.is_some();
+    if !jobs.iter().any(conditional) {
+        return false;
+    }
+    let mut seen = BTreeSet::new();
+    let twice: BTreeSet<Key> = jobs.iter().filter_map(key_of).filter(|key| !seen.insert(key.clone())).collect();
+    let any_twice = |job: &NewJob| key_of(job).is_some_and(|key| twice.contains(&key));
+    jobs.iter().any(|job| job.spec.unique().updates() || (conditional(job) && any_twice(job)))
+}
+
+/// Stores jobs one after the other, so that each sees what the one before did.
+pub(crate) async fn enqueue_in_order(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[NewJob],

@@ -1,17 +1,17 @@
-//! Lanes: a queue, a name and a priority. Claims go from lane to lane, so they must know which there are.
+//! Lanes: a queue, a name and a priority, without or with concurrency keys. Claims go from lane to lane, so they must know which there are.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Mutex, PoisonError},
 };
 
 use punctual_core::{ClaimRequest, JobId, NewJob, Spec, Timestamp};
 use sqlx::{PgConnection, Row};
 
-use super::statements as sql;
+use super::{queues, statements as sql};
 
-/// A queue, a name and a priority.
-pub(crate) type Lane = (String, String, u8);
+/// A queue, a name and a priority, and whether its jobs have concurrency keys.
+pub(crate) type Lane = (String, String, u8, bool);
 
 /// A queued job may turn up this long behind one that has been claimed: its enqueue began before, and ended after.
 pub(crate) const SLACK: std::time::Duration = std::time::Duration::from_secs(1);
@@ -55,6 +55,8 @@ pub(crate) struct Served {
     pub(crate) rank: i32,
     /// Nothing is expected before.
     pub(crate) bound: Place,
+    /// Whether its jobs have concurrency keys.
+    pub(crate) keyed: bool,
 }
 
 impl Lanes {
@@ -65,7 +67,7 @@ impl Lanes {
     /// Those of the jobs' lanes that are not known.
     pub(crate) fn unknown(&self, jobs: &[NewJob]) -> Vec<Lane> {
         let mut distinct: Vec<&NewJob> = jobs.iter().collect();
-        distinct.dedup_by_key(|job| (&job.spec.queue, &job.spec.name, job.spec.priority));
+        distinct.dedup_by(|one, other| same_lane(&one.spec, &other.spec));
         let known = self.lock();
         let lanes = distinct.into_iter().map(|job| lane_of(&job.spec));
         let unknown: BTreeSet<Lane> = lanes.filter(|lane| !known.numbers.contains_key(lane)).collect();
@@ -75,9 +77,10 @@ impl Lanes {
     /// Stores lanes that are not known.
     pub(crate) async fn add(&self, connection: &mut PgConnection, lanes: Vec<Lane>) -> sqlx::Result<()> {
         sqlx::query(*sql::LANES_ADD)
-            .bind(lanes.iter().map(|(queue, _, _)| queue.as_str()).collect::<Vec<_>>())
-            .bind(lanes.iter().map(|(_, name, _)| name.as_str()).collect::<Vec<_>>())
-            .bind(lanes.iter().map(|(_, _, priority)| i16::from(*priority)).collect::<Vec<_>>())
+            .bind(lanes.iter().map(|(queue, ..)| queue.as_str()).collect::<Vec<_>>())
+            .bind(lanes.iter().map(|(_, name, ..)| name.as_str()).collect::<Vec<_>>())
+            .bind(lanes.iter().map(|(_, _, priority, _)| i16::from(*priority)).collect::<Vec<_>>())
+            .bind(lanes.iter().map(|(.., keyed)| *keyed).collect::<Vec<_>>())
             .execute(&mut *connection)
             .await?;
         self.refresh(connection).await
@@ -88,7 +91,7 @@ impl Lanes {
         let rows = sqlx::query(*sql::LANES).fetch_all(connection).await?;
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
-            let lane: Lane = (row.try_get(1)?, row.try_get(2)?, row.try_get::<i16, _>(3)? as u8);
+            let lane: Lane = (row.try_get(1)?, row.try_get(2)?, row.try_get::<i16, _>(3)? as u8, row.try_get(4)?);
             found.push((row.try_get(0)?, lane));
         }
         let mut known = self.lock();
@@ -105,10 +108,9 @@ impl Lanes {
         let mut last: Option<(&Spec, i32)> = None;
         let number = |job: &'a NewJob| {
             let spec = &job.spec;
-            let same = |a: &Spec| (&a.queue, &a.name, a.priority) == (&spec.queue, &spec.name, spec.priority);
             // Neighbours are mostly of the same lane.
             let number = match last {
-                Some((former, number)) if same(former) => number,
+                Some((former, number)) if same_lane(former, spec) => number,
                 _ => known.numbers.get(&lane_of(spec)).copied().unwrap_or_default(),
             };
             last = Some((spec, number));
@@ -126,24 +128,30 @@ impl Lanes {
     pub(crate) fn of(&self, queue: Option<&String>, name: Option<&String>) -> Vec<i32> {
         let known = self.lock();
         let fits = |wish: Option<&String>, word: &String| wish.is_none_or(|wish| wish == word);
-        let lanes =
-            known.bounds.iter().filter(|(_, ((of_queue, of_name, _), _))| fits(queue, of_queue) && fits(name, of_name));
+        let lanes = known
+            .bounds
+            .iter()
+            .filter(|(_, ((of_queue, of_name, ..), _))| fits(queue, of_queue) && fits(name, of_name));
         lanes.map(|(number, _)| *number).collect()
     }
 
-    /// The lanes that a worker serves.
-    pub(crate) fn served(&self, request: &ClaimRequest, paused: &HashSet<String>) -> Vec<Served> {
+    /// The lanes that a worker serves: those whose jobs pass no gate, and the others with their queues.
+    pub(crate) fn served(&self, request: &ClaimRequest, said: &queues::Known) -> (Vec<Served>, Vec<(String, Served)>) {
         let known = self.lock();
-        let served = known
-            .bounds
-            .iter()
-            .filter(|(_, ((queue, name, _), _))| request.serves(queue, name) && !paused.contains(queue));
-        let lane = |(number, ((queue, _, priority), bound)): (&i32, &(Lane, Place))| Served {
-            number: *number,
-            rank: request.rank(queue, *priority) as i32,
-            bound: *bound,
-        };
-        served.map(lane).collect()
+        let (mut plain, mut gated) = (Vec::new(), Vec::new());
+        for (number, ((queue, name, priority, keyed), bound)) in &known.bounds {
+            if !request.serves(queue, name) || said.paused.contains(queue) {
+                continue;
+            }
+            let rank = request.rank(queue, *priority) as i32;
+            let lane = Served { number: *number, rank, bound: *bound, keyed: *keyed };
+            if *keyed || said.guards(queue) {
+                gated.push((queue.clone(), lane));
+            } else {
+                plain.push(lane);
+            }
+        }
+        (plain, gated)
     }
 
     /// A claim has taken a job of a lane: nothing before it is expected, but for what comes [late](SLACK).
@@ -177,5 +185,10 @@ impl Lanes {
 }
 
 fn lane_of(spec: &Spec) -> Lane {
-    (spec.queue.clone(), spec.name.clone(), spec.priority)
+    (spec.queue.clone(), spec.name.clone(), spec.priority, spec.extras.concurrency_key.is_some())
+}
+
+fn same_lane(one: &Spec, other: &Spec) -> bool {
+    let keyed = |spec: &Spec| spec.extras.concurrency_key.is_some();
+    (&one.queue, &one.name, one.priority, keyed(one)) == (&other.queue, &other.name, other.priority, keyed(other))
 }

@@ -122,7 +122,7 @@ impl Candidate {
         let lane = row.try_get::<Option<i32>, _>(2)?.and_then(|number| store.lanes.lane(number));
         let status = row.try_get::<Option<&str>, _>(3)?.and_then(|word| word.parse().ok());
         let place = (rows::instant(row, 0)?, job_id(row.try_get::<Uuid, _>(1)?));
-        Ok(Self { place, lane: lane.map(|(queue, name, _)| (queue, name)), status })
+        Ok(Self { place, lane: lane.map(|(queue, name, ..)| (queue, name)), status })
     }
 
     /// Whether it is selected, if that can be told without a look at the job.

@@ -23,6 +23,7 @@ mod enqueue;
 mod error;
 mod examine;
 mod flow;
+mod gates;
 mod gather;
 mod hold;
 mod keys;

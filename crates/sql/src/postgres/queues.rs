@@ -1,11 +1,11 @@
 //! What is said of queues.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use punctual_core::{Queue, QueueEvent, QueueSave};
+use punctual_core::{Limits, Queue, QueueEvent, QueueSave};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{Core, rows, statements as sql};
@@ -20,6 +20,19 @@ pub(crate) struct Known {
     /// How often anything was said of any.
     pub(crate) revision: i64,
     pub(crate) paused: HashSet<String>,
+    /// How many jobs may start of those that are limited.
+    pub(crate) limits: HashMap<String, Limits>,
+}
+
+impl Known {
+    pub(crate) fn limits(&self, queue: &str) -> Limits {
+        self.limits.get(queue).cloned().unwrap_or_default()
+    }
+
+    /// Whether jobs of a queue have to pass a gate even without a key.
+    pub(crate) fn guards(&self, queue: &str) -> bool {
+        self.limits.get(queue).is_some_and(Limits::guard_all)
+    }
 }
 
 impl Queues {
@@ -31,8 +44,10 @@ impl Queues {
     pub(crate) async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let all = read(connection).await?;
         let revision = all.iter().map(|queue| queue.revision as i64).sum();
-        let paused = all.into_iter().filter(|queue| queue.settings.paused).map(|queue| queue.name).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Known { revision, paused });
+        let paused = all.iter().filter(|queue| queue.settings.paused).map(|queue| queue.name.clone()).collect();
+        let limited = all.into_iter().filter(|queue| queue.settings.limits != Limits::default());
+        let limits = limited.map(|queue| (queue.name, queue.settings.limits)).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Known { revision, paused, limits });
         Ok(())
     }
 }
@@ -59,7 +74,9 @@ pub(crate) async fn queues(store: &Core) -> sqlx::Result<Vec<Queue>> {
 }
 
 pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
-    let mut unit = store.sessions.single().await?;
+    let mut unit = store.sessions.several().await?;
+    let former = read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
+    let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
     let done = sqlx::query(*sql::QUEUE_SAVE)
         .bind(store.sessions.clock())
         .bind(&save.name)
@@ -70,6 +87,10 @@ pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
         .bind(&save.what)
         .execute(&mut *unit)
         .await?;
+    if done.rows_affected() == 1 && changed {
+        let mark = sqlx::query(*sql::GATES_MARK_QUEUE).bind(store.sessions.clock()).bind(&save.name);
+        mark.execute(&mut *unit).await?;
+    }
     unit.done().await?;
     // What was paused may start now.
     store.hints.tell_work();

@@ -10,6 +10,7 @@ use crate::migrate::{self, Migration};
 pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
     Migration { version: 2, name: "flow", sql: include_str!("migrations/0002_flow.sql") },
+    Migration { version: 3, name: "gates", sql: include_str!("migrations/0003_gates.sql") },
 ];
 
 const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (

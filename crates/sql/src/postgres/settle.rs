@@ -23,16 +23,20 @@ const TRIES_MAX: usize = 5;
 /// Ends executions whose fence holds.
 pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result<Vec<Settled>, StoreError> {
     let (family, plain) = parted(&settlements);
-    let mut done = Done::new();
+    let mut done = Done::default();
     if !plain.is_empty() {
         done = patiently(store, || try_settle(store, &plain)).await?;
     }
     // What is left has lost its fence, or something follows from its end.
-    let left: Vec<&Settlement> = plain.into_iter().filter(|one| !done.contains(&fence(one))).chain(family).collect();
+    let left: Vec<&Settlement> =
+        plain.into_iter().filter(|one| !done.fences.contains(&fence(one))).chain(family).collect();
     if !left.is_empty() {
         let (more, woken) = patiently(store, || try_settle_family(store, &left)).await?;
-        done.extend(more);
+        done.add(more);
         flow::announce(store, &woken);
+    }
+    if done.gated {
+        store.hints.tell_work();
     }
     tell(store, &settlements);
     Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
@@ -72,8 +76,19 @@ pub(crate) fn tell(store: &Core, settlements: &[Settlement]) {
     store.hints.tell_jobs();
 }
 
-/// Executions whose fence held.
-type Done = HashSet<(AttemptId, WorkerId)>;
+/// Executions whose fence held, and whether one of them had passed a gate, so that another may now.
+#[derive(Default)]
+pub(crate) struct Done {
+    fences: HashSet<(AttemptId, WorkerId)>,
+    gated: bool,
+}
+
+impl Done {
+    fn add(&mut self, more: Self) {
+        self.fences.extend(more.fences);
+        self.gated |= more.gated;
+    }
+}
 
 fn fence(settlement: &Settlement) -> (AttemptId, WorkerId) {
     (settlement.attempt, settlement.worker)
@@ -84,9 +99,9 @@ async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<D
     let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
     let one = tables.len() == 1;
     let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
-    let mut done = Done::new();
+    let mut done = Done::default();
     for (table, settlements) in tables {
-        done.extend(settle_table(&mut unit, store.sessions.clock(), &sql::SETTLE, &table, settlements).await?);
+        done.add(settle_table(&mut unit, store.sessions.clock(), &sql::SETTLE, &table, settlements).await?);
     }
     unit.done().await?;
     Ok(done)
@@ -107,12 +122,12 @@ async fn settle_and_follow(
     tables: Tables<'_>,
     settlements: &[&Settlement],
 ) -> sqlx::Result<(Done, Woken)> {
-    let mut done = Done::new();
+    let mut done = Done::default();
     for (table, settlements) in tables.of(settlements.iter().copied(), |settlement| settlement.attempt.job) {
-        done.extend(settle_table(connection, now, &sql::SETTLE_FLOW, &table, settlements).await?);
+        done.add(settle_table(connection, now, &sql::SETTLE_FLOW, &table, settlements).await?);
     }
     // Of two settlements of the same execution, the first was applied.
-    let mut unseen = done.clone();
+    let mut unseen = done.fences.clone();
     let applied = settlements.iter().filter(|one| unseen.remove(&fence(one)));
     let ended: BTreeMap<_, _> =
         applied.map(|one| (one.attempt.job, one.ending.status())).filter(|(_, status)| status.is_finished()).collect();
@@ -137,17 +152,17 @@ pub(crate) async fn settle_in(
 
 /// Of two settlements of the same execution, the first was applied.
 fn answer(done: &mut Done, settlement: &Settlement) -> Settled {
-    if done.remove(&fence(settlement)) { Settled::Done } else { Settled::Stale }
+    if done.fences.remove(&fence(settlement)) { Settled::Done } else { Settled::Stale }
 }
 
-/// Ends executions of jobs in one table; returns those whose fence held.
+/// Ends executions of jobs in one table.
 pub(crate) async fn settle_table(
     connection: &mut PgConnection,
     now: Option<At>,
     forms: &sql::Forms,
     table: &str,
     mut settlements: Vec<&Settlement>,
-) -> sqlx::Result<Vec<(AttemptId, WorkerId)>> {
+) -> sqlx::Result<Done> {
     // In one order everywhere, so that two batches never wait for each other. The sort keeps the first of equals first.
     settlements.sort_by_key(|settlement| settlement.attempt);
     settlements.dedup_by_key(|settlement| (settlement.attempt, settlement.worker));
@@ -156,7 +171,7 @@ pub(crate) async fn settle_table(
         let from = Timestamp::MIN;
         settlement.ending.run_at(from).map(|run_at| run_at.since(from).as_micros() as i64)
     };
-    let Some(first) = settlements.first().copied() else { return Ok(Vec::new()) };
+    let Some(first) = settlements.first().copied() else { return Ok(Done::default()) };
     let alike = settlements.iter().all(|settlement| are_alike(first, settlement));
     let goes_on =
         |settlement: &&Settlement| settlement.ending.status().is_active() || settlement.ending.path().len() > 1;
@@ -203,8 +218,9 @@ pub(crate) async fn settle_table(
         let reason = "a job cannot be seen by this transaction any more; begin it anew, or use READ COMMITTED";
         return Err(sqlx::Error::Decode(reason.into()));
     }
+    let gated = held.try_get(5)?;
     if fences as usize == settlements.len() {
-        return Ok(settlements.iter().map(|settlement| (settlement.attempt, settlement.worker)).collect());
+        return Ok(Done { fences: settlements.iter().map(|settlement| fence(settlement)).collect(), gated });
     }
     let (ids, workers): (Option<Vec<Uuid>>, Option<Vec<Uuid>>) = (held.try_get(2)?, held.try_get(4)?);
     let runs: Option<Vec<i32>> = held.try_get(3)?;
@@ -212,7 +228,7 @@ pub(crate) async fn settle_table(
     let fence = |((id, run), worker): ((Uuid, i32), Uuid)| {
         (AttemptId { job: job_id(id), run: run as u32 }, WorkerId::from_bits(worker.as_u128()))
     };
-    Ok(fences.map(fence).collect())
+    Ok(Done { fences: fences.map(fence).collect(), gated })
 }
 
 /// Whether two executions ended in the same way, in the same worker.

@@ -25,6 +25,9 @@ const INLINE_MAX_BYTES: usize = 1_000;
 /// How often anything was said of queues.
 const QUEUES_REVISION: &str = "(select coalesce(sum(revision), 0)::int8 from punctual_queues)";
 
+/// The concurrency key in a job's extras.
+const KEY: &str = "extras::json ->> 'concurrency_key'";
+
 /// The time: a test's, or the transaction's.
 const NOW: &str = "coalesce($1::timestamptz, now())";
 
@@ -140,6 +143,24 @@ statements! {
     PARENTS_OF "parents_of"
     CHILDREN_OF "children_of"
     LIST_WAITING "list_waiting"
+    CLAIM_PLACES_CHOSEN "claim_places_chosen"
+    GATES_WORK "gates_work"
+    GATES_LOCK "gates_lock"
+    GATES_BEGIN "gates_begin"
+    GATES_MARKED "gates_marked"
+    GATES_MARK "gates_mark"
+    GATES_MARK_QUEUE "gates_mark_queue"
+    GATES_HELD "gates_held"
+    GATES_HELD_OF_QUEUES "gates_held_of_queues"
+    GATES_STARTS "gates_starts"
+    GATES_STARTED "gates_started"
+    GATES_TURNS "gates_turns"
+    GATES_TURNED "gates_turned"
+    GATES_CLOSE "gates_close"
+    GATES_OPEN "gates_open"
+    GATES_HEADS "gates_heads"
+    GATES_KEYED "gates_keyed"
+    GATES_PLAIN "gates_plain"
 }
 
 /// A statement in two times two forms: for rows that are alike or not, and without or with a part that few rows need.
@@ -186,9 +207,16 @@ pub(crate) static ENQUEUE_WAITING: LazyLock<&'static str> = LazyLock::new(|| {
 });
 
 /// The claim, of one lane or of several.
-pub(crate) static CLAIM: LazyLock<[&'static str; 2]> = LazyLock::new(|| {
-    [*CLAIM_PLACES_ONE, *CLAIM_PLACES_MANY].map(|places| leak(CLAIM_TEXT.replace("{places}", places)))
-});
+pub(crate) static CLAIM: LazyLock<[&'static str; 2]> =
+    LazyLock::new(|| [*CLAIM_PLACES_ONE, *CLAIM_PLACES_MANY].map(|places| claim(places, "null")));
+
+/// The claim of jobs that their gates let through.
+pub(crate) static CLAIM_CHOSEN: LazyLock<&'static str> =
+    LazyLock::new(|| claim(*CLAIM_PLACES_CHOSEN, "coalesce(x.gate, case when x.lane = any ($10::int4[]) then '' end)"));
+
+fn claim(places: &str, gate: &str) -> &'static str {
+    leak(CLAIM_TEXT.replace("{places}", places).replace("{gate}", gate))
+}
 
 /// How jobs come to an end, each with its number in `punctual_events.final`.
 pub(crate) const ENDS: [(Status, i16); 3] = [(Status::Dead, 1), (Status::Cancelled, 2), (Status::Succeeded, 3)];
@@ -246,6 +274,7 @@ fn fill(text: &'static str) -> &'static str {
         .replace("{buckets}", &BUCKETS)
         .replace("{any_end}", ANY_END)
         .replace("{queues_revision}", QUEUES_REVISION)
+        .replace("{key}", KEY)
         .replace("{final}", FINAL)
         .replace("{now}", NOW);
     leak(text.replace("{inline}", &INLINE_MAX_BYTES.to_string()))

@@ -13,11 +13,15 @@ use super::{Core, change, days::Day, registry};
 
 /// Tables whose rows come and go. What has gone is cleared away often: it would be stepped over. The server's own upkeep would come
 /// once a minute.
-const NARROW_TABLES: [&str; 7] = [
+const NARROW_TABLES: [&str; 11] = [
     "punctual_ready",
     "punctual_running",
     "punctual_due",
     "punctual_keys",
+    "punctual_heads",
+    "punctual_marks",
+    "punctual_starts",
+    "punctual_turns",
     "punctual_counts_new",
     "punctual_pending_new",
     "punctual_tallies_new",

@@ -13,8 +13,12 @@ j as (
     from o where j.scheduled_at = o.scheduled_at and j.id = o.id
     returning j.*),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow)
-    select run_at, id, updated_at, lane, attempt, run, events, keep_for_ms, user_id, flow from j where status = 'queued'),
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
+    select run_at, id, updated_at, lane, attempt, run, events, keep_for_ms, user_id, flow, {key} from j where status = 'queued'),
+m as (
+    insert into punctual_marks (queue, at, key)
+    select queue, updated_at, {key} from j
+    where {key} is not null and (status = 'queued' or $16::text in ('queued', 'processing'))),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome, actor,
         detail)

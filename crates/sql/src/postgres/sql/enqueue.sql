@@ -14,9 +14,9 @@ i as (
     from x {passing}),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, payload)
+        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, case when octet_length(payload) <= {inline} then payload end
+        unique_key, workflow_id, extras, workflow_id is not null, {key}, case when octet_length(payload) <= {inline} then payload end
     from {new} where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)

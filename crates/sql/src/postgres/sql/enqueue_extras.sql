@@ -13,6 +13,9 @@ l as (
     select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from {new}
     where extras::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
+m as (
+    insert into punctual_marks (queue, at, key)
+    select distinct queue, created_at, {key} from {new} where status = 'queued' and {key} is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from {new} where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)

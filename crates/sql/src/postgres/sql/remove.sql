@@ -21,6 +21,9 @@ l as (
         where extras::json #>> '{occurrence,schedule}' is not null) x
     where l.kind = x.kind and l.value = x.value and l.scheduled_at = x.scheduled_at and l.id = x.id),
 r as (delete from punctual_ready r using j where r.lane = j.lane and r.run_at = j.run_at and r.id = j.id),
+m as (
+    insert into punctual_marks (queue, at, key)
+    select distinct queue, updated_at, {key} from j where status = 'queued' and {key} is not null),
 d as (delete from punctual_due d using j where d.run_at = j.run_at and d.id = j.id),
 w as (delete from punctual_waiting w using j where w.id = j.id),
 d1 as (delete from punctual_dependencies d using u where d.parent = u.id),

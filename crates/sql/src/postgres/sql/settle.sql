@@ -1,13 +1,17 @@
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did. Index: primary keys.
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- another may now. Index: primary keys.
 with l as (
     delete from punctual_running r using {rows}
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
     where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = {s.worker_id} and (not {s.only_if_expired} or r.lease_until <= {now}){unless_flow}
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, s.result{returning}),
+        r.user_id, r.flow, r.gate, s.result{returning}),
+m as (
+    insert into punctual_marks (queue, at, key)
+    select distinct n.queue, {now}, l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -46,5 +50,6 @@ y as (
     group by 1, 2, 3, 4)
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
-    case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end
-from (select count(*) as n from l) d
+    case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
+    d.gated
+from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d
