@@ -11,7 +11,7 @@ use punctual::{
 use serde::Deserialize;
 
 use crate::{
-    args::{Cli, DefaultsArgs, WorkerArgs},
+    args::{Cli, QueueConfig, WorkerArgs},
     exit::Usage,
     handlers,
     human::Span,
@@ -30,8 +30,8 @@ pub(crate) struct Config {
     application: Option<String>,
     /// Schedules by their names. Without the table, the store's schedules are nobody's business here.
     schedules: Option<BTreeMap<String, ScheduleArgs>>,
-    /// What the jobs of queues are by default, by the queues' names.
-    queues: BTreeMap<String, DefaultsArgs>,
+    /// What is said of queues, by their names.
+    queues: BTreeMap<String, QueueConfig>,
     /// Programs as handlers, by the name of their jobs.
     pub(crate) handlers: BTreeMap<String, handlers::CommandConfig>,
 }
@@ -114,10 +114,13 @@ impl Config {
     /// Makes what the file says of queues what the store says.
     pub(crate) async fn sync_queues(&self, punctual: &Punctual) -> Result<()> {
         let admin = punctual.admin("punctual.toml");
-        for (name, defaults) in &self.queues {
+        for (name, queue) in &self.queues {
             let place = || format!("[queues.{name}] of the configuration");
-            let defaults = line::defaults(defaults.clone()).with_context(place)?;
+            let defaults = line::defaults(queue.defaults()).with_context(place)?;
             admin.set_queue_defaults(name, defaults).await.with_context(place)?;
+            if let Some(limits) = &queue.limits {
+                admin.set_queue_limits(name, limits.clone()).await.with_context(place)?;
+            }
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use punctual::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    args::DefaultsArgs,
+    args::OptionArgs,
     human::{Span, parse_instant},
 };
 
@@ -28,6 +28,7 @@ pub(crate) struct Line<P = Json> {
     pub(crate) at: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) unique: Option<UniqueLine>,
+    pub(crate) concurrency_key: Option<String>,
     pub(crate) user: Option<String>,
     pub(crate) tags: Vec<String>,
     pub(crate) correlation: Option<String>,
@@ -56,6 +57,7 @@ impl<P> Default for Line<P> {
             at: None,
             key: None,
             unique: None,
+            concurrency_key: None,
             user: None,
             tags: Vec::new(),
             correlation: None,
@@ -99,6 +101,7 @@ impl<P: Serialize> Line<P> {
             delay: self.delay.map(|span| span.0),
             run_at: at,
             unique: unique(self.key, self.unique)?,
+            concurrency_key: self.concurrency_key,
             user: self.user,
             correlation_id: self.correlation,
             description: self.description,
@@ -122,7 +125,7 @@ fn within(field: &'static str, value: Option<i64>, max: i64) -> Result<Option<i6
 }
 
 /// What the jobs of a queue are by default, in the words of users.
-pub(crate) fn defaults(args: DefaultsArgs) -> Result<JobDefaults, Invalid> {
+pub(crate) fn defaults(args: OptionArgs) -> Result<JobDefaults, Invalid> {
     let priority = within("priority", args.priority, i64::from(limits::PRIORITY_MAX))?;
     let attempts = within("max_attempts", args.max_attempts, i64::from(limits::ATTEMPTS_MAX_COUNT))?;
     let defaults = JobDefaults {

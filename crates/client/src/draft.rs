@@ -95,6 +95,9 @@ impl Draft {
         queue(impl Into<String>) => |spec, queue| spec.queue = queue.into();
         /// When to try again after a failure.
         retry(RetryPolicy) => |spec, retry| spec.extras.retry = Some(retry);
+        /// Jobs of one queue that share this key share its limit: one at a time, unless the queue's [`Limits`](punctual_core::Limits)
+        /// say otherwise.
+        concurrency_key(impl Into<String>) => |spec, key| spec.extras.concurrency_key = Some(key.into());
         /// On whose behalf it runs.
         user(impl Into<String>) => |spec, user| spec.user_id = Some(user.into());
         /// Ties together what belongs together.
@@ -250,6 +253,7 @@ impl Draft {
 
 impl<J: Job> From<J> for Draft {
     fn from(typed: J) -> Self {
+        let key = typed.concurrency_key();
         let mut draft = Self::new(J::NAME, &typed).queue(J::QUEUE);
         // A definition that says what every job is says nothing, and its queue may.
         if J::PRIORITY != job::DEFAULT_PRIORITY {
@@ -264,6 +268,9 @@ impl<J: Job> From<J> for Draft {
         let retry = J::retry();
         if retry != RetryPolicy::default() {
             draft = draft.retry(retry);
+        }
+        if let Some(key) = key {
+            draft = draft.concurrency_key(key);
         }
         J::REDACT.iter().fold(draft, |draft, key| draft.redact(*key))
     }

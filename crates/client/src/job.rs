@@ -53,6 +53,11 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         RetryPolicy::default()
     }
 
+    /// Jobs of one queue that share a key share its limit: see [`Draft::concurrency_key`](crate::Draft::concurrency_key).
+    fn concurrency_key(&self) -> Option<String> {
+        None
+    }
+
     /// Does the work. It may be run more than once: use [`Context::idempotency_token`] where that matters.
     fn run(self, ctx: Context, state: Self::State) -> impl Future<Output = Result<Self::Output, Failure>> + Send;
 }

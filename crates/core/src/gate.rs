@@ -10,13 +10,12 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{
     Invalid, Timestamp,
     job::{check_duration, check_word},
     limits,
-    time::millis,
 };
 
 /// How many jobs of a queue may run at once, and how many may start in a time; together, and of each concurrency key.
@@ -123,7 +122,7 @@ pub struct Passed {
     pub starts: Vec<(Timestamp, u32)>,
 }
 
-/// So many in a time: in any span of that length, wherever it begins.
+/// So many in a time: in any span of that length, wherever it begins. Written as `100/1m` at every surface.
 ///
 /// ```
 /// use punctual_core::gate::Rate;
@@ -132,13 +131,11 @@ pub struct Passed {
 /// assert_eq!(rate.to_string(), "100/1m");
 /// assert!("1m".parse::<Rate>().is_err());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// How many.
     pub count: u32,
     /// In which time.
-    #[serde(rename = "period_ms", with = "millis")]
     pub period: Duration,
 }
 
@@ -202,6 +199,18 @@ impl fmt::Display for Rate {
     }
 }
 
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
 /// A job's place in the order of claims: the smaller comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Order {
@@ -250,11 +259,13 @@ impl<T> Line<T> {
     }
 }
 
+/// The first job of a line, by number: the smallest is next in its queue.
+type Front = Reverse<((u32, u64, Order), usize)>;
+
 /// Chooses at most `limit` jobs to start, in order, each with the number of its line: higher rank first; in a queue whose keys take
 /// turns, by turns; then by time. The queues and lines are left as they are once those have started.
 pub fn choose<T>(queues: &mut [QueueGate], lines: &mut [Line<T>], limit: usize) -> Vec<(usize, T)> {
-    let mut next: Vec<BinaryHeap<Reverse<((u32, u64, Order), usize)>>> =
-        queues.iter().map(|_| BinaryHeap::new()).collect();
+    let mut next: Vec<BinaryHeap<Front>> = queues.iter().map(|_| BinaryHeap::new()).collect();
     for (number, line) in lines.iter().enumerate() {
         next[line.queue].extend(line.claim().map(|claim| Reverse((claim, number))));
     }

@@ -10,6 +10,7 @@
 //! | what may there be only one job of? | [`unique`] |
 //! | what is said of queues? | [`queue`] |
 //! | how many may start, and whose turn is it? | [`gate`] |
+//! | why is a job not running? | [`explain`] |
 //! | what may an operator do? | [`change`] |
 //! | what must an engine do? | [`store`] |
 //! | which jobs does a list show? | [`filter`] |
@@ -20,6 +21,7 @@
 pub mod change;
 pub mod clock;
 pub mod error;
+pub mod explain;
 pub mod filter;
 pub mod flow;
 pub mod gate;

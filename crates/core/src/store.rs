@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::{
     Attempt, AttemptId, Change, Changed, Claim, Event, Filter, Job, JobId, JobPage, Json, LogLine, NewJob, NewWorkflow,
     Node, Page, Progress, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Settled,
-    Settlement, Status, StoreError, Timestamp, WorkerId, Workflow, WorkflowId, measure::Tally,
+    Settlement, Status, StoreError, Timestamp, WorkerId, Workflow, WorkflowId, gate::Passed, measure::Tally,
 };
 
 /// What an engine's call returns.
@@ -179,6 +179,9 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
 
     /// What was done to the queue of that name, latest first, at most `limit`.
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>>;
+
+    /// What the gate of a queue has let through, or that of a key in it.
+    async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed>;
 
     // Workers and locks.
 

@@ -125,6 +125,7 @@ pass_on! {
     queues() -> Vec<Queue>;
     save_queue(save: QueueSave) -> bool;
     queue_events(name: String, limit: usize) -> Vec<QueueEvent>;
+    passed(queue: String, key: Option<String>) -> punctual_core::gate::Passed;
     beat(beat: Beat) -> ();
     leave(worker: WorkerId) -> ();
     workers() -> Vec<WorkerRecord>;

@@ -28,6 +28,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Jobs) -> Result<()> {
             list(cli, &punctual, &admin, filter, Page { limit: *limit, after: after.clone() }).await
         }
         Jobs::Show { id } => show::run(cli, &punctual, &admin, *id).await,
+        Jobs::Explain { id } => explain(cli, &admin, *id).await,
         Jobs::Retry(selection) => act(cli, &punctual, &admin, Verb::Retry, selection).await,
         Jobs::Cancel(selection) => act(cli, &punctual, &admin, Verb::Cancel, selection).await,
         Jobs::Delete(selection) => act(cli, &punctual, &admin, Verb::Delete, selection).await,
@@ -48,6 +49,23 @@ fn filter_of(punctual: &Punctual, args: &FilterArgs) -> Filter {
         since: args.since.map(|past| past.from(now)),
         until: args.until.map(|past| past.from(now)),
     }
+}
+
+/// Why a job is not running: each reason in a line, and what to do below it.
+async fn explain(cli: &Cli, admin: &Admin, id: JobId) -> Result<()> {
+    let explanation = admin.explain(id).await?;
+    if cli.json {
+        return print_json(&explanation);
+    }
+    let style = human::status_style(explanation.status);
+    anstream::println!("{id}  {style}● {}{style:#}", explanation.status);
+    for reason in explanation.reasons {
+        println!("\n{}", reason.text);
+        if let Some(advice) = reason.advice {
+            anstream::println!("{DIM}→ {advice}{DIM:#}");
+        }
+    }
+    Ok(())
 }
 
 /// A page of the store may be short although more follow; a page on the screen is filled.

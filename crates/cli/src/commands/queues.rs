@@ -1,10 +1,10 @@
-//! `punctual queues`: what stands in them, paused or not, and what their jobs are by default.
+//! `punctual queues`: what stands in them, paused or not, how many may run, and what their jobs are by default.
 
 use anyhow::Result;
 use punctual::{
     Admin, Punctual, Status,
     admin::QueueView,
-    core::{JobDefaults, QueueSettings},
+    core::{JobDefaults, Limits, QueueSettings},
 };
 use serde_json::json;
 
@@ -42,6 +42,12 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()>
             admin.set_queue_defaults(name, line::defaults(defaults.clone())?).await?;
             let defaults = admin.queue(name).await?.queue.settings.defaults;
             println!("{name}: {}", in_words(&defaults).unwrap_or_else(|| "no defaults".to_owned()));
+            Ok(())
+        }
+        Queues::Limit { name, changes } => {
+            admin.change_queue_limits(name, |limits| changes.apply(limits)).await?;
+            let limits = admin.queue(name).await?.queue.settings.limits;
+            println!("{name}: {}", limits_in_words(&limits).unwrap_or_else(|| "no limits".to_owned()));
             Ok(())
         }
     }
@@ -84,6 +90,7 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
         "RETRYING",
         "DEAD",
         "WORKERS",
+        "LIMITS",
         "DEFAULTS",
     ]);
     for queue in &queues {
@@ -98,6 +105,7 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
             count(Status::Retrying),
             count(Status::Dead),
             Cell::number(queue.workers),
+            Cell::new(limits_in_words(&queue.settings.limits).unwrap_or_default()),
             Cell::new(in_words(&queue.settings.defaults).unwrap_or_default()),
         ]);
     }
@@ -121,6 +129,7 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
     let mut rows =
         vec![("state", if settings.paused { "paused" } else { "on" }.to_owned()), ("workers", human::number(*workers))];
     rows.extend(jobs.iter().map(|(status, count)| (status.as_str(), human::number(*count))));
+    rows.extend(limits_in_words(&settings.limits).map(|limits| ("limits", limits)));
     rows.extend(in_words(&settings.defaults).map(|defaults| ("defaults", defaults)));
     human::facts(rows);
     if detail.events.is_empty() {
@@ -133,6 +142,26 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
     }
     table.print();
     Ok(())
+}
+
+/// How many jobs of a queue may run.
+fn limits_in_words(limits: &Limits) -> Option<String> {
+    let keys = match limits.key_concurrency {
+        Some(0) => Some("any number a key".to_owned()),
+        count => count.map(|count| format!("{count} a key")),
+    };
+    let mut words: Vec<String> = [
+        limits.concurrency.map(|count| format!("{count} at once")),
+        limits.rate.map(|rate| rate.to_string()),
+        keys,
+        limits.key_rate.map(|rate| format!("{rate} a key")),
+        limits.fair.then(|| "fair".to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    words.extend(limits.weights.iter().map(|(key, weight)| format!("{key} {weight}×")));
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// What the jobs of a queue are by default.

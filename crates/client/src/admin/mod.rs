@@ -1,6 +1,7 @@
 //! What an operator may see and do. Every surface speaks through this service; none shows a raw payload.
 
 mod bulk;
+mod explain;
 mod queues;
 mod report;
 mod schedules;

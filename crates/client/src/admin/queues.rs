@@ -1,9 +1,9 @@
-//! Queues: paused, resumed, and what their jobs are by default.
+//! Queues: paused, resumed, limited, and what their jobs are by default.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::{
-    Error, JobDefaults, Queue, QueueEvent, QueueSave, QueueSettings, Status, StoreError,
+    Error, JobDefaults, Limits, Queue, QueueEvent, QueueSave, QueueSettings, Status, StoreError,
     queue::{check_name, check_pattern, fits},
 };
 use serde::Serialize;
@@ -97,6 +97,16 @@ impl Admin {
         self.change_queue(name, "defaults changed", |settings| settings.defaults = defaults.clone()).await
     }
 
+    /// Says how many jobs of a queue may run at once and start in a time, in all workers together. It counts from the next claim on.
+    pub async fn set_queue_limits(&self, name: &str, limits: Limits) -> Result<(), Error> {
+        self.change_queue_limits(name, |known| known.clone_from(&limits)).await
+    }
+
+    /// The same, starting from what was said before.
+    pub async fn change_queue_limits(&self, name: &str, change: impl Fn(&mut Limits)) -> Result<(), Error> {
+        self.change_queue(name, "limits changed", |settings| change(&mut settings.limits)).await
+    }
+
     async fn change_queue(&self, name: &str, what: &str, change: impl Fn(&mut QueueSettings)) -> Result<(), Error> {
         check_name(name)?;
         let store = self.punctual.store();
@@ -108,6 +118,7 @@ impl Admin {
             if settings == before {
                 return Ok(());
             }
+            settings.limits.check()?;
             let (actor, what) = (self.actor.clone(), what.to_owned());
             if store.save_queue(QueueSave { name: name.to_owned(), settings, revision, actor, what }).await? {
                 self.punctual.queues.forget();

@@ -399,6 +399,21 @@ impl GatedClaim<'_> {
     }
 }
 
+/// What a gate has let through, all that is known of it.
+pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx::Result<Passed> {
+    let mut unit = store.sessions.single().await?;
+    let held = match key {
+        Some(key) => sqlx::query(*sql::GATES_HELD).bind([queue]).bind([key]),
+        None => sqlx::query(*sql::GATES_HELD_OF_QUEUES).bind([queue]),
+    };
+    let held = held.fetch_optional(&mut *unit).await?;
+    let running = held.map(|row| row.try_get::<i64, _>(1)).transpose()?.unwrap_or(0) as u32;
+    let all = Rate { count: 1, period: std::time::Duration::MAX };
+    let starts = starts(&mut unit, &[(queue, key.unwrap_or(QUEUE), all)], store.clock_now()).await?;
+    unit.done().await?;
+    Ok(Passed { running, starts: starts.into_iter().flatten().collect() })
+}
+
 /// A place's order within the claim.
 fn order(lane: &Served, place: &Place) -> Order {
     Order { rank: lane.rank as u32, run_at: place.run_at, tie: place.id.to_bits() }

@@ -55,7 +55,8 @@ use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
     Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
     QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store,
-    StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
+    StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, gate::Passed,
+    measure::Tally,
 };
 pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
@@ -424,6 +425,10 @@ impl Store for PostgresStore {
 
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
         self.told(queues::events(&self.core, &name, limit).await)
+    }
+
+    async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
+        self.told(gates::passed(&self.core, &queue, key.as_deref()).await)
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

@@ -10,7 +10,7 @@ use punctual_core::{
     ClaimRequest, Limits, Rate, Timestamp,
     gate::{self, Line, Order, Passed, QueueGate},
 };
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     claim::{Lane, Place, head},
@@ -147,10 +147,22 @@ fn turn(tx: &Tx<'_>, queue: &str, key: &str) -> rusqlite::Result<u64> {
 fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> rusqlite::Result<Vec<(Timestamp, u32)>> {
     let Some(rate) = rate else { return Ok(Vec::new()) };
     let mut starts = tx.prepare(sql::STARTS)?;
-    let rows = starts.query_map(params![queue, key, rate.horizon(tx.now).as_micros()], |row| {
-        Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?))
-    })?;
-    rows.collect()
+    starts.query_map(params![queue, key, rate.horizon(tx.now).as_micros()], start)?.collect()
+}
+
+/// What a gate has let through, all that is known of it.
+pub(crate) fn passed(connection: &Connection, queue: &str, key: Option<&str>) -> rusqlite::Result<Passed> {
+    let running = match key {
+        Some(key) => connection.prepare_cached(sql::HELD_OF_KEY)?.query_row([queue, key], |row| row.get(0))?,
+        None => connection.prepare_cached(sql::HELD_OF_QUEUE)?.query_row([queue], |row| row.get(0))?,
+    };
+    let mut starts = connection.prepare_cached(sql::STARTS)?;
+    let rows = starts.query_map(params![queue, key.unwrap_or(QUEUE), 0], start)?;
+    Ok(Passed { running, starts: rows.collect::<rusqlite::Result<_>>()? })
+}
+
+fn start(row: &Row<'_>) -> rusqlite::Result<(Timestamp, u32)> {
+    Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?))
 }
 
 fn passed_key(tx: &Tx<'_>, limits: &Limits, queue: &str, key: &str) -> rusqlite::Result<Passed> {

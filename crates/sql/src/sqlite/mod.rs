@@ -50,7 +50,7 @@ use punctual_core::{
     Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
     QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store,
     StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-    measure::Tally,
+    gate::Passed, measure::Tally,
 };
 pub use rusqlite;
 use rusqlite::Connection;
@@ -335,6 +335,10 @@ impl Store for SqliteStore {
 
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
         self.read(move |connection| queues::events(connection, &name, limit)).await
+    }
+
+    async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
+        self.read(move |connection| gates::passed(connection, &queue, key.as_deref())).await
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

@@ -40,7 +40,7 @@ impl State {
         job.spec.extras.concurrency_key.is_some() || self.limits(&job.spec.queue).guard_all()
     }
 
-    fn passed(&self, (queue, key): &Gate) -> Passed {
+    pub(super) fn passed(&self, (queue, key): &Gate) -> Passed {
         let of_it = |job: &Job| job.spec.queue == *queue && (key.is_none() || job.spec.extras.concurrency_key == *key);
         let running = self.jobs.iter().filter(|record| record.job.status == Status::Processing && of_it(&record.job));
         let starts = self.gates.starts.get(&(queue.clone(), key.clone())).cloned().unwrap_or_default();

@@ -17,6 +17,7 @@ use punctual_core::{
     Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
     QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Status, Store,
     StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    gate::Passed,
     limits,
     measure::{self, Measure, Tally},
 };
@@ -329,6 +330,10 @@ impl Store for ModelStore {
         let state = self.state();
         let of_it = state.queue_events.iter().rev().filter(|(queue, _)| *queue == name);
         Ok(of_it.map(|(_, event)| event.clone()).take(limit).collect())
+    }
+
+    async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
+        Ok(self.state().passed(&(queue, key)))
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {

@@ -1,0 +1,183 @@
+//! The command line.
+
+mod enqueue;
+mod jobs;
+mod queues;
+mod schedules;
+mod workflows;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use punctual_bench::Scenario;
+
+pub(crate) use self::{
+    enqueue::{Enqueue, OptionArgs},
+    jobs::{FilterArgs, Jobs, Selection},
+    queues::{QueueConfig, Queues},
+    schedules::Schedules,
+    workflows::Workflows,
+};
+use crate::human::{Past, Span, parse_past};
+
+/// A durable job scheduler: one SQLite file to start with, every job on time, every step recorded.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable, 5 refused.\n\
+    Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug shows what happens inside.")]
+pub(crate) struct Cli {
+    /// Where the jobs are [default: sqlite:punctual.db]
+    #[arg(long, global = true, env = "PUNCTUAL_STORE", value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// The configuration file [default: punctual.toml, if it exists]
+    #[arg(long, global = true, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything: workers and upkeep, with a live status line
+    Up(Up),
+    /// Run a worker
+    Work(Work),
+    /// Enqueue jobs; prints one id a line
+    Enqueue(Box<Enqueue>),
+    /// See and change jobs
+    #[command(subcommand)]
+    Jobs(Jobs),
+    /// See and change schedules: jobs that recur
+    #[command(subcommand)]
+    Schedules(Schedules),
+    /// Submit, see and change workflows: jobs that wait for others
+    #[command(subcommand)]
+    Workflows(Workflows),
+    /// See, pause and resume queues, and say what their jobs are by default
+    #[command(subcommand)]
+    Queues(Queues),
+    /// List the workers
+    Workers,
+    /// List the locks that are held, or free one
+    Locks {
+        /// Free this lock, whoever holds it
+        #[arg(long, value_name = "NAME")]
+        free: Option<String>,
+    },
+    /// Count the jobs by status and queue
+    Stats,
+    /// Answer a question about many jobs
+    #[command(subcommand)]
+    Report(Report),
+    /// Run retention now: delete finished jobs past their time, purge deleted ones
+    Cleanup,
+    /// Bring the store's schema up to date and show it
+    Migrate,
+    /// Look for damage, bad settings and jobs that nobody will run
+    Doctor,
+    /// Measure speed in a place of its own; no store that holds jobs is touched
+    Bench(Bench),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Enqueue a small varied load, so that there is something to see
+    #[arg(long)]
+    pub(crate) demo: bool,
+    #[command(flatten)]
+    pub(crate) worker: WorkerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Work {
+    /// Stop once nothing is due and nothing runs
+    #[arg(long)]
+    pub(crate) until_empty: bool,
+    #[command(flatten)]
+    pub(crate) worker: WorkerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    /// Work on these queues only; `a=5,b=1` gives each its share by weight
+    #[arg(long, value_delimiter = ',', env = "PUNCTUAL_QUEUES", value_name = "A,B")]
+    pub(crate) queues: Option<Vec<String>>,
+    /// Take nothing of the second queue while there is something of the first
+    #[arg(long, env = "PUNCTUAL_STRICT", requires = "queues")]
+    pub(crate) strict: bool,
+    /// Run at most so many jobs at once [default: 32]
+    #[arg(long, env = "PUNCTUAL_CONCURRENCY", value_name = "N")]
+    pub(crate) concurrency: Option<usize>,
+    /// How long a job is held without a sign of life [default: 30s]
+    #[arg(long, env = "PUNCTUAL_LEASE", value_name = "DURATION")]
+    pub(crate) lease: Option<Span>,
+    /// How long to wait for running jobs at the end [default: 30s]
+    #[arg(long, env = "PUNCTUAL_DRAIN_TIMEOUT", value_name = "DURATION")]
+    pub(crate) drain_timeout: Option<Span>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Report {
+    /// Jobs that died in a period and that nobody has retried
+    Failures(Period),
+    /// Jobs that have been running for long
+    Stuck {
+        /// How long
+        #[arg(long, default_value = "1h", value_name = "DURATION")]
+        longer_than: Span,
+    },
+    /// Unfinished jobs by user and name
+    Pending,
+    /// How the jobs of each name fared
+    Success(Period),
+    /// How long attempts took and how late they started
+    Durations(Period),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Period {
+    /// From when: 24h, 7d, or a time
+    #[arg(long, value_parser = parse_past, default_value = "24h", value_name = "TIME")]
+    pub(crate) since: Past,
+    /// Until when
+    #[arg(long, value_parser = parse_past, default_value = "0s", value_name = "TIME")]
+    pub(crate) until: Past,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, schedules or crash
+    pub(crate) scenario: BenchScenario,
+    /// How many jobs
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+    /// How many run at once
+    #[arg(long, default_value_t = 3_000, value_name = "N")]
+    pub(crate) concurrency: usize,
+    /// How long `steady` lasts
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub(crate) seconds: u64,
+}
+
+/// A scenario, or the process that `crash` starts in order to kill it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BenchScenario {
+    Measure(Scenario),
+    CrashVictim,
+}
+
+impl std::str::FromStr for BenchScenario {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "crash-victim" { Ok(Self::CrashVictim) } else { text.parse().map(Self::Measure) }
+    }
+}

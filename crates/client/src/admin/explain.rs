@@ -1,0 +1,47 @@
+//! Why a job is not running.
+
+use punctual_core::{
+    Error, Filter, Job, JobId, Page, Status,
+    explain::{Explanation, Facts, explain},
+    gate::Passed,
+    limits,
+};
+
+use super::{Admin, is_live};
+
+impl Admin {
+    /// Why a job stands where it stands, in words, with what to do: the decisive reason first.
+    pub async fn explain(&self, id: JobId) -> Result<Explanation, Error> {
+        let store = self.punctual.store();
+        let job = store.get(id).await?.ok_or(Error::NotFound(id))?;
+        let now = store.now();
+        let queue = store.queues().await?.into_iter().find(|queue| queue.name == job.spec.queue);
+        let queue = queue.map(|queue| queue.settings).unwrap_or_default();
+        let parents = if job.status == Status::Waiting { store.parents(id).await? } else { Vec::new() };
+        let workers = store.workers().await?.into_iter().filter(|worker| is_live(worker, now)).collect();
+        let (passed_queue, passed_key, held) = self.passed(&job).await?;
+        let last_event = store.events(id).await?.pop();
+        let facts = Facts { job, now, parents, queue, workers, passed_queue, passed_key, held, last_event };
+        Ok(explain(&facts))
+    }
+
+    /// What the gates before a queued job have let through, and who is held of its queue.
+    async fn passed(&self, job: &Job) -> Result<(Passed, Passed, Held), Error> {
+        if job.status != Status::Queued {
+            return Ok(Default::default());
+        }
+        let (store, queue, key) = (self.punctual.store(), &job.spec.queue, &job.spec.extras.concurrency_key);
+        let passed_queue = store.passed(queue.clone(), None).await?;
+        let passed_key = match key {
+            Some(key) => store.passed(queue.clone(), Some(key.clone())).await?,
+            None => Passed::default(),
+        };
+        let running = Filter { queue: Some(queue.clone()), ..Filter::status(Status::Processing) };
+        let held = store.list(running, Page::first(limits::PAGE_MAX_JOBS)).await?.jobs;
+        let held = held.into_iter().map(|job| (job.id, job.spec.extras.concurrency_key, job.worker_id));
+        Ok((passed_queue, passed_key, held.collect()))
+    }
+}
+
+/// Jobs with their keys and who holds them.
+type Held = Vec<(JobId, Option<String>, Option<punctual_core::WorkerId>)>;

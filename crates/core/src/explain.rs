@@ -1,0 +1,411 @@
+//! Why a job is not running, in words, with what to do about it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{
+    Event, Job, JobId, Limits, OnParentFailure, QueueSettings, Relative, Status, Timestamp, WorkerId, WorkerRecord,
+    gate::Passed,
+};
+
+/// Parents, or jobs in the way, that a sentence names.
+const NAMED_MAX_COUNT: usize = 5;
+
+/// What is known of a job and of what may be in its way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The job.
+    pub job: Job,
+    /// The time.
+    pub now: Timestamp,
+    /// The jobs that it waits for or waited for.
+    pub parents: Vec<Relative>,
+    /// What is said of its queue.
+    pub queue: QueueSettings,
+    /// The workers that live.
+    pub workers: Vec<WorkerRecord>,
+    /// What the gate of its queue has let through.
+    pub passed_queue: Passed,
+    /// What the gate of its key has, if it has one.
+    pub passed_key: Passed,
+    /// Jobs of its queue that are held, with their keys and who holds them; at least as many as are named.
+    pub held: Vec<(JobId, Option<String>, Option<WorkerId>)>,
+    /// What happened to it last.
+    pub last_event: Option<Event>,
+}
+
+/// Why a job stands where it stands: the decisive reason first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// The job.
+    pub job: JobId,
+    /// Where it stands.
+    pub status: Status,
+    /// Why, and what would be next in its way.
+    pub reasons: Vec<Reason>,
+}
+
+/// One reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// Its kind, for programs.
+    pub cause: Cause,
+    /// What it is, for people.
+    pub text: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+/// Why a job does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It waits for other jobs.
+    WaitsForParents,
+    /// It waits for a job that has failed and that somebody may retry.
+    WaitsForFailedParent,
+    /// Its time has not come.
+    NotDue,
+    /// It failed, and is tried again later.
+    BackingOff,
+    /// Its queue is paused.
+    QueuePaused,
+    /// No worker lives.
+    NoWorker,
+    /// No live worker serves its queue.
+    NoWorkerForQueue,
+    /// No live worker of its queue has a handler of its name.
+    NoWorkerForName,
+    /// As many jobs of its queue run as may.
+    QueueLimit,
+    /// As many jobs of its key run as may.
+    KeyLimit,
+    /// As many jobs of its queue were started as may be in the time.
+    QueueRate,
+    /// As many jobs of its key were started as may be in the time.
+    KeyRate,
+    /// Every worker that could run it is busy.
+    WorkersBusy,
+    /// Nothing is in its way.
+    AboutToStart,
+    /// It runs.
+    Running,
+    /// It was started by a worker that has not been heard of since.
+    WorkerLost,
+    /// It has succeeded.
+    Succeeded,
+    /// It has failed for good.
+    Dead,
+    /// It was cancelled.
+    Cancelled,
+    /// It was deleted.
+    Deleted,
+}
+
+/// Explains why a job stands where it stands.
+pub fn explain(facts: &Facts) -> Explanation {
+    let job = &facts.job;
+    let mut reasons = match job.status {
+        Status::Waiting => vec![facts.waits()],
+        Status::Scheduled => vec![facts.not_due()],
+        Status::Failed | Status::Retrying => vec![facts.backs_off()],
+        Status::Queued => Vec::new(),
+        Status::Processing => vec![facts.runs()],
+        Status::Succeeded | Status::Dead | Status::Cancelled | Status::Deleted => vec![facts.ended()],
+    };
+    if job.status.is_active() && job.status != Status::Processing {
+        reasons.extend(facts.paused());
+        reasons.extend(facts.nobody());
+    }
+    if job.status == Status::Queued {
+        reasons.extend(facts.gates());
+        if reasons.is_empty() {
+            reasons.push(facts.busy());
+        }
+    }
+    Explanation { job: job.id, status: job.status, reasons }
+}
+
+fn reason(cause: Cause, text: String, advice: impl Into<String>) -> Reason {
+    let advice = advice.into();
+    Reason { cause, text, advice: (!advice.is_empty()).then_some(advice) }
+}
+
+/// `4 min`, `3.2 s`.
+fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        _ if seconds < 1.0 => format!("{} ms", duration.as_millis()),
+        _ if seconds < 10.0 => format!("{seconds:.1} s"),
+        _ if seconds < 120.0 => format!("{seconds:.0} s"),
+        _ if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
+        _ if seconds < 172_800.0 => format!("{:.0} h", seconds / 3_600.0),
+        _ => format!("{:.0} d", seconds / 86_400.0),
+    }
+}
+
+fn s(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// `No live worker (there are 3)`.
+fn none_of(count: usize, what: &str) -> String {
+    if count == 1 { format!("No {what} (there is one)") } else { format!("No {what} (there are {count})") }
+}
+
+/// Some of the words, and how many more there are.
+fn some(words: impl ExactSizeIterator<Item = String>) -> String {
+    let more = words.len().saturating_sub(NAMED_MAX_COUNT);
+    let mut named = words.take(NAMED_MAX_COUNT).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        named.push_str(&format!(" and {more} more"));
+    }
+    named
+}
+
+impl Facts {
+    fn waits(&self) -> Reason {
+        let keeps_waiting = self.job.spec.extras.on_parent_failure == OnParentFailure::Wait;
+        let failed = |parent: &&Relative| matches!(parent.status, Status::Dead | Status::Cancelled);
+        let in_the_way: Vec<&Relative> = self
+            .parents
+            .iter()
+            .filter(|parent| !parent.status.is_finished() || (keeps_waiting && failed(parent)))
+            .collect();
+        let word = |parent: &&Relative| {
+            let node = parent.node.as_ref().map(|node| format!("{node} ")).unwrap_or_default();
+            format!("{node}{} ({})", parent.id, parent.status)
+        };
+        let text = format!(
+            "It waits for {} of its {} parent{}: {}.",
+            self.job.waiting_on,
+            self.parents.len(),
+            s(self.parents.len()),
+            some(in_the_way.iter().map(word))
+        );
+        match in_the_way.iter().find(|parent| failed(parent)) {
+            Some(parent) => reason(
+                Cause::WaitsForFailedParent,
+                format!("{text} {} has failed, and this job is to wait on.", parent.id),
+                format!(
+                    "Retry it: punctual jobs retry {0}; or start this one without it: punctual jobs run {1}",
+                    parent.id, self.job.id
+                ),
+            ),
+            None => {
+                let first =
+                    in_the_way.first().map(|parent| format!("Ask about them: punctual jobs explain {}", parent.id));
+                reason(Cause::WaitsForParents, text, first.unwrap_or_default())
+            }
+        }
+    }
+
+    fn not_due(&self) -> Reason {
+        let at = self.job.run_at;
+        let text = if at > self.now {
+            format!("It is not due before {at}, in {}.", span(at.since(self.now)))
+        } else {
+            format!("It has been due for {}, and is about to be queued.", span(self.now.since(at)))
+        };
+        reason(Cause::NotDue, text, format!("Start it now: punctual jobs run {}", self.job.id))
+    }
+
+    fn backs_off(&self) -> Reason {
+        let job = &self.job;
+        let why = job.error.as_ref().map(|fault| format!(": {}", first_line(&fault.message))).unwrap_or_default();
+        let text = format!(
+            "Attempt {} of {} failed{why}. It is tried again at {}, in {}.",
+            job.attempt,
+            job.spec.max_attempts,
+            job.run_at,
+            span(job.run_at.since(self.now))
+        );
+        reason(Cause::BackingOff, text, format!("Try it now: punctual jobs retry {}", job.id))
+    }
+
+    fn paused(&self) -> Option<Reason> {
+        let queue = &self.job.spec.queue;
+        let resume = format!("Resume it: punctual queues resume {queue}");
+        self.queue.paused.then(|| reason(Cause::QueuePaused, format!("The queue {queue} is paused."), resume))
+    }
+
+    /// Nobody is there to run it.
+    fn nobody(&self) -> Option<Reason> {
+        let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
+        if self.workers.is_empty() {
+            let start = format!("Start one: punctual work --queues {queue}");
+            return Some(reason(Cause::NoWorker, "No worker is alive.".to_owned(), start));
+        }
+        let of_queue: Vec<&WorkerRecord> = self.workers.iter().filter(|worker| serves_queue(worker, queue)).collect();
+        if of_queue.is_empty() {
+            let text = format!("{} serves the queue {queue}.", none_of(self.workers.len(), "live worker"));
+            return Some(reason(
+                Cause::NoWorkerForQueue,
+                text,
+                format!("Start one that does: punctual work --queues {queue}"),
+            ));
+        }
+        if !of_queue.iter().any(|worker| knows_name(worker, name)) {
+            let nobody = none_of(of_queue.len(), &format!("live worker of the queue {queue}"));
+            let text = format!("{nobody} has a handler for {name}.");
+            let advice = format!("Register one in your program, or declare [handlers.{name}] in punctual.toml");
+            return Some(reason(Cause::NoWorkerForName, text, advice));
+        }
+        None
+    }
+
+    /// Gates that are closed.
+    fn gates(&self) -> Vec<Reason> {
+        let (limits, queue): (&Limits, &String) = (&self.queue.limits, &self.job.spec.queue);
+        let mut reasons = Vec::new();
+        if let Some(limit) = limits.concurrency.filter(|limit| self.passed_queue.running >= *limit) {
+            let by = self.held.iter().map(|(job, _, worker)| held_by(*job, *worker));
+            let text = format!(
+                "{limit} job{} of the queue {queue} may run at once, and so many do: {}.",
+                s(limit as usize),
+                some(by)
+            );
+            reasons.push(reason(
+                Cause::QueueLimit,
+                text,
+                format!("Raise the limit: punctual queues limit {queue} --concurrency N"),
+            ));
+        }
+        if let Some(rate) = limits.rate {
+            let opens_at = rate.opens_at(&self.passed_queue.starts, self.now);
+            if opens_at > self.now {
+                let text = format!(
+                    "The queue {queue} starts {rate}, and has; the next may start in {}.",
+                    span(opens_at.since(self.now))
+                );
+                reasons.push(reason(
+                    Cause::QueueRate,
+                    text,
+                    format!("Raise the rate: punctual queues limit {queue} --rate N/TIME"),
+                ));
+            }
+        }
+        if let Some(key) = &self.job.spec.extras.concurrency_key {
+            reasons.extend(self.key_gate(limits, queue, key));
+        }
+        reasons
+    }
+
+    fn key_gate(&self, limits: &Limits, queue: &str, key: &String) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        if let Some(limit) = limits.key_limit().filter(|limit| self.passed_key.running >= *limit) {
+            let of_key: Vec<_> = self.held.iter().filter(|(_, held, _)| held.as_ref() == Some(key)).collect();
+            let by = of_key.iter().map(|(job, _, worker)| held_by(*job, *worker));
+            let text = format!(
+                "{limit} job{} of the key {key} may run at once, and so many do: {}.",
+                s(limit as usize),
+                some(by)
+            );
+            reasons.push(reason(
+                Cause::KeyLimit,
+                text,
+                format!("Wait for it, or raise the limit: punctual queues limit {queue} --key-concurrency N"),
+            ));
+        }
+        if let Some(rate) = limits.key_rate {
+            let opens_at = rate.opens_at(&self.passed_key.starts, self.now);
+            if opens_at > self.now {
+                let text = format!(
+                    "The key {key} starts {rate}, and has; the next may start in {}.",
+                    span(opens_at.since(self.now))
+                );
+                reasons.push(reason(
+                    Cause::KeyRate,
+                    text,
+                    format!("Raise the rate: punctual queues limit {queue} --key-rate N/TIME"),
+                ));
+            }
+        }
+        reasons
+    }
+
+    /// Nothing forbids it.
+    fn busy(&self) -> Reason {
+        let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
+        let could = self.workers.iter().filter(|worker| serves_queue(worker, queue) && knows_name(worker, name));
+        let could: Vec<&WorkerRecord> = could.collect();
+        let due = span(self.now.since(self.job.run_at));
+        if could.iter().all(|worker| worker.beat.running >= worker.beat.concurrency) {
+            let text = format!(
+                "It has been due for {due}. All {} worker{} that could run it {} busy, with {} jobs.",
+                could.len(),
+                s(could.len()),
+                if could.len() == 1 { "is" } else { "are" },
+                could.iter().map(|worker| worker.beat.running).sum::<u32>()
+            );
+            let fair = if self.queue.limits.fair { " Keys of this queue take turns." } else { "" };
+            let advice =
+                "Start more workers, let them run more at once (--concurrency), or give the job a higher priority";
+            return reason(Cause::WorkersBusy, text + fair, advice);
+        }
+        let text = format!(
+            "It has been due for {due}, a worker has room for it, and nothing is in its way: it is about to start."
+        );
+        reason(Cause::AboutToStart, text, "")
+    }
+
+    fn runs(&self) -> Reason {
+        let job = &self.job;
+        let worker = job.worker_id.map(|worker| worker.to_string()).unwrap_or_default();
+        let lease_until = job.lease_until.unwrap_or(self.now);
+        let since = span(self.now.since(job.started_at.unwrap_or(self.now)));
+        if lease_until <= self.now {
+            let text = format!(
+                "It was started {since} ago by {worker}, which has not kept its lease; that ran out {} ago. A live worker takes it back.",
+                span(self.now.since(lease_until))
+            );
+            return reason(Cause::WorkerLost, text, "If no worker is alive, start one: punctual work");
+        }
+        let text = format!("It runs, attempt {} of {}, for {since}, on {worker}.", job.attempt, job.spec.max_attempts);
+        reason(Cause::Running, text, "")
+    }
+
+    fn ended(&self) -> Reason {
+        let job = &self.job;
+        let ago = span(self.now.since(job.finished_at.unwrap_or(job.updated_at)));
+        let event = self.last_event.as_ref();
+        let by = event.and_then(|event| event.actor.as_ref()).map(|actor| format!(" by {actor}")).unwrap_or_default();
+        let why = event.and_then(|event| event.detail.as_ref()).map(|why| format!(": {why}")).unwrap_or_default();
+        let again = format!("Run it once more: punctual jobs run {}", job.id);
+        match job.status {
+            Status::Dead => {
+                let fault =
+                    job.error.as_ref().map(|fault| format!(": {}", first_line(&fault.message))).unwrap_or_default();
+                let spent =
+                    if job.attempt >= job.spec.max_attempts { "all it may have" } else { "and its handler gave up" };
+                let text = format!(
+                    "It died {ago} ago after {} attempt{}, {spent}{fault}",
+                    job.attempt,
+                    s(job.attempt as usize)
+                );
+                reason(Cause::Dead, text, format!("Retry it: punctual jobs retry {}", job.id))
+            }
+            Status::Cancelled => reason(Cause::Cancelled, format!("It was cancelled {ago} ago{by}{why}"), again),
+            Status::Deleted => reason(Cause::Deleted, format!("It was deleted {ago} ago{by}{why}"), ""),
+            _ => reason(Cause::Succeeded, format!("It succeeded {ago} ago."), again),
+        }
+    }
+}
+
+fn held_by(job: JobId, worker: Option<WorkerId>) -> String {
+    worker.map_or_else(|| job.to_string(), |worker| format!("{job} on {worker}"))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+fn serves_queue(worker: &WorkerRecord, queue: &String) -> bool {
+    worker.beat.queues.is_empty() || worker.beat.queues.contains(queue)
+}
+
+fn knows_name(worker: &WorkerRecord, name: &String) -> bool {
+    worker.beat.names.is_empty() || worker.beat.names.contains(name)
+}
