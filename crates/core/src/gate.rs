@@ -139,8 +139,9 @@ pub struct Rate {
     pub period: Duration,
 }
 
-/// A period is counted in so many moments, so that what must be remembered stays small.
-const MOMENTS: i64 = 64;
+/// A period is counted in so many moments, so that what must be remembered stays small. Whole milliseconds can be divided by it, so that what
+/// starts as soon as it may does not come later and later.
+const MOMENTS: i64 = 50;
 
 impl Rate {
     fn check(self, field: &'static str) -> Result<(), Invalid> {
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(limits.free(&passed, at(644)), 0, "the first start lies within the span");
         let opens_at = rate.opens_at(&passed.starts, at(400));
         assert_eq!(opens_at, rate.moment(at(5)).after(rate.period));
-        assert!(opens_at.since(at(645)) <= rate.period / 64);
+        assert!(opens_at.since(at(645)) <= rate.period / 50);
         assert_eq!((limits.free(&passed, opens_at), limits.free(&passed, at(5_000))), (1, 3));
     }
 

@@ -1,0 +1,154 @@
+//! Limits that hold for many workers in many processes, whatever becomes of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[macro_use]
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    fs::{File, OpenOptions, TryLockError},
+    io::Write,
+    path::PathBuf,
+    time::Duration,
+};
+
+use common::{Place, count, until};
+use punctual::{
+    Context, Failure, Filter, Job, Punctual, Status, Timestamp, Worker,
+    core::{Attempt, Limits, Page, Rate},
+};
+use punctual_testkit::conformance::audit_store;
+use serde::{Deserialize, Serialize};
+
+/// Workers in each of the processes.
+const WORKERS: usize = 4;
+const PROCESSES: usize = 4;
+
+/// A job that holds a file of its key for as long as it runs. The system takes the lock away from who dies.
+#[derive(Serialize, Deserialize)]
+struct Guarded {
+    key: Option<String>,
+}
+
+impl Job for Guarded {
+    const NAME: &'static str = "guarded";
+    const MAX_ATTEMPTS: u32 = 1_000;
+    type State = PathBuf;
+    type Output = ();
+
+    fn concurrency_key(&self) -> Option<String> {
+        self.key.clone()
+    }
+
+    async fn run(self, _: Context, ledger: PathBuf) -> Result<(), Failure> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let file = File::create(ledger.with_extension(key)).unwrap();
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            writeln!(OpenOptions::new().create(true).append(true).open(&ledger).unwrap(), "{key} twice at once")
+                .unwrap();
+        }
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+}
+
+/// The body of the processes: several workers each.
+#[test]
+fn workers_process() {
+    common::in_process(async |url: String| {
+        let lease = std::env::var("PUNCTUAL_TEST_LEASE_MS").unwrap().parse().unwrap();
+        let ledger = PathBuf::from(std::env::var("PUNCTUAL_TEST_LEDGER").unwrap());
+        let mut workers = Vec::new();
+        for _ in 0..WORKERS {
+            let punctual = Punctual::connect(&url).await.unwrap();
+            let worker = Worker::builder(punctual).register::<Guarded>(ledger.clone()).concurrency(16);
+            workers.push(worker.lease(Duration::from_millis(lease)).start().await.unwrap());
+        }
+        std::future::pending::<()>().await;
+    });
+}
+
+on_each_engine! {
+    of_one_key_never_two_run_at_once_and_none_waits_forever
+    rates_hold_for_all_processes_together
+}
+
+/// Runs jobs to their end in several processes that are killed at random moments, and started again.
+async fn run_and_kill(place: &Place, punctual: &Punctual, jobs: usize, kills: usize) {
+    let start = || place.start("workers_process", 3_000);
+    let mut processes: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
+    for kill in 1..=kills {
+        // Somewhere in the middle of the work.
+        let enough = (jobs * kill / (kills + 2)) as u64;
+        until("the workers to work", async || count(punctual, Status::Succeeded).await >= enough).await;
+        processes.remove(fastrand::usize(..PROCESSES)).kill();
+        processes.push(start());
+    }
+    until("all jobs to succeed", async || count(punctual, Status::Succeeded).await == jobs as u64).await;
+}
+
+/// All attempts of all jobs, by their key.
+async fn attempts(punctual: &Punctual) -> BTreeMap<Option<String>, Vec<Attempt>> {
+    let (mut attempts, mut page) = (BTreeMap::<_, Vec<Attempt>>::new(), Page::first(1_000));
+    loop {
+        let found = punctual.store().list(Filter::default(), page.clone()).await.unwrap();
+        for job in found.jobs {
+            let of_key = attempts.entry(job.spec.extras.concurrency_key).or_default();
+            of_key.extend(punctual.store().attempts(job.id).await.unwrap());
+        }
+        match found.next {
+            Some(next) => page.after = Some(next),
+            None => break,
+        }
+    }
+    attempts.values_mut().for_each(|of_key| of_key.sort_by_key(|attempt| attempt.started_at));
+    attempts
+}
+
+async fn of_one_key_never_two_run_at_once_and_none_waits_forever(new_place: fn() -> Place) {
+    const JOBS: usize = 2_000;
+    let place = new_place();
+    let punctual = place.connect().await;
+    let job = |number: usize| Guarded { key: Some(format!("key-{}", number % 20)) };
+    punctual.enqueue_all((0..JOBS).map(job)).await.unwrap();
+    run_and_kill(&place, &punctual, JOBS, 8).await;
+    assert!(place.ledger_lines().is_empty(), "{:?}", place.ledger_lines());
+    for (key, attempts) in attempts(&punctual).await {
+        for pair in attempts.windows(2) {
+            let ended = pair[0].finished_at.unwrap();
+            assert!(ended <= pair[1].started_at, "{key:?}: {} and {}", pair[0].id, pair[1].id);
+        }
+    }
+    assert_eq!(audit_store(&**punctual.store()).await, JOBS);
+}
+
+/// In any span, no more starts than the rate allows.
+fn assert_within(rate: Rate, mut starts: Vec<Timestamp>) {
+    starts.sort();
+    for span in starts.windows(rate.count as usize + 1) {
+        let took = span[span.len() - 1].since(span[0]);
+        assert!(took >= rate.period, "{} starts from {} on within {took:?}", span.len(), span[0]);
+    }
+}
+
+async fn rates_hold_for_all_processes_together(new_place: fn() -> Place) {
+    const JOBS: usize = 400;
+    let place = new_place();
+    let punctual = place.connect().await;
+    let rate = |count| Rate { count, period: Duration::from_millis(400) };
+    let (of_queue, of_key) = (rate(40), rate(6));
+    let limits = Limits { rate: Some(of_queue), key_rate: Some(of_key), key_concurrency: Some(0), ..Limits::default() };
+    punctual.admin("test").set_queue_limits("default", limits).await.unwrap();
+    // A third of them without a key.
+    let job = |number: usize| Guarded { key: (number % 3 > 0).then(|| format!("key-{}", number % 10)) };
+    punctual.enqueue_all((0..JOBS).map(job)).await.unwrap();
+    run_and_kill(&place, &punctual, JOBS, 3).await;
+    let attempts = attempts(&punctual).await;
+    let starts = |attempts: &[Attempt]| attempts.iter().map(|attempt| attempt.started_at).collect::<Vec<_>>();
+    assert_within(of_queue, attempts.values().flat_map(|of_key| starts(of_key)).collect());
+    for (_, of_one) in attempts.iter().filter(|(key, _)| key.is_some()) {
+        assert_within(of_key, starts(of_one));
+    }
+    audit_store(&**punctual.store()).await;
+}
