@@ -7,6 +7,7 @@ mod check;
 mod crash;
 mod held;
 mod latency;
+mod limits;
 mod place;
 mod report;
 mod schedules;
@@ -40,6 +41,8 @@ pub enum Scenario {
     Held,
     /// Reports and lists over many finished jobs.
     Report,
+    /// Claims where queues and keys are limited, to claims where nothing is.
+    Limits,
     /// Many schedules that are due at the same instant.
     Schedules,
     /// From the death of a worker to its jobs' start elsewhere.
@@ -48,7 +51,7 @@ pub enum Scenario {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Lifecycle,
         Self::Steady,
         Self::Single,
@@ -57,6 +60,7 @@ impl Scenario {
         Self::Backlog,
         Self::Held,
         Self::Report,
+        Self::Limits,
         Self::Schedules,
         Self::Crash,
     ];
@@ -72,6 +76,7 @@ impl Scenario {
             Self::Backlog => "backlog",
             Self::Held => "held",
             Self::Report => "report",
+            Self::Limits => "limits",
             Self::Schedules => "schedules",
             Self::Crash => "crash",
         }
@@ -79,7 +84,7 @@ impl Scenario {
 
     const fn default_jobs(self) -> usize {
         match self {
-            Self::Lifecycle | Self::Held | Self::Schedules => 100_000,
+            Self::Lifecycle | Self::Held | Self::Limits | Self::Schedules => 100_000,
             Self::Steady => 10_000_000,
             Self::Single => 20_000,
             Self::Pickup => 1_000,
@@ -140,6 +145,7 @@ pub async fn run(
         Scenario::Backlog => backlog::backlog(place, jobs, on_progress).await?,
         Scenario::Held => held::held(place, settings, jobs, on_progress).await?,
         Scenario::Report => report::report(place, jobs, on_progress).await?,
+        Scenario::Limits => limits::limits(place, jobs, on_progress).await?,
         Scenario::Schedules => schedules::schedules(place, settings, jobs, on_progress).await?,
         Scenario::Crash => crash::crash(place, settings, jobs).await?,
     };

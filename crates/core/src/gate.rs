@@ -45,6 +45,11 @@ pub struct Limits {
 /// One turn of a key of weight 1.
 const TURN: u64 = 1 << 20;
 
+/// Whether a queue begins another round of turns as it comes from one turn to another: a time to forget keys that are behind it.
+pub const fn begins_round(from: u64, to: u64) -> bool {
+    from / TURN < to / TURN
+}
+
 impl Limits {
     /// Refuses what breaks a limit, naming the field and the limit.
     pub fn check(&self) -> Result<(), Invalid> {

@@ -141,7 +141,7 @@ async fn rates_hold_for_all_processes_together(new_place: fn() -> Place) {
     let limits = Limits { rate: Some(of_queue), key_rate: Some(of_key), key_concurrency: Some(0), ..Limits::default() };
     punctual.admin("test").set_queue_limits("default", limits).await.unwrap();
     // A third of them without a key.
-    let job = |number: usize| Guarded { key: (number % 3 > 0).then(|| format!("key-{}", number % 10)) };
+    let job = |number: usize| Guarded { key: (!number.is_multiple_of(3)).then(|| format!("key-{}", number % 10)) };
     punctual.enqueue_all((0..JOBS).map(job)).await.unwrap();
     run_and_kill(&place, &punctual, JOBS, 3).await;
     let attempts = attempts(&punctual).await;

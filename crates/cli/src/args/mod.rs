@@ -154,7 +154,7 @@ pub(crate) struct Period {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, schedules or crash
+    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, limits, schedules or crash
     pub(crate) scenario: BenchScenario,
     /// How many jobs
     #[arg(long, value_name = "N")]

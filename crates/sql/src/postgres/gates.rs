@@ -137,6 +137,8 @@ struct Place {
 struct Choice {
     names: Vec<String>,
     queues: Vec<QueueGate>,
+    /// How far the queues had come before.
+    clocks: Vec<u64>,
     /// The key of each line.
     keys: Vec<Option<String>>,
     lines: Vec<Line<Place>>,
@@ -166,8 +168,18 @@ impl GatedClaim<'_> {
         let rows = self.take_places(&mut unit, &places).await?;
         self.remember(&mut unit, &choice, &chosen, now).await?;
         let gate = |line: usize| Some((choice.names[choice.lines[line].queue].clone(), choice.keys[line].clone()?));
-        let gates: BTreeSet<Gate> = chosen.iter().filter_map(|(line, _)| gate(*line)).collect();
-        opens_at = opens_at.into_iter().chain(look_at(&mut unit, self.known, &gates, now).await?).min();
+        let has_more =
+            |(queue, _): &Gate, line: usize| choice.lines[line].free > 0 || self.known.limits(queue).key_rate.is_some();
+        let (mut open, mut full) = (BTreeSet::new(), BTreeSet::new());
+        for (line, gate) in chosen.iter().filter_map(|(line, _)| Some((*line, gate(*line)?))) {
+            if has_more(&gate, line) {
+                open.insert(gate)
+            } else {
+                full.insert(gate)
+            };
+        }
+        close(&mut unit, &full).await?;
+        opens_at = opens_at.into_iter().chain(look_at(&mut unit, self.known, &open, now).await?).min();
         opens_at = opens_at.into_iter().chain(self.opens_at(&mut unit, queues, now).await?).min();
         unit.done().await?;
         let order: HashMap<JobId, usize> = places.iter().enumerate().map(|(place, one)| (one.id, place)).collect();
@@ -208,7 +220,8 @@ impl GatedClaim<'_> {
                 gates[number] = QueueGate { free: self.known.limits(queue).free(&passed, now), clock };
             }
         }
-        let mut choice = Choice { names, queues: gates, keys: Vec::new(), lines: Vec::new() };
+        let clocks = gates.iter().map(|gate| gate.clock).collect();
+        let mut choice = Choice { names, queues: gates, clocks, keys: Vec::new(), lines: Vec::new() };
         self.add_plain(connection, &mut choice).await?;
         self.add_keyed(connection, &mut choice, now).await?;
         Ok(choice)
@@ -345,15 +358,18 @@ impl GatedClaim<'_> {
                 .await?;
         }
         if !turns.is_empty() {
-            let clocks: Vec<_> = turns.iter().filter(|((_, key), _)| *key == QUEUE).collect();
             sqlx::query(*sql::GATES_TURNED)
                 .bind(turns.keys().map(|(queue, _)| *queue).collect::<Vec<_>>())
                 .bind(turns.keys().map(|(_, key)| *key).collect::<Vec<_>>())
                 .bind(turns.values().map(|turn| *turn as i64).collect::<Vec<_>>())
-                .bind(clocks.iter().map(|((queue, _), _)| *queue).collect::<Vec<_>>())
-                .bind(clocks.iter().map(|(_, turn)| **turn as i64).collect::<Vec<_>>())
                 .execute(&mut *connection)
                 .await?;
+        }
+        for ((queue, _), clock) in turns.iter().filter(|((_, key), _)| *key == QUEUE) {
+            if gate::begins_round(choice.clocks[choice.number(queue)], *clock) {
+                let forget = sqlx::query(*sql::GATES_FORGET).bind(*queue).bind(*clock as i64);
+                forget.execute(&mut *connection).await?;
+            }
         }
         Ok(())
     }
@@ -457,9 +473,7 @@ async fn look_at(
     if gates.is_empty() {
         return Ok(None);
     }
-    let (queues, keys): (Vec<&str>, Vec<&str>) =
-        gates.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).unzip();
-    sqlx::query(*sql::GATES_CLOSE).bind(queues).bind(keys).execute(&mut *connection).await?;
+    close(connection, gates).await?;
     let passed = passed_keys(connection, known, gates, now).await?;
     let (mut open, mut marks) = (Vec::new(), Vec::new());
     for ((queue, key), passed) in gates.iter().zip(passed) {
@@ -496,6 +510,19 @@ async fn look_at(
     Ok(opens_at)
 }
 
+/// Keys have nothing to start, as far as known.
+async fn close(connection: &mut PgConnection, gates: &BTreeSet<Gate>) -> sqlx::Result<()> {
+    if gates.is_empty() {
+        return Ok(());
+    }
+    let (queues, keys) = queues_and_keys(gates);
+    sqlx::query(*sql::GATES_CLOSE).bind(queues).bind(keys).execute(connection).await.map(drop)
+}
+
+fn queues_and_keys(gates: &BTreeSet<Gate>) -> (Vec<&str>, Vec<&str>) {
+    gates.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).unzip()
+}
+
 /// What the gates of keys have let through, in their order.
 async fn passed_keys(
     connection: &mut PgConnection,
@@ -507,8 +534,7 @@ async fn passed_keys(
     if gates.is_empty() {
         return Ok(passed);
     }
-    let (queues, keys): (Vec<&str>, Vec<&str>) =
-        gates.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).unzip();
+    let (queues, keys) = queues_and_keys(gates);
     for row in sqlx::query(*sql::GATES_HELD).bind(queues).bind(keys).fetch_all(&mut *connection).await? {
         passed[row.try_get::<i64, _>(0)? as usize - 1].running = row.try_get::<i64, _>(1)? as u32;
     }

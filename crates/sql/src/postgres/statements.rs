@@ -156,6 +156,7 @@ statements! {
     GATES_STARTED "gates_started"
     GATES_TURNS "gates_turns"
     GATES_TURNED "gates_turned"
+    GATES_FORGET "gates_forget"
     GATES_CLOSE "gates_close"
     GATES_OPEN "gates_open"
     GATES_HEADS "gates_heads"

@@ -184,6 +184,8 @@ pub(crate) fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> rusqlite::Result<Vec
 struct Choice<'l> {
     names: Vec<&'l str>,
     queues: Vec<QueueGate>,
+    /// How far the queues had come before.
+    clocks: Vec<u64>,
     /// The key of each line.
     keys: Vec<Option<String>>,
     lines: Vec<Line<Place<'l>>>,
@@ -192,7 +194,8 @@ struct Choice<'l> {
 /// What a claim chose: the jobs in their order, and the keys that are to be looked at once they are held.
 pub(crate) struct Chosen<'l> {
     pub(crate) places: Vec<Place<'l>>,
-    keys: BTreeSet<(&'l str, String)>,
+    /// And whether they may start more at once.
+    keys: BTreeMap<(&'l str, String), bool>,
 }
 
 /// Chooses the first jobs that may start, of lanes whose jobs have no key and of lanes whose jobs have one.
@@ -203,10 +206,10 @@ pub(crate) fn choose<'l>(
     (plain, keyed): (&'l [Lane], &'l [Lane]),
 ) -> rusqlite::Result<Chosen<'l>> {
     let queues: BTreeSet<&str> = plain.iter().chain(keyed).map(|(queue, _)| queue.as_str()).collect();
-    let mut choice =
-        Choice { names: queues.into_iter().collect(), queues: Vec::new(), keys: Vec::new(), lines: Vec::new() };
-    for queue in &choice.names {
-        choice.queues.push(match gated.limits.get(*queue) {
+    let names: Vec<&str> = queues.into_iter().collect();
+    let mut queues = Vec::with_capacity(names.len());
+    for queue in &names {
+        queues.push(match gated.limits.get(*queue) {
             Some(limits) => QueueGate {
                 free: limits.free(&passed_queue(tx, limits, queue)?, tx.now),
                 clock: if limits.fair { turn(tx, queue, QUEUE)? } else { 0 },
@@ -214,13 +217,16 @@ pub(crate) fn choose<'l>(
             None => QueueGate::OPEN,
         });
     }
+    let clocks = queues.iter().map(|queue| queue.clock).collect();
+    let mut choice = Choice { names, queues, clocks, keys: Vec::new(), lines: Vec::new() };
     add_plain(tx, request, gated, plain, &mut choice)?;
     add_keyed(tx, request, gated, keyed, &mut choice)?;
     let chosen = gate::choose(&mut choice.queues, &mut choice.lines, request.limit);
     remember(tx, gated, &choice, &chosen)?;
-    let keys = chosen
-        .iter()
-        .filter_map(|(line, _)| Some((choice.names[choice.lines[*line].queue], choice.keys[*line].clone()?)));
+    let keys = chosen.iter().filter_map(|(line, _)| {
+        let (name, free) = (choice.names[choice.lines[*line].queue], choice.lines[*line].free);
+        Some(((name, choice.keys[*line].clone()?), free > 0))
+    });
     Ok(Chosen { keys: keys.collect(), places: chosen.into_iter().map(|(_, place)| place).collect() })
 }
 
@@ -298,11 +304,16 @@ fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, P
     let fair = |line: &Line<_>| gated.limits(choice.names[line.queue]).fair;
     let lines: HashMap<usize, &Line<_>> = chosen.iter().map(|(line, _)| (*line, &choice.lines[*line])).collect();
     for (number, line) in lines.into_iter().filter(|(_, line)| fair(line)) {
-        let (queue, clock) = (choice.names[line.queue], choice.queues[line.queue].clock as i64);
         let key = choice.keys[number].as_deref().unwrap_or(KEYLESS);
-        tx.prepare(sql::SAVE_TURN)?.execute(params![queue, key, line.turn as i64])?;
-        tx.prepare(sql::SAVE_TURN)?.execute(params![queue, QUEUE, clock])?;
-        tx.prepare(sql::FORGET_TURNS)?.execute(params![queue, clock])?;
+        tx.prepare(sql::SAVE_TURN)?.execute(params![choice.names[line.queue], key, line.turn as i64])?;
+    }
+    for ((queue, gate), before) in choice.names.iter().zip(&choice.queues).zip(&choice.clocks) {
+        if gate.clock != *before {
+            tx.prepare(sql::SAVE_TURN)?.execute(params![queue, QUEUE, gate.clock as i64])?;
+        }
+        if gate::begins_round(*before, gate.clock) {
+            tx.prepare(sql::FORGET_TURNS)?.execute(params![queue, gate.clock as i64])?;
+        }
     }
     Ok(())
 }
@@ -316,7 +327,10 @@ fn started(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> rusqlite:
 impl Chosen<'_> {
     /// The chosen jobs are held now: looks what their keys may start after that, and says when a rate lets more through.
     pub(crate) fn look_after(&self, tx: &Tx<'_>, gated: &Gated) -> rusqlite::Result<()> {
-        self.keys.iter().try_for_each(|(queue, key)| look_at(tx, gated, queue, key))
+        self.keys.iter().try_for_each(|((queue, key), more)| match gated.limits(queue).key_rate {
+            None if !more => tx.prepare(sql::DELETE_HEADS)?.execute([*queue, key]).map(drop),
+            _ => look_at(tx, gated, queue, key),
+        })
     }
 }
 

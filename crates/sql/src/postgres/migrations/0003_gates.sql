@@ -7,7 +7,8 @@ alter table punctual_lanes add unique (queue, name, priority, keyed);
 
 -- gate: the job's key. Of a running job that has none, nothing, if its queue was limited; null if it passed no gate.
 alter table punctual_ready add column gate text;
-create index punctual_ready_gate on punctual_ready (gate, lane, run_at, id) where gate is not null;
+-- Negative, so that who looks for a key's jobs cannot be led through the whole lane by the primary key instead.
+create index punctual_ready_gate on punctual_ready (gate, (-lane), run_at, id) where gate is not null;
 alter table punctual_running add column gate text;
 create index punctual_running_gate on punctual_running (gate, lane) where gate is not null;
 
@@ -50,4 +51,3 @@ create table punctual_turns (
     turn  bigint not null,
     primary key (queue, key)
 );
-create index punctual_turns_turn on punctual_turns (queue, turn);

@@ -51,7 +51,6 @@ create table punctual_turns (
     turn  integer not null,
     primary key (queue, key)
 ) strict, without rowid;
-create index punctual_turns_turn on punctual_turns (queue, turn);
 
 -- The gate that a held job passed: its key, or nothing for that of its queue alone. Null if there was none.
 alter table punctual_running add column gate text;
