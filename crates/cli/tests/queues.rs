@@ -96,3 +96,52 @@ fn a_unique_key_has_its_options_on_the_command_line_and_in_files() {
         assert!(code == 2 && said.contains(problem), "{args:?}: {said}");
     }
 }
+
+#[test]
+fn limits_are_said_by_hand_or_in_a_file_and_hold() {
+    let shell = Shell::new();
+    let said =
+        shell.ok(&["queues", "limit", "post", "--concurrency", "5", "--rate", "100/1m", "--key-concurrency", "2"]);
+    assert_eq!(said, "post: 5 at once, 100/1m, 2 a key\n");
+    let said = shell.ok(&["queues", "limit", "post", "--rate", "none", "--fair", "--weight", "acme=3"]);
+    assert_eq!(said, "post: 5 at once, 2 a key, fair, acme 3×\n", "what is not given stays");
+    assert_eq!(shell.json(&["queues", "show", "post"])["limits"]["weights"]["acme"], json!(3));
+    let said =
+        shell.ok(&["queues", "limit", "post", "--no-fair", "--concurrency", "none", "--key-concurrency", "none"]);
+    assert_eq!(said, "post: no limits\n");
+    std::fs::write(shell.path("punctual.toml"), "[queues.post.limits]\nrate = \"3/2s\"\nkey_concurrency = 0\n")
+        .unwrap();
+    let ids: Vec<String> = (0..5).map(|_| shell.ok(&["enqueue", "echo", "1", "--queue", "post"])).collect();
+    shell.ok(&["work", "--until-empty"]);
+    assert!(shell.ok(&["queues", "list"]).contains("3/2s, any number a key"));
+    assert!(
+        ids.iter().all(|id| status(&shell, id.trim()) == json!("succeeded")),
+        "it waits for what a rate holds back"
+    );
+    for (args, problem) in [
+        (["--concurrency", "0"], "concurrency: 0 is not between 1 and 1000000"),
+        (["--rate", "fast"], "`fast` is not a rate; write how many in which time, as in 100/1m or 5/s"),
+        (["--weight", "acme=3"], "weights: count only where keys take turns"),
+        (["--weight", "acme"], "`acme` is no weight"),
+    ] {
+        let (code, said) = shell.fails(&[&["queues", "limit", "post"], &args[..]].concat());
+        assert!(code == 2 && said.contains(problem), "{said}");
+    }
+}
+
+#[test]
+fn explain_says_why_a_job_does_not_run() {
+    let shell = Shell::new();
+    let id = shell.ok(&["enqueue", "echo", "1", "--queue", "post", "--concurrency-key", "acme"]);
+    let told = shell.ok(&["jobs", "explain", id.trim()]);
+    assert!(told.contains("● queued") && told.contains("No worker is alive."), "{told}");
+    assert!(told.contains("→ Start one: punctual work --queues post"), "{told}");
+    shell.ok(&["queues", "pause", "post"]);
+    let told = shell.json(&["jobs", "explain", id.trim()]);
+    let causes: Vec<&str> =
+        told["reasons"].as_array().unwrap().iter().filter_map(|one| one["cause"].as_str()).collect();
+    assert_eq!(causes, ["queue_paused", "no_worker"]);
+    assert_eq!(shell.json(&["jobs", "show", id.trim()])["job"]["concurrency_key"], json!("acme"));
+    let (code, said) = shell.fails(&["jobs", "explain", "job_0190000000007000800000000000000a"]);
+    assert!(code == 3 && said.contains("job_0190000000007000800000000000000a"), "{said}");
+}

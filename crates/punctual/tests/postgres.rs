@@ -15,7 +15,7 @@ use punctual::{
     Context, Draft, Failure, Filter, OnParentFailure, Overlap, Page, Punctual, Recurring, Settled, Status, Unique,
     Worker, Workflow,
     admin::Retention,
-    core::Keep,
+    core::{Keep, Limits, Rate},
     postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
 };
 use punctual_servers::{Care, Postgres};
@@ -203,10 +203,11 @@ async fn until_then<F: Future<Output = ()>>(end: tokio::time::Instant, mut work:
     }
 }
 
-/// Jobs for now, for soon, for other days, with and without keys and users.
+/// Jobs for now, for soon, for other days, with and without keys of both kinds and users.
 async fn enqueue_mixed(punctual: &Punctual) {
     let draft = |number: u32| {
         let draft = Draft::new("x", &number).queue(format!("q{}", number % 3)).priority((number % 2) as u8);
+        let draft = if number.is_multiple_of(5) { draft.concurrency_key(format!("c{}", number % 7)) } else { draft };
         match number % 8 {
             0 => draft.delay(Duration::from_millis(u64::from(number % 500))),
             1 => draft.delay(Duration::from_secs(86_400 * u64::from(number % 40))),
@@ -263,11 +264,11 @@ async fn schedule(punctual: &Punctual) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// Submits workflows, cancels and retries them, lets jobs wait for whatever there is, and pauses queues for a moment.
+/// Submits workflows, cancels and retries them, lets jobs wait for whatever there is, pauses queues for a moment, and limits them.
 async fn flow(punctual: &Punctual) {
     let admin = punctual.admin("flow");
     let policy = || OnParentFailure::ALL[fastrand::usize(..4)];
-    match fastrand::u8(..6) {
+    match fastrand::u8(..7) {
         0 => {
             let statuses = [Status::Queued, Status::Processing, Status::Waiting, Status::Dead, Status::Scheduled];
             let status = statuses[fastrand::usize(..statuses.len())];
@@ -289,6 +290,18 @@ async fn flow(punctual: &Punctual) {
         2 => {
             admin.pause_queue("q0").await.unwrap();
             admin.resume_queue("q0").await.unwrap();
+        }
+        3 => {
+            let rate = Rate { count: fastrand::u32(1..50), period: Duration::from_millis(fastrand::u64(1..500)) };
+            let limits = Limits {
+                concurrency: fastrand::bool().then(|| fastrand::u32(1..60)),
+                rate: fastrand::bool().then_some(rate),
+                key_concurrency: fastrand::bool().then(|| fastrand::u32(0..4)),
+                key_rate: fastrand::bool().then_some(rate),
+                fair: fastrand::bool(),
+                ..Limits::default()
+            };
+            admin.set_queue_limits(["q1", "q2"][fastrand::usize(..2)], limits).await.unwrap();
         }
         _ => {
             let mut workflow = Workflow::new("mixed");

@@ -85,7 +85,7 @@ impl Claimer {
                 self.backoff = BACKOFF.0;
                 self.saturated = claimed.claims.len() == asked;
                 self.waiting = !self.saturated;
-                self.shared.claimed(mark, claimed.claims.len());
+                self.shared.claimed(mark, claimed.claims.len(), claimed.opens_at.is_some());
                 let executions = self.shared.begin(claimed.claims.iter().map(Claim::attempt_id));
                 for ((claim, execution), slot) in claimed.claims.into_iter().zip(executions).zip(room) {
                     self.executions.spawn(executor::execute(Arc::clone(&self.shared), claim, execution, slot));

@@ -233,10 +233,10 @@ impl Shared {
         mark.unwrap_or(Mark { settled_times: 0, claim: 0 })
     }
 
-    /// A claim has ended that began at `mark`.
-    pub(crate) fn claimed(&self, mark: Mark, jobs: usize) {
+    /// A claim has ended that began at `mark`; it got so many jobs, and a rate may have held back others.
+    pub(crate) fn claimed(&self, mark: Mark, jobs: usize, held_back: bool) {
         self.counters.claimed.fetch_add(jobs as u64, Ordering::Relaxed);
-        let starved = (jobs == 0).then_some(mark);
+        let starved = (jobs == 0 && !held_back).then_some(mark);
         self.load.send_if_modified(|load| std::mem::replace(&mut load.starved, starved) != starved);
     }
 

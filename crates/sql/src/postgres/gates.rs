@@ -180,7 +180,9 @@ impl GatedClaim<'_> {
         }
         close(&mut unit, &full).await?;
         opens_at = opens_at.into_iter().chain(look_at(&mut unit, self.known, &open, now).await?).min();
-        opens_at = opens_at.into_iter().chain(self.opens_at(&mut unit, queues, now).await?).min();
+        let left =
+            choice.lines.iter().filter(|line| !line.jobs.is_empty()).map(|line| choice.names[line.queue].as_str());
+        opens_at = opens_at.into_iter().chain(self.opens_at(&mut unit, left.collect(), now).await?).min();
         unit.done().await?;
         let order: HashMap<JobId, usize> = places.iter().enumerate().map(|(place, one)| (one.id, place)).collect();
         let mut holds = claim::holds(self.store, &rows)?;
@@ -374,15 +376,14 @@ impl GatedClaim<'_> {
         Ok(())
     }
 
-    /// When a rate of queues lets more through.
+    /// When a rate lets more through of queues that have more.
     async fn opens_at(
         &self,
         connection: &mut PgConnection,
-        queues: &BTreeSet<String>,
+        queues: BTreeSet<&str>,
         now: Timestamp,
     ) -> sqlx::Result<Option<Timestamp>> {
-        let rates =
-            queues.iter().filter_map(|queue| Some((queue.as_str(), QUEUE, self.known.limits.get(queue)?.rate?)));
+        let rates = queues.iter().filter_map(|queue| Some((*queue, QUEUE, self.known.limits.get(*queue)?.rate?)));
         let rates: Vec<_> = rates.collect();
         let starts = starts(connection, &rates, now).await?;
         let times = rates.iter().zip(&starts).map(|((.., rate), starts)| rate.opens_at(starts, now));
@@ -486,15 +487,17 @@ async fn look_at(
         }
     }
     marks.retain(|(_, at, _)| *at > now);
+    let mut opens_at = None;
     if !marks.is_empty() {
-        sqlx::query(*sql::GATES_MARK)
+        let rows = sqlx::query(*sql::GATES_MARK)
             .bind(marks.iter().map(|(queue, ..)| *queue).collect::<Vec<_>>())
             .bind(marks.iter().map(|(_, at, _)| At(*at)).collect::<Vec<_>>())
             .bind(marks.iter().map(|(.., key)| *key).collect::<Vec<_>>())
-            .execute(&mut *connection)
+            .fetch_all(&mut *connection)
             .await?;
+        let times = rows.iter().map(|row| rows::instant(row, 0)).collect::<sqlx::Result<Vec<_>>>()?;
+        opens_at = times.into_iter().min();
     }
-    let opens_at = marks.iter().map(|(_, at, _)| *at).min();
     if open.is_empty() {
         return Ok(opens_at);
     }

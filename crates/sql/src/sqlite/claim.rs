@@ -132,14 +132,13 @@ fn served(gated: &Gated, lanes: Vec<Lane>) -> Vec<Lane> {
 
 /// Takes the first jobs that their gates let through.
 fn take_gated(tx: &mut Tx<'_>, request: &ClaimRequest, gated: &Gated, taken: &mut Taken) -> rusqlite::Result<()> {
-    gates::look(tx, gated)?;
+    let marked = gates::look(tx, request, gated)?;
     let plain = served(gated, read::lanes(tx.connection, &request.queues, &request.names)?);
     let keyed = served(gated, gates::lanes(tx, request)?);
     let chosen = gates::choose(tx, request, gated, (&plain, &keyed))?;
     taken.holds = hold_all(tx, request, &chosen.places)?;
     chosen.places.iter().try_for_each(|place| gates::take(tx, place.standing()))?;
-    chosen.look_after(tx, gated)?;
-    taken.opens_at = gates::opens_at(tx, gated, &plain)?.into_iter().chain(gates::opens_at(tx, gated, &keyed)?).min();
+    taken.opens_at = chosen.look_after(tx, gated)?.into_iter().chain(marked).min();
     Ok(())
 }
 

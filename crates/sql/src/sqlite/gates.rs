@@ -77,7 +77,7 @@ fn mark(tx: &Tx<'_>, queue: &str, key: &str) -> rusqlite::Result<()> {
 }
 
 fn mark_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> rusqlite::Result<()> {
-    tx.prepare(sql::INSERT_MARK)?.execute(params![at.as_micros(), queue, key]).map(drop)
+    tx.prepare(sql::INSERT_MARK)?.execute(params![queue, at.as_micros(), key]).map(drop)
 }
 
 /// Whether claims have to mind gates.
@@ -85,31 +85,41 @@ pub(crate) fn are_any(tx: &Tx<'_>, gated: &Gated) -> rusqlite::Result<bool> {
     Ok(!gated.limits.is_empty() || tx.prepare(sql::ANY_KEYED)?.query_row([], |row| row.get(0))?)
 }
 
-/// Looks at the keys that are marked.
-pub(crate) fn look(tx: &Tx<'_>, gated: &Gated) -> rusqlite::Result<()> {
-    let marks: Vec<(i64, String, String)> = tx
-        .prepare(sql::DUE_MARKS)?
-        .query_map(params![tx.now.as_micros(), LOOK_MAX_KEYS], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-        .collect::<rusqlite::Result<_>>()?;
-    let mut unmark = tx.prepare(sql::DELETE_MARK)?;
-    marks.iter().try_for_each(|(at, queue, key)| unmark.execute(params![at, queue, key]).map(drop))?;
-    let keys: BTreeSet<(String, String)> = marks.into_iter().map(|(_, queue, key)| (queue, key)).collect();
-    keys.iter().try_for_each(|(queue, key)| look_at(tx, gated, queue, key))
+/// Looks at the marked keys of the queues that the worker serves; says when the next one is to be looked at.
+pub(crate) fn look(tx: &Tx<'_>, request: &ClaimRequest, gated: &Gated) -> rusqlite::Result<Option<Timestamp>> {
+    let mut next = None;
+    for queue in read::queues_by(tx.connection, sql::MARKED_QUEUE, &request.queues)? {
+        look_in(tx, gated, &queue)?;
+        let mark: Option<i64> =
+            tx.prepare(sql::NEXT_MARK)?.query_row(params![queue, tx.now.as_micros()], |row| row.get(0))?;
+        next = mark.map(Timestamp::from_micros).into_iter().chain(next).min();
+    }
+    Ok(next)
 }
 
-/// Looks whether a key has something to start.
-fn look_at(tx: &Tx<'_>, gated: &Gated, queue: &str, key: &str) -> rusqlite::Result<()> {
+fn look_in(tx: &Tx<'_>, gated: &Gated, queue: &str) -> rusqlite::Result<()> {
+    let marks: Vec<(i64, String)> = tx
+        .prepare(sql::DUE_MARKS)?
+        .query_map(params![queue, tx.now.as_micros(), LOOK_MAX_KEYS], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut unmark = tx.prepare(sql::DELETE_MARK)?;
+    marks.iter().try_for_each(|(at, key)| unmark.execute(params![queue, at, key]).map(drop))?;
+    let keys: BTreeSet<String> = marks.into_iter().map(|(_, key)| key).collect();
+    keys.iter().try_for_each(|key| look_at(tx, gated, queue, key).map(drop))
+}
+
+/// Looks whether a key has something to start; says when it may, if its rate holds something back.
+fn look_at(tx: &Tx<'_>, gated: &Gated, queue: &str, key: &str) -> rusqlite::Result<Option<Timestamp>> {
     tx.prepare(sql::DELETE_HEADS)?.execute([queue, key])?;
     let limits = gated.limits(queue);
     let passed = passed_key(tx, &limits, queue, key)?;
     let names = names(tx, queue, key)?;
     if limits.key_free(&passed, tx.now) == 0 {
         // A slot that is freed leaves a mark; time does not.
-        let opens_at = limits.key_rate.map(|rate| rate.opens_at(&passed.starts, tx.now)).filter(|at| *at > tx.now);
-        return match opens_at {
-            Some(at) if !names.is_empty() => mark_at(tx, at, queue, key),
-            _ => Ok(()),
-        };
+        let opens_at = limits.key_rate.map(|rate| rate.opens_at(&passed.starts, tx.now));
+        let opens_at = opens_at.filter(|at| *at > tx.now && !names.is_empty());
+        opens_at.map_or(Ok(()), |at| mark_at(tx, at, queue, key))?;
+        return Ok(opens_at);
     }
     let turn = if limits.fair { turn(tx, queue, key)?.max(turn(tx, queue, QUEUE)?) } else { 0 };
     for name in names {
@@ -118,7 +128,7 @@ fn look_at(tx: &Tx<'_>, gated: &Gated, queue: &str, key: &str) -> rusqlite::Resu
             tx.prepare(sql::INSERT_HEAD)?.execute(head)?;
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The names of a key's queued jobs.
@@ -196,6 +206,8 @@ pub(crate) struct Chosen<'l> {
     pub(crate) places: Vec<Place<'l>>,
     /// And whether they may start more at once.
     keys: BTreeMap<(&'l str, String), bool>,
+    /// The queues that have more.
+    left: BTreeSet<&'l str>,
 }
 
 /// Chooses the first jobs that may start, of lanes whose jobs have no key and of lanes whose jobs have one.
@@ -227,7 +239,9 @@ pub(crate) fn choose<'l>(
         let (name, free) = (choice.names[choice.lines[*line].queue], choice.lines[*line].free);
         Some(((name, choice.keys[*line].clone()?), free > 0))
     });
-    Ok(Chosen { keys: keys.collect(), places: chosen.into_iter().map(|(_, place)| place).collect() })
+    let left = choice.lines.iter().filter(|line| !line.jobs.is_empty()).map(|line| choice.names[line.queue]);
+    let (keys, left) = (keys.collect(), left.collect());
+    Ok(Chosen { keys, left, places: chosen.into_iter().map(|(_, place)| place).collect() })
 }
 
 fn add_plain<'l>(
@@ -325,24 +339,23 @@ fn started(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> rusqlite:
 }
 
 impl Chosen<'_> {
-    /// The chosen jobs are held now: looks what their keys may start after that, and says when a rate lets more through.
-    pub(crate) fn look_after(&self, tx: &Tx<'_>, gated: &Gated) -> rusqlite::Result<()> {
-        self.keys.iter().try_for_each(|((queue, key), more)| match gated.limits(queue).key_rate {
-            None if !more => tx.prepare(sql::DELETE_HEADS)?.execute([*queue, key]).map(drop),
-            _ => look_at(tx, gated, queue, key),
-        })
-    }
-}
-
-/// When a rate lets more through, of queues that are served or of any key.
-pub(crate) fn opens_at(tx: &Tx<'_>, gated: &Gated, lanes: &[Lane]) -> rusqlite::Result<Option<Timestamp>> {
-    let mark: Option<i64> = tx.prepare(sql::NEXT_MARK)?.query_row([tx.now.as_micros()], |row| row.get(0))?;
-    let mut times: Vec<Timestamp> = mark.map(Timestamp::from_micros).into_iter().collect();
-    let queues: BTreeSet<&str> = lanes.iter().map(|(queue, _)| queue.as_str()).collect();
-    for queue in queues {
-        if let Some(rate) = gated.limits.get(queue).and_then(|limits| limits.rate) {
-            times.push(rate.opens_at(&starts(tx, Some(rate), queue, QUEUE)?, tx.now));
+    /// The chosen jobs are held now: looks what their keys may start after that. Says when a rate lets more through of what it holds
+    /// back.
+    pub(crate) fn look_after(&self, tx: &Tx<'_>, gated: &Gated) -> rusqlite::Result<Option<Timestamp>> {
+        let mut opens_at = None;
+        for ((queue, key), more) in &self.keys {
+            if !more && gated.limits(queue).key_rate.is_none() {
+                tx.prepare(sql::DELETE_HEADS)?.execute([*queue, key])?;
+            } else {
+                opens_at = look_at(tx, gated, queue, key)?.into_iter().chain(opens_at).min();
+            }
         }
+        for queue in &self.left {
+            if let Some(rate) = gated.limits.get(*queue).and_then(|limits| limits.rate) {
+                let opens = rate.opens_at(&starts(tx, Some(rate), queue, QUEUE)?, tx.now);
+                opens_at = Some(opens).filter(|at| *at > tx.now).into_iter().chain(opens_at).min();
+            }
+        }
+        Ok(opens_at)
     }
-    Ok(times.into_iter().filter(|at| *at > tx.now).min())
 }

@@ -153,7 +153,7 @@ pub(crate) fn lanes_by(
     queues: &[String],
     names: &[String],
 ) -> rusqlite::Result<Vec<(String, String)>> {
-    let queues = if queues.is_empty() { stepwise(connection, next_queue, None)? } else { queues.to_vec() };
+    let queues = queues_by(connection, next_queue, queues)?;
     let mut lanes = BTreeSet::new();
     for queue in queues {
         let names = if names.is_empty() { stepwise(connection, next_name, Some(&queue))? } else { names.to_vec() };
@@ -161,6 +161,11 @@ pub(crate) fn lanes_by(
     }
     // A wish that is named twice is one lane all the same.
     Ok(lanes.into_iter().collect())
+}
+
+/// The queues that are wanted, or all that are stepped through by a statement.
+pub(crate) fn queues_by(connection: &Connection, next_queue: &str, queues: &[String]) -> rusqlite::Result<Vec<String>> {
+    if queues.is_empty() { stepwise(connection, next_queue, None) } else { Ok(queues.to_vec()) }
 }
 
 fn stepwise(connection: &Connection, statement: &str, within: Option<&str>) -> rusqlite::Result<Vec<String>> {

@@ -110,6 +110,7 @@ statements! {
     DUE_MARKS "due_marks"
     NEXT_MARK "next_mark"
     MARK_QUEUE "mark_queue"
+    MARKED_QUEUE "marked_queue"
     HELD_OF_KEY "held_of_key"
     HELD_OF_QUEUE "held_of_queue"
     STARTS "starts"

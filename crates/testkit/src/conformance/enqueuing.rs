@@ -170,6 +170,15 @@ pub async fn a_unique_key_counts_only_in_the_states_it_names(fx: &Fixture) {
     assert_eq!(enqueue_one(fx, keyed(fx, unstarted(), |_| ())).await.id, second.id);
 }
 
+pub async fn of_one_batch_each_is_judged_by_what_those_before_it_left(fx: &Fixture) {
+    let running = || Unique { states: vec![Status::Processing], ..Unique::default() };
+    let batch = vec![keyed(fx, running(), |_| ()), keyed(fx, running(), |_| ()), keyed(fx, Unique::default(), |_| ())];
+    let enqueued = fx.store.enqueue(batch).await.unwrap();
+    let existing: Vec<bool> = enqueued.iter().map(|one| one.existing).collect();
+    assert_eq!(existing, [false, false, true], "a queued job is only in the way of those who mind");
+    assert_eq!(enqueued[2].id, enqueued[1].id, "the last one to come has the key");
+}
+
 pub async fn a_conflict_may_replace_the_payload_of_what_has_not_started(fx: &Fixture) {
     let replacing = |text: &str| {
         let unique = Unique { replace_payload: true, ..Unique::default() };

@@ -354,3 +354,26 @@ pub async fn a_claim_that_waits_is_answered_when_a_slot_is_free(fx: &Fixture) {
     let (claimed, settled) = tokio::join!(fx.store.claim(waiting), settle);
     assert_eq!((ids(&claimed.unwrap().claims), settled), (vec![second], Settled::Done));
 }
+
+pub async fn a_rate_is_used_up_and_nothing_comes_a_period_late(fx: &Fixture) {
+    const COUNT: u32 = 3;
+    let period = Duration::from_secs(10);
+    limit(fx, "default", Limits { rate: per(COUNT, 10), ..Limits::default() }).await;
+    // At an odd moment, so that nothing fits by chance.
+    fx.clock.advance(Duration::from_micros(1_234_567));
+    let (began, all) = (fx.now(), fx.enqueue_all((0..200).map(|_| fx.new_job(|_| ())).collect()).await);
+    let mut starts = Vec::new();
+    while starts.len() < all.len() {
+        let claimed = claim(fx, 10).await;
+        starts.extend(claimed.claims.iter().map(|_| fx.now()));
+        let opens_at = claimed.opens_at.unwrap_or(fx.now());
+        fx.clock.advance(opens_at.since(fx.now()));
+    }
+    for (number, at) in starts.iter().enumerate() {
+        let ideal = began.after(period * (number as u32 / COUNT));
+        assert!(at.since(ideal) < period, "start {number} is late by {:?}", at.since(ideal));
+    }
+    for span in starts.windows(COUNT as usize + 1) {
+        assert!(span[COUNT as usize].since(span[0]) >= period);
+    }
+}

@@ -42,6 +42,7 @@ macro_rules! conformance {
             a_unique_key_may_reach_a_queue_or_all_names
             a_unique_key_is_in_force_for_its_period
             a_unique_key_counts_only_in_the_states_it_names
+            of_one_batch_each_is_judged_by_what_those_before_it_left
             a_conflict_may_replace_the_payload_of_what_has_not_started
             a_conflict_may_push_back_what_is_scheduled
             a_claim_whose_answer_nobody_takes_holds_nothing
@@ -150,6 +151,7 @@ macro_rules! conformance {
             a_queue_runs_no_more_than_its_limit_whoever_asks
             a_changed_limit_counts_from_the_next_claim_on
             a_rate_lets_no_more_start_in_any_span
+            a_rate_is_used_up_and_nothing_comes_a_period_late
             each_key_has_the_rate_of_its_queue
             keys_take_turns_where_a_queue_is_fair
             what_passes_a_gate_is_not_claimed_ahead

@@ -1,2 +1,9 @@
--- Keys are to be looked at from a time on. In: queues, times, keys.
-insert into punctual_marks (queue, at, key) select * from unnest($1::text[], $2::timestamptz[], $3::text[])
+-- Keys that have anything queued are to be looked at from a time on. In: queues, times, keys. Out: those times.
+-- Index: the head of a range of punctual_ready_gate for each lane.
+insert into punctual_marks (queue, at, key)
+select u.queue, u.at, u.key from unnest($1::text[], $2::timestamptz[], $3::text[]) u (queue, at, key)
+where exists (
+    select from punctual_lanes n cross join lateral (
+        select r.id from punctual_ready r where r.gate = u.key and -r.lane = -n.lane limit 1) r
+    where n.queue = u.queue and n.keyed)
+returning at

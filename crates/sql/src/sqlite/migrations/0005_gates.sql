@@ -28,10 +28,10 @@ create index punctual_heads_key on punctual_heads (queue, key);
 
 -- Keys of which something has changed, or with a time at which their rate lets more through: the next claim looks at them.
 create table punctual_marks (
-    at    integer not null,
     queue text    not null,
+    at    integer not null,
     key   text    not null,
-    primary key (at, queue, key)
+    primary key (queue, at, key)
 ) strict, without rowid;
 
 -- What was started lately where there is a rate, by the key, or under an empty key by the queue.
@@ -64,4 +64,4 @@ insert into punctual_keyed (queue, key, name, priority, run_at, job)
 select r.queue, j.extras ->> 'concurrency_key', r.name, r.priority, r.run_at, r.job
 from punctual_ready r join punctual_jobs j on j.seq = r.job where j.extras ->> 'concurrency_key' is not null;
 delete from punctual_ready where job in (select job from punctual_keyed);
-insert into punctual_marks (at, queue, key) select distinct 0, queue, key from punctual_keyed;
+insert into punctual_marks (queue, at, key) select distinct queue, 0, key from punctual_keyed;

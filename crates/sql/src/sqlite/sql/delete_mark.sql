@@ -1,2 +1,2 @@
--- A key has been looked at. In: time, queue, key. Index: the whole primary key.
-delete from punctual_marks where at = ?1 and queue = ?2 and key = ?3
+-- A key has been looked at. In: queue, time, key. Index: the whole primary key.
+delete from punctual_marks where queue = ?1 and at = ?2 and key = ?3

@@ -1,2 +1,2 @@
--- The keys that are to be looked at now. In: now, how many. Out: time, queue, key. Index: the head of the primary key.
-select at, queue, key from punctual_marks where at <= ?1 order by at, queue, key limit ?2
+-- The keys of a queue that are to be looked at now. In: queue, now, how many. Out: time, key. Index: the head of a range of the primary key.
+select at, key from punctual_marks where queue = ?1 and at <= ?2 order by at, key limit ?3
