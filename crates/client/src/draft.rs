@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Ids, Invalid, JobDefaults, JobId, Json, NewJob, OnParentFailure, ParentResults, RetryPolicy, Spec, Timestamp, job,
-    limits,
+    Ids, Invalid, JobDefaults, JobId, Json, NewJob, OnParentFailure, ParentResults, RetryPolicy, Spec, Timestamp,
+    limits, spec,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -256,13 +256,13 @@ impl<J: Job> From<J> for Draft {
         let key = typed.concurrency_key();
         let mut draft = Self::new(J::NAME, &typed).queue(J::QUEUE);
         // A definition that says what every job is says nothing, and its queue may.
-        if J::PRIORITY != job::DEFAULT_PRIORITY {
+        if J::PRIORITY != spec::DEFAULT_PRIORITY {
             draft = draft.priority(J::PRIORITY);
         }
-        if J::MAX_ATTEMPTS != job::DEFAULT_MAX_ATTEMPTS {
+        if J::MAX_ATTEMPTS != spec::DEFAULT_MAX_ATTEMPTS {
             draft = draft.max_attempts(J::MAX_ATTEMPTS);
         }
-        if J::TIMEOUT != job::DEFAULT_TIMEOUT {
+        if J::TIMEOUT != spec::DEFAULT_TIMEOUT {
             draft = draft.timeout(J::TIMEOUT);
         }
         let retry = J::retry();

@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use punctual_core::{RetryPolicy, job};
+use punctual_core::{RetryPolicy, spec};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Context, Failure};
@@ -31,13 +31,13 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The name by which workers find the handler.
     const NAME: &'static str;
     /// The queue it stands in.
-    const QUEUE: &'static str = job::DEFAULT_QUEUE;
+    const QUEUE: &'static str = spec::DEFAULT_QUEUE;
     /// 0 to 10, higher first.
-    const PRIORITY: u8 = job::DEFAULT_PRIORITY;
+    const PRIORITY: u8 = spec::DEFAULT_PRIORITY;
     /// How often it may be tried.
-    const MAX_ATTEMPTS: u32 = job::DEFAULT_MAX_ATTEMPTS;
+    const MAX_ATTEMPTS: u32 = spec::DEFAULT_MAX_ATTEMPTS;
     /// How long one attempt may take.
-    const TIMEOUT: Duration = job::DEFAULT_TIMEOUT;
+    const TIMEOUT: Duration = spec::DEFAULT_TIMEOUT;
     /// Whether the handler wants to know what the jobs returned that it waited for: see [`Context::parent_results`].
     const PARENT_RESULTS: bool = false;
     /// Keys of the payload that no admin surface may show, besides the common ones.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use punctual_core::{
-    Error, Invalid, Misfire, Overlap, Schedule, ScheduleSpec, Spec, Store, StoreResult, Timestamp, job, limits,
+    Error, Invalid, Misfire, Overlap, Schedule, ScheduleSpec, Spec, Store, StoreResult, Timestamp, check, limits,
 };
 use serde::Serialize;
 
@@ -123,7 +123,7 @@ impl Punctual {
         owner: &str,
         schedules: impl IntoIterator<Item = Recurring>,
     ) -> Result<Synced, Error> {
-        job::check_word("owner", owner, limits::LABEL_MAX_CHARS)?;
+        check::word("owner", owner, limits::LABEL_MAX_CHARS)?;
         let (now, mut wanted) = (self.store().now(), BTreeMap::new());
         for recurring in schedules {
             let name = recurring.spec.name.clone();

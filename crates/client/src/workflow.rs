@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use punctual_core::{
-    Error, Ids, Invalid, JobId, NewJob, NewWorkflow, OnParentFailure, ParentResults, Timestamp, WorkflowId, flow,
-    job::check_word, limits,
+    Error, Ids, Invalid, JobId, NewJob, NewWorkflow, OnParentFailure, ParentResults, Timestamp, WorkflowId, check,
+    flow, limits,
 };
 
 use crate::{Draft, Punctual, queues::QueueDefaults};
@@ -139,9 +139,9 @@ impl Workflow {
     }
 
     fn check(&self) -> Result<(), Invalid> {
-        check_word("name", &self.name, limits::NAME_MAX_CHARS)?;
+        check::word("name", &self.name, limits::NAME_MAX_CHARS)?;
         if let Some(creator) = &self.created_by {
-            check_word("created_by", creator, limits::LABEL_MAX_CHARS)?;
+            check::word("created_by", creator, limits::LABEL_MAX_CHARS)?;
         }
         if self.nodes.is_empty() {
             return Err(Invalid::new("jobs", "there is none; a workflow needs at least one"));

@@ -110,6 +110,17 @@ pub enum Fate {
     Cancel,
 }
 
+impl Fate {
+    /// Whether the parent has succeeded, as the job sees it; nothing while it waits for it.
+    pub const fn succeeded(self) -> Option<bool> {
+        match self {
+            Self::Pending => None,
+            Self::Met { succeeded } => Some(succeeded),
+            Self::Cancel => Some(false),
+        }
+    }
+}
+
 /// What a parent in that status means to a job with that policy.
 pub const fn fate(policy: OnParentFailure, parent: Status) -> Fate {
     match (parent, policy) {
@@ -145,6 +156,15 @@ pub struct Waiting {
 }
 
 impl Waiting {
+    /// How a new job stands with its parents.
+    pub fn of(fates: impl IntoIterator<Item = Fate>) -> Self {
+        let none = Self { on: 0, any_failed: false };
+        fates.into_iter().fold(none, |waiting, fate| Self {
+            on: waiting.on + u32::from(fate == Fate::Pending),
+            any_failed: waiting.any_failed || fate == (Fate::Met { succeeded: false }),
+        })
+    }
+
     /// What follows for a job with that policy if all is told.
     fn next(self, policy: OnParentFailure) -> Next {
         match self.on {

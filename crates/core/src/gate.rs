@@ -12,11 +12,7 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{
-    Invalid, Timestamp,
-    job::{check_duration, check_word},
-    limits,
-};
+use crate::{Invalid, Timestamp, check, limits};
 
 /// How many jobs of a queue may run at once, and how many may start in a time; together, and of each concurrency key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -64,7 +60,7 @@ impl Limits {
             return Err(Invalid::new("weights", "count only where keys take turns; say `fair` too"));
         }
         for (key, weight) in &self.weights {
-            check_word("weights", key, limits::KEY_MAX_CHARS)?;
+            check::word("weights", key, limits::KEY_MAX_CHARS)?;
             if !(1..=limits::WEIGHT_MAX).contains(weight) {
                 let problem = format!("{weight} is not between 1 and {}", limits::WEIGHT_MAX);
                 return Err(Invalid::new("weights", problem));
@@ -151,7 +147,7 @@ const MOMENTS: i64 = 50;
 impl Rate {
     fn check(self, field: &'static str) -> Result<(), Invalid> {
         check_count(field, Some(self.count), 1)?;
-        check_duration(field, self.period, limits::RATE_PERIOD_MIN, limits::RATE_PERIOD_MAX)
+        check::duration(field, self.period, limits::RATE_PERIOD_MIN, limits::RATE_PERIOD_MAX)
     }
 
     /// The end of the moment in which a start at `now` is counted. Counted as later than it was, it is never forgotten too early.

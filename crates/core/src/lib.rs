@@ -2,7 +2,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | what is a job? | [`job`] |
+//! | what is a job? | [`spec`], [`job`] |
 //! | which states are there, and what leads from one to another? | [`state`] |
 //! | what happens when an attempt ends? | [`settle`](mod@settle), [`retry`] |
 //! | what recurs, and when? | [`schedule`] |
@@ -14,11 +14,12 @@
 //! | what may an operator do? | [`change`] |
 //! | what must an engine do? | [`store`] |
 //! | which jobs does a list show? | [`filter`] |
-//! | what may be how large? | [`limits`] |
+//! | what may be how large, and what is refused? | [`limits`], [`check`] |
 //! | what is hidden from people? | [`redact`] |
 //! | what is counted for reports? | [`measure`] |
 
 pub mod change;
+pub mod check;
 pub mod clock;
 pub mod error;
 pub mod explain;
@@ -35,6 +36,7 @@ pub mod redact;
 pub mod retry;
 pub mod schedule;
 pub mod settle;
+pub mod spec;
 pub mod state;
 pub mod store;
 pub mod testing;
@@ -49,7 +51,7 @@ pub use filter::{Filter, JobPage, Order, Page};
 pub use flow::{OnParentFailure, ParentResults, Relative};
 pub use gate::{Limits, Rate};
 pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, WorkerId, WorkflowId};
-pub use job::{Attempt, Event, Extras, Fault, Job, LogLevel, LogLine, NewJob, Progress, Spec};
+pub use job::{Attempt, Event, Fault, Job, LogLevel, LogLine, NewJob, Progress};
 pub use json::Json;
 pub use queue::{JobDefaults, Queue, QueueEvent, QueueSave, QueueSettings};
 pub use retry::{Backoff, RetryPolicy};
@@ -57,6 +59,7 @@ pub use schedule::{
     Cadence, Misfire, Occurrence, Overlap, Schedule, ScheduleEvent, ScheduleSave, ScheduleSpec, Timing,
 };
 pub use settle::{Claim, Ending, Outcome, Retry, Settled, Settlement, settle};
+pub use spec::{Extras, Spec};
 pub use state::{AttemptStatus, Status};
 pub use store::{
     AppliedMigration, Beat, ClaimRequest, Claimed, Count, Enqueued, Finding, Keep, Lock, Note, Pending, Schema, Store,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Invalid, Limits, RetryPolicy, Spec, Timestamp, job::check_word, limits, time::some_millis};
+use crate::{Invalid, Limits, RetryPolicy, Spec, Timestamp, check, limits, time::some_millis};
 
 /// A queue of which something was said.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -95,12 +95,12 @@ pub struct QueueEvent {
 
 /// Refuses a name that no queue may have.
 pub fn check_name(name: &str) -> Result<(), Invalid> {
-    check_word("queue", name, limits::QUEUE_MAX_CHARS)
+    check::word("queue", name, limits::QUEUE_MAX_CHARS)
 }
 
 /// Refuses a pattern that could not fit any queue.
 pub fn check_pattern(pattern: &str) -> Result<(), Invalid> {
-    check_word("pattern", pattern, limits::QUEUE_MAX_CHARS)
+    check::word("pattern", pattern, limits::QUEUE_MAX_CHARS)
 }
 
 /// Whether a name fits a pattern, in which `*` stands for any text and `?` for any one character.

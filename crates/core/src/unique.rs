@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::{Invalid, Json, Spec, Status, Timestamp, job::check_duration, limits, time::some_millis};
+use crate::{Invalid, Json, Spec, Status, Timestamp, check, limits, time::some_millis};
 
 /// How far a job's unique key reaches, and what becomes of a conflict. By default it reaches all jobs of the same name that were not
 /// cancelled or deleted, for as long as they are kept, and a conflict returns the job that is there.
@@ -62,7 +62,7 @@ impl Unique {
     /// Refuses what makes no sense.
     pub fn check(&self) -> Result<(), Invalid> {
         if let Some(period) = self.period {
-            check_duration("unique.period", period, Duration::from_millis(1), limits::KEEP_MAX)?;
+            check::duration("unique.period", period, Duration::from_millis(1), limits::KEEP_MAX)?;
         }
         match self.states.iter().find(|status| matches!(status, Status::Cancelled | Status::Deleted)) {
             Some(status) => {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use punctual_client::{Job, Punctual, Recurring, admin::Retention};
-use punctual_core::{Error, Invalid, Settlement, WorkerId, job, limits};
+use punctual_core::{Error, Invalid, Settlement, WorkerId, check, limits};
 use tokio::{task::JoinHandle, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -155,8 +155,8 @@ impl WorkerBuilder {
         if self.registry.names().is_empty() {
             return Err(Invalid::new("handlers", "there is none; register at least one job"));
         }
-        self.registry.names().iter().try_for_each(|name| job::check_word("name", name, limits::NAME_MAX_CHARS))?;
-        queues.iter().try_for_each(|queue| job::check_word("queue", queue, limits::QUEUE_MAX_CHARS))?;
+        self.registry.names().iter().try_for_each(|name| check::word("name", name, limits::NAME_MAX_CHARS))?;
+        queues.iter().try_for_each(|queue| check::word("queue", queue, limits::QUEUE_MAX_CHARS))?;
         if let QueueOrder::Weighted(weights) = &self.config.order
             && weights.iter().any(|weight| !(1..=1_000).contains(weight))
         {
@@ -168,8 +168,8 @@ impl WorkerBuilder {
         if !(1..=100_000).contains(concurrency) {
             return Err(Invalid::new("concurrency", format!("{concurrency} is not between 1 and 100000")));
         }
-        job::check_duration("lease", *lease, limits::LEASE_MIN, limits::LEASE_MAX)?;
-        job::check_duration("poll_period", *poll_period, limits::POLL_MIN, limits::POLL_MAX)
+        check::duration("lease", *lease, limits::LEASE_MIN, limits::LEASE_MAX)?;
+        check::duration("poll_period", *poll_period, limits::POLL_MIN, limits::POLL_MAX)
     }
 
     /// Starts it.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use punctual_core::{
     Attempt, Change, Changed, Error, Event, Filter, JobId, Lock, LogLine, Page, Relative, Spec, Status, Verb,
-    WorkerRecord, job, limits,
+    WorkerRecord, check, limits,
 };
 use serde::Serialize;
 
@@ -179,7 +179,7 @@ impl Admin {
 
     /// Frees a lock, whoever holds it; says whether anybody did.
     pub async fn unlock(&self, name: &str) -> Result<bool, Error> {
-        job::check_word("lock", name, limits::LABEL_MAX_CHARS)?;
+        check::word("lock", name, limits::LABEL_MAX_CHARS)?;
         let held = self.locks().await?.into_iter().find(|lock| lock.name == name);
         match held {
             Some(lock) => Ok(self.punctual.store().unlock(lock.name, lock.owner).await?),
@@ -189,7 +189,7 @@ impl Admin {
 
     async fn change(&self, job: JobId, verb: Verb, reason: Option<String>) -> Result<(), Error> {
         if let Some(reason) = &reason {
-            job::check_text("reason", reason, limits::DESCRIPTION_MAX_CHARS)?;
+            check::text("reason", reason, limits::DESCRIPTION_MAX_CHARS)?;
         }
         let change = Change { job, verb, actor: self.actor.clone(), reason };
         let answers = self.punctual.store().change(vec![change]).await?;

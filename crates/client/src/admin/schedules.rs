@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::{
     Error, Filter, Invalid, JobId, Misfire, NewJob, Overlap, Page, Schedule, ScheduleEvent, ScheduleId, ScheduleSave,
-    ScheduleSpec, StoreError, Timestamp, job, limits, redact,
+    ScheduleSpec, StoreError, Timestamp, check, limits, redact,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -304,7 +304,7 @@ impl Admin {
 
     /// Removes a schedule; its jobs stay. One that is defined elsewhere comes back with the next start there.
     pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
-        job::check_word("schedule", name, limits::NAME_MAX_CHARS)?;
+        check::word("schedule", name, limits::NAME_MAX_CHARS)?;
         if self.punctual.store().remove_schedule(name.to_owned(), self.actor.clone()).await? {
             tracing::info!(schedule = name, actor = self.actor, "removed a schedule");
             return Ok(());
@@ -336,7 +336,7 @@ impl Admin {
 }
 
 async fn find(punctual: &Punctual, name: &str) -> Result<Schedule, Error> {
-    job::check_word("schedule", name, limits::NAME_MAX_CHARS)?;
+    check::word("schedule", name, limits::NAME_MAX_CHARS)?;
     punctual.store().schedule(name.to_owned()).await?.ok_or_else(|| Error::NoSchedule(name.to_owned()))
 }
 

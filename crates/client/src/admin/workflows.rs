@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use punctual_core::{
     Change, Changed, Error, Invalid, Job, JobId, NewJob, Node, Spec, Status, Verb, Workflow, WorkflowId,
-    WorkflowStatus, flow, job::check_text, limits, redact,
+    WorkflowStatus, check, flow, limits, redact,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -118,7 +118,7 @@ impl Admin {
     /// Cancels what has not ended of a workflow; says how many jobs. Callbacks learn of it as of any other end.
     pub async fn cancel_workflow(&self, id: WorkflowId, reason: Option<String>) -> Result<u64, Error> {
         if let Some(reason) = &reason {
-            check_text("reason", reason, limits::DESCRIPTION_MAX_CHARS)?;
+            check::text("reason", reason, limits::DESCRIPTION_MAX_CHARS)?;
         }
         let before = self.workflow(id).await?;
         let active = before.nodes.iter().filter(|node| node.status.is_active() && !is_callback(node));

@@ -10,7 +10,7 @@ use croner::{
 use jiff::tz::TimeZone;
 
 use super::wall_clock;
-use crate::{Invalid, Timestamp, job::check_duration, limits};
+use crate::{Invalid, Timestamp, check, limits};
 
 /// A cron expression of five fields, or six with seconds in front; `@hourly` and its kin; or `@every 90s`.
 ///
@@ -89,7 +89,7 @@ impl FromStr for Cadence {
         if let Some(period) = text.strip_prefix("@every") {
             let period: jiff::SignedDuration = period.trim().parse().map_err(|_| bad_period(period))?;
             let period = Duration::try_from(period).map_err(|_| bad_period(text))?;
-            check_duration("every", period, limits::EVERY_MIN, limits::EVERY_MAX)?;
+            check::duration("every", period, limits::EVERY_MIN, limits::EVERY_MAX)?;
             return Ok(Self { text: text.to_owned(), rule: Rule::Every(period) });
         }
         let cron = parse(text).map_err(|error| explain(text, &error))?;

@@ -17,12 +17,7 @@ pub use self::{
     cadence::Cadence,
     due::{AHEAD, Due, MISFIRE_GRACE, due, look_at},
 };
-use crate::{
-    Invalid, JobId, Json, NewJob, ScheduleId, Spec, Timestamp,
-    job::{check_duration, check_text, check_word},
-    limits,
-    time::millis,
-};
+use crate::{Invalid, JobId, Json, NewJob, ScheduleId, Spec, Timestamp, check, limits, time::millis};
 
 /// What is to be done again and again, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -227,13 +222,13 @@ impl ScheduleSpec {
     }
 
     fn check_limits(&self) -> Result<Timing, Invalid> {
-        check_word("schedule", &self.name, limits::NAME_MAX_CHARS)?;
-        check_duration("jitter", self.jitter, Duration::ZERO, limits::JITTER_MAX)?;
+        check::word("schedule", &self.name, limits::NAME_MAX_CHARS)?;
+        check::duration("jitter", self.jitter, Duration::ZERO, limits::JITTER_MAX)?;
         if let Some(text) = &self.description {
-            check_text("description", text, limits::DESCRIPTION_MAX_CHARS)?;
+            check::text("description", text, limits::DESCRIPTION_MAX_CHARS)?;
         }
         if let Some(owner) = &self.owner {
-            check_word("owner", owner, limits::LABEL_MAX_CHARS)?;
+            check::word("owner", owner, limits::LABEL_MAX_CHARS)?;
         }
         if let Misfire::CatchUpLimited(most) = self.misfire
             && !(1..=limits::CATCH_UP_MAX_JOBS).contains(&most)

@@ -1,10 +1,6 @@
 //! Jobs go out to workers.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use punctual_core::{
     AttemptId, Claim, ClaimRequest, Claimed, Extras, Job, JobId, Json, NewJob, Settlement, Spec, Status, StoreError,
@@ -19,88 +15,11 @@ use tokio::{
 use super::{
     Core, error, gates,
     lanes::{Lane, Place, SLACK, Served},
-    pace::{Pace, Turn},
+    outlook::{Look, POLL, POLL_WITHOUT_HINTS},
     queues::Known,
     read, rows, settle, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
-
-/// How often an idle claim looks, without a hint.
-const POLL: Duration = Duration::from_millis(250);
-/// The same where no hints come from other processes.
-const POLL_WITHOUT_HINTS: Duration = Duration::from_millis(25);
-
-/// What the claims of a process know of the store.
-#[derive(Debug)]
-pub(crate) struct Outlook {
-    state: Mutex<OutlookState>,
-    /// Looks at everything from the beginning, at what may have come late, and at all leases.
-    full_looks: Pace,
-    late_looks: Pace,
-    lease_looks: Pace,
-}
-
-#[derive(Debug)]
-struct OutlookState {
-    /// When the next job is due, as far as known.
-    next_run_at: Option<Timestamp>,
-    /// When that was asked for.
-    asked: Option<Instant>,
-    /// No job is due and no lease has run out before, as far as known.
-    due_bound: Timestamp,
-    lease_bound: Timestamp,
-}
-
-impl Outlook {
-    pub(crate) fn new() -> Self {
-        let (min, short, long) = (Timestamp::MIN, Duration::from_millis(100), Duration::from_secs(30));
-        Self {
-            state: Mutex::new(OutlookState { next_run_at: None, asked: None, due_bound: min, lease_bound: min }),
-            full_looks: Pace::new(30, (short, long)),
-            late_looks: Pace::new(30, (Duration::ZERO, Duration::from_secs(1))),
-            lease_looks: Pace::new(30, (Duration::ZERO, long)),
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, OutlookState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether something may be due.
-    fn may_be_due(&self, now: Timestamp) -> bool {
-        let state = self.lock();
-        state.asked.is_none_or(|asked| asked.elapsed() > POLL) || state.next_run_at.is_some_and(|due| due <= now)
-    }
-
-    /// Everything up to then has been made queued, but for what comes late.
-    fn promoted(&self, until: Timestamp) {
-        self.lock().due_bound = until.before(SLACK);
-    }
-
-    /// What the rows of a claim say of the next job's time.
-    pub(crate) fn learn(&self, rows: &[PgRow]) -> sqlx::Result<Option<Timestamp>> {
-        let next_run_at = rows.first().map(|row| rows::optional_instant(row, 1)).transpose()?.flatten();
-        let mut state = self.lock();
-        state.next_run_at = next_run_at;
-        state.asked = Some(Instant::now());
-        Ok(next_run_at)
-    }
-
-    /// Something was scheduled that may be due before what is known.
-    pub(crate) fn scheduled(&self) {
-        self.lock().asked = None;
-    }
-
-    /// The same, if any of these has to wait for its time.
-    pub(crate) fn scheduled_all(&self, jobs: &[NewJob]) {
-        let Some(first) = jobs.iter().filter_map(|job| Some(job.id.timestamp().after(job.delay?))).min() else {
-            return;
-        };
-        let mut state = self.lock();
-        state.asked = None;
-        state.due_bound = state.due_bound.min(first);
-    }
-}
 
 /// Claims jobs, and waits for some if the request says so. A caller that goes meanwhile holds nothing: whatever was claimed for
 /// it goes back.
@@ -164,41 +83,6 @@ async fn try_claim(store: &Core, request: &ClaimRequest) -> Result<Claimed, Stor
             give_back(store, taken.holds.iter().map(release).collect()).await;
             Err(error)
         }
-    }
-}
-
-/// How thoroughly a claim looks for jobs.
-pub(crate) enum Look<'a> {
-    /// From where the last one ended.
-    Near,
-    /// From a moment before: a transaction that began earlier may have ended later.
-    Late(#[expect(dead_code, reason = "held for as long as it takes")] Turn<'a>),
-    /// From the beginning of everything.
-    Full(#[expect(dead_code, reason = "held for as long as it takes")] Turn<'a>),
-}
-
-impl<'a> Look<'a> {
-    fn begin(store: &'a Core) -> Self {
-        let late = || store.outlook.late_looks.begin().map_or(Self::Near, Self::Late);
-        store.outlook.full_looks.begin().map_or_else(late, Self::Full)
-    }
-
-    const fn is_full(&self) -> bool {
-        matches!(self, Self::Full(_))
-    }
-
-    /// Where to begin in a lane.
-    pub(crate) fn lane_bound(&self, bound: Place) -> Place {
-        match self {
-            Self::Near => bound,
-            Self::Late(_) => Place::at(bound.run_at.before(SLACK)),
-            Self::Full(_) => Place::FIRST,
-        }
-    }
-
-    /// Where to begin among the jobs that wait for their time.
-    pub(crate) fn due_bound(&self, store: &Core) -> Timestamp {
-        if self.is_full() { Timestamp::MIN } else { store.outlook.lock().due_bound }
     }
 }
 

@@ -179,7 +179,7 @@ async fn insert_families(
         new.extend(insert(store, connection, part, ids, None).await?);
     }
     for part in waiting.chunks(STATEMENT_MAX_JOBS) {
-        let waits: Vec<Waiting> = part.iter().map(|job| flow::waiting(&beginnings[&job.id].1)).collect();
+        let waits: Vec<Waiting> = part.iter().map(|job| Waiting::of(beginnings[&job.id].1.iter().copied())).collect();
         new.extend(insert(store, connection, part, Ids::New, Some(&waits)).await?);
     }
     let joining: Vec<&NewJob> = jobs.iter().copied().filter(|job| new.contains(&job.id)).collect();

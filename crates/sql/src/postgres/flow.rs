@@ -80,12 +80,6 @@ pub(crate) fn begin(jobs: &[&NewJob], standings: &Standings) -> sqlx::Result<Beg
     Ok(beginnings)
 }
 
-/// How a new job stands with its parents.
-pub(crate) fn waiting(fates: &[Fate]) -> Waiting {
-    let count = |wanted: Fate| fates.iter().filter(|fate| **fate == wanted).count();
-    Waiting { on: count(Fate::Pending) as u32, any_failed: count(Fate::Met { succeeded: false }) > 0 }
-}
-
 /// New jobs, which are stored by now, join their parents and workflows.
 pub(crate) async fn join(
     store: &Core,
@@ -98,12 +92,7 @@ pub(crate) async fn join(
     for job in jobs {
         let Some((_, fates)) = beginnings.get(&job.id) else { continue };
         for (parent, fate) in job.parents.iter().zip(fates) {
-            let succeeded = match fate {
-                Fate::Pending => None,
-                Fate::Met { succeeded } => Some(*succeeded),
-                Fate::Cancel => Some(false),
-            };
-            edges.push((*parent, job.id, job.spec.extras.on_parent_failure.as_str(), succeeded));
+            edges.push((*parent, job.id, job.spec.extras.on_parent_failure.as_str(), fate.succeeded()));
         }
     }
     if !edges.is_empty() {
@@ -118,12 +107,11 @@ pub(crate) async fn join(
         mark(connection, pending.collect(), jobs, standings).await?;
     }
     take_places(store, connection, jobs).await?;
-    let cancelled = beginnings.iter().filter_map(|(id, (next, _))| match next {
-        Next::Cancel(reason) => Some((*id, reason.as_str())),
+    let cancelled = jobs.iter().filter_map(|job| match beginnings.get(&job.id) {
+        Some((Next::Cancel(reason), _)) => Some((job.id, reason.as_str())),
         _ => None,
     });
-    let cancelled: Vec<_> = cancelled.filter(|(id, _)| jobs.iter().any(|job| job.id == *id)).collect();
-    cancel(connection, store.sessions.clock(), Tables::Whole, cancelled).await
+    cancel(connection, store.sessions.clock(), Tables::Whole, cancelled.collect()).await
 }
 
 /// Something follows from the ends of these parents from now on.

@@ -30,6 +30,7 @@ mod keys;
 mod lanes;
 mod list;
 mod old_days;
+mod outlook;
 mod pace;
 #[cfg(test)]
 mod plans;
@@ -62,7 +63,7 @@ pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
 
 use self::{
-    claim::Outlook, clock::ServerClock, days::Days, gather::Gather, lanes::Lanes, queues::Queues, session::Sessions,
+    clock::ServerClock, days::Days, gather::Gather, lanes::Lanes, outlook::Outlook, queues::Queues, session::Sessions,
     upkeep::Upkeep, wake::Hints,
 };
 pub use self::{

@@ -47,8 +47,7 @@ impl Family {
 
     /// How the job stands with its parents.
     pub(crate) fn waiting(&self) -> Waiting {
-        let count = |wanted: Fate| self.parents.iter().filter(|(_, _, fate)| *fate == wanted).count();
-        Waiting { on: count(Fate::Pending) as u32, any_failed: count(Fate::Met { succeeded: false }) > 0 }
+        Waiting::of(self.parents.iter().map(|(_, _, fate)| *fate))
     }
 }
 
@@ -76,11 +75,7 @@ fn find_parent(tx: &Tx<'_>, id: JobId) -> rusqlite::Result<Option<(i64, Status)>
 pub(crate) fn join(tx: &mut Tx<'_>, seq: i64, job: &NewJob, family: &Family) -> rusqlite::Result<()> {
     let policy = job.spec.extras.on_parent_failure.as_str();
     for (parent, id, fate) in &family.parents {
-        let succeeded = match fate {
-            Fate::Pending => None,
-            Fate::Met { succeeded } => Some(*succeeded),
-            Fate::Cancel => Some(false),
-        };
+        let succeeded = fate.succeeded();
         tx.prepare(sql::INSERT_DEPENDENCY)?.execute(params![parent, seq, policy, succeeded])?;
         if succeeded.is_none() {
             tx.prepare(sql::MARK_PARENT)?.execute([parent])?;

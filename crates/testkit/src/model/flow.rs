@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_core::{
     Change, Changed, Ends, JobId, NewJob, NewWorkflow, Node, OnParentFailure, Relative, Status, StoreError,
     StoreResult, Timestamp, Verb, Workflow, WorkflowId, change,
-    flow::{self, Edge, Fate, Next, Waiting},
+    flow::{self, Edge, Next, Waiting},
     workflow::EndsChange,
 };
 
@@ -65,17 +65,14 @@ impl State {
         let policy = new.spec.extras.on_parent_failure;
         let (_, fates) = flow::begin(policy, &self.statuses(&new.parents));
         for (parent, fate) in new.parents.iter().zip(&fates) {
-            let succeeded = match fate {
-                Fate::Pending => None,
-                Fate::Met { succeeded } => Some(*succeeded),
-                Fate::Cancel => Some(false),
-            };
-            if *fate == (Fate::Met { succeeded: false }) {
-                self.saw_failure.insert(new.id);
-            }
-            self.dependencies.push(Dependency { parent: *parent, child: new.id, policy, succeeded });
+            let dependency = Dependency { parent: *parent, child: new.id, policy, succeeded: fate.succeeded() };
+            self.dependencies.push(dependency);
         }
-        fates.iter().filter(|fate| **fate == Fate::Pending).count() as u32
+        let waiting = Waiting::of(fates);
+        if waiting.any_failed {
+            self.saw_failure.insert(new.id);
+        }
+        waiting.on
     }
 
     /// A job has gone from one status to another.

@@ -4,18 +4,23 @@
 //! first and keeps in `punctual_heads` which of them have something to start. So a claim costs what it takes and what has changed, and not what
 //! waits. Claims of one queue's gates come one after the other: each must see what the others let through.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod passed;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use punctual_core::{
-    ClaimRequest, JobId, Limits, Rate, Timestamp,
+    ClaimRequest, JobId, Rate, Timestamp,
     gate::{self, Line, Order, Passed, QueueGate},
 };
 use sqlx::{PgConnection, Row};
 
+pub(crate) use self::passed::passed;
+use self::passed::{close, look_at, passed_keys, starts, turns};
 use super::{
     Core,
-    claim::{self, Look, Taken},
+    claim::{self, Taken},
     lanes::Served,
+    outlook::Look,
     queues::Known,
     rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
@@ -167,17 +172,9 @@ impl GatedClaim<'_> {
         let places: Vec<Place> = chosen.iter().map(|(_, place)| *place).collect();
         let rows = self.take_places(&mut unit, &places).await?;
         self.remember(&mut unit, &choice, &chosen, now).await?;
-        let gate = |line: usize| Some((choice.names[choice.lines[line].queue].clone(), choice.keys[line].clone()?));
-        let has_more =
-            |(queue, _): &Gate, line: usize| choice.lines[line].free > 0 || self.known.limits(queue).key_rate.is_some();
-        let (mut open, mut full) = (BTreeSet::new(), BTreeSet::new());
-        for (line, gate) in chosen.iter().filter_map(|(line, _)| Some((*line, gate(*line)?))) {
-            if has_more(&gate, line) {
-                open.insert(gate)
-            } else {
-                full.insert(gate)
-            };
-        }
+        let taken = rows.iter().map(|row| row.try_get(2)).collect::<sqlx::Result<Vec<Option<Uuid>>>>()?;
+        let taken: HashSet<JobId> = taken.into_iter().flatten().map(job_id).collect();
+        let (open, full) = self.chosen_keys(&choice, &chosen, &taken);
         close(&mut unit, &full).await?;
         opens_at = opens_at.into_iter().chain(look_at(&mut unit, self.known, &open, now).await?).min();
         let left =
@@ -189,6 +186,30 @@ impl GatedClaim<'_> {
         holds.sort_by_key(|hold| order.get(&hold.attempt.job));
         let next_run_at = self.store.outlook.learn(&rows)?;
         Ok(Some((Taken { holds, next_run_at, opens_at: None }, opens_at)))
+    }
+
+    /// The keys of the chosen jobs: those that are to be looked at again, and those that are full now.
+    fn chosen_keys(
+        &self,
+        choice: &Choice,
+        chosen: &[(usize, Place)],
+        taken: &HashSet<JobId>,
+    ) -> (BTreeSet<Gate>, BTreeSet<Gate>) {
+        let (mut open, mut full) = (BTreeSet::new(), BTreeSet::new());
+        for (number, place) in chosen {
+            let (line, Some(key)) = (&choice.lines[*number], &choice.keys[*number]) else { continue };
+            let queue = &choice.names[line.queue];
+            let gate = (queue.clone(), key.clone());
+            // Somebody else may have had a chosen job in hand; then its key is not as full as it was to be.
+            let as_planned = taken.contains(&place.id) && line.free == 0;
+            if as_planned && self.known.limits(queue).key_rate.is_none() {
+                full.insert(gate);
+            } else {
+                open.insert(gate);
+            }
+        }
+        full.retain(|gate| !open.contains(gate));
+        (open, full)
     }
 
     async fn look_at_marked(
@@ -216,7 +237,7 @@ impl GatedClaim<'_> {
         if !limited.is_empty() {
             let passed = self.passed_queues(connection, &limited, now).await?;
             let turns =
-                self.turns(connection, &limited.iter().map(|queue| (*queue, QUEUE)).collect::<Vec<_>>()).await?;
+                turns(connection, self.known, &limited.iter().map(|queue| (*queue, QUEUE)).collect::<Vec<_>>()).await?;
             for ((queue, passed), clock) in limited.iter().zip(passed).zip(turns) {
                 let number = names.partition_point(|name| name.as_str() < *queue);
                 gates[number] = QueueGate { free: self.known.limits(queue).free(&passed, now), clock };
@@ -257,7 +278,7 @@ impl GatedClaim<'_> {
             waiting.entry(queue).or_default().push((order(lane, &place), place));
         }
         let shares: Vec<(&str, &str)> = waiting.keys().map(|queue| (*queue, KEYLESS)).collect();
-        let turns = self.turns(connection, &shares).await?;
+        let turns = turns(connection, self.known, &shares).await?;
         for ((name, mut jobs), turn) in waiting.into_iter().zip(turns) {
             jobs.sort_unstable_by_key(|(order, _)| *order);
             let (queue, limits) = (choice.number(name), self.known.limits(name));
@@ -409,26 +430,6 @@ impl GatedClaim<'_> {
         };
         Ok(queues.iter().map(passed).collect())
     }
-
-    /// How far keys have come, where they take turns.
-    async fn turns(&self, connection: &mut PgConnection, keys: &[(&str, &str)]) -> sqlx::Result<Vec<u64>> {
-        turns(connection, self.known, keys).await
-    }
-}
-
-/// What a gate has let through, all that is known of it.
-pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx::Result<Passed> {
-    let mut unit = store.sessions.single().await?;
-    let held = match key {
-        Some(key) => sqlx::query(*sql::GATES_HELD).bind([queue]).bind([key]),
-        None => sqlx::query(*sql::GATES_HELD_OF_QUEUES).bind([queue]),
-    };
-    let held = held.fetch_optional(&mut *unit).await?;
-    let running = held.map(|row| row.try_get::<i64, _>(1)).transpose()?.unwrap_or(0) as u32;
-    let all = Rate { count: 1, period: std::time::Duration::MAX };
-    let starts = starts(&mut unit, &[(queue, key.unwrap_or(QUEUE), all)], store.clock_now()).await?;
-    unit.done().await?;
-    Ok(Passed { running, starts: starts.into_iter().flatten().collect() })
 }
 
 /// A place's order within the claim.
@@ -462,130 +463,4 @@ impl Wanted {
         let query = sqlx::query(*sql::GATES_KEYED).bind(self.numbers).bind(self.keys).bind(self.lanes);
         query.bind(self.counts).fetch_all(connection).await
     }
-}
-
-/// Looks whether keys have something to start; says when the first of those may whose rates hold them back.
-async fn look_at(
-    connection: &mut PgConnection,
-    known: &Known,
-    gates: &BTreeSet<Gate>,
-    now: Timestamp,
-) -> sqlx::Result<Option<Timestamp>> {
-    if gates.is_empty() {
-        return Ok(None);
-    }
-    close(connection, gates).await?;
-    let passed = passed_keys(connection, known, gates, now).await?;
-    let (mut open, mut marks) = (Vec::new(), Vec::new());
-    for ((queue, key), passed) in gates.iter().zip(passed) {
-        let limits: Limits = known.limits(queue);
-        if limits.key_free(&passed, now) > 0 {
-            open.push((queue.as_str(), key.as_str()));
-        } else if let Some(rate) = limits.key_rate {
-            // A slot that is freed leaves a mark; time does not.
-            marks.push((queue, rate.opens_at(&passed.starts, now), key));
-        }
-    }
-    marks.retain(|(_, at, _)| *at > now);
-    let mut opens_at = None;
-    if !marks.is_empty() {
-        let rows = sqlx::query(*sql::GATES_MARK)
-            .bind(marks.iter().map(|(queue, ..)| *queue).collect::<Vec<_>>())
-            .bind(marks.iter().map(|(_, at, _)| At(*at)).collect::<Vec<_>>())
-            .bind(marks.iter().map(|(.., key)| *key).collect::<Vec<_>>())
-            .fetch_all(&mut *connection)
-            .await?;
-        let times = rows.iter().map(|row| rows::instant(row, 0)).collect::<sqlx::Result<Vec<_>>>()?;
-        opens_at = times.into_iter().min();
-    }
-    if open.is_empty() {
-        return Ok(opens_at);
-    }
-    let own = turns(connection, known, &open).await?;
-    let clocks: Vec<(&str, &str)> = open.iter().map(|(queue, _)| (*queue, QUEUE)).collect();
-    let clocks = turns(connection, known, &clocks).await?;
-    sqlx::query(*sql::GATES_OPEN)
-        .bind(open.iter().map(|(queue, _)| *queue).collect::<Vec<_>>())
-        .bind(open.iter().map(|(_, key)| *key).collect::<Vec<_>>())
-        .bind(own.iter().zip(&clocks).map(|(own, clock)| *own.max(clock) as i64).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
-    Ok(opens_at)
-}
-
-/// Keys have nothing to start, as far as known.
-async fn close(connection: &mut PgConnection, gates: &BTreeSet<Gate>) -> sqlx::Result<()> {
-    if gates.is_empty() {
-        return Ok(());
-    }
-    let (queues, keys) = queues_and_keys(gates);
-    sqlx::query(*sql::GATES_CLOSE).bind(queues).bind(keys).execute(connection).await.map(drop)
-}
-
-fn queues_and_keys(gates: &BTreeSet<Gate>) -> (Vec<&str>, Vec<&str>) {
-    gates.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).unzip()
-}
-
-/// What the gates of keys have let through, in their order.
-async fn passed_keys(
-    connection: &mut PgConnection,
-    known: &Known,
-    gates: &BTreeSet<Gate>,
-    now: Timestamp,
-) -> sqlx::Result<Vec<Passed>> {
-    let mut passed = vec![Passed::default(); gates.len()];
-    if gates.is_empty() {
-        return Ok(passed);
-    }
-    let (queues, keys) = queues_and_keys(gates);
-    for row in sqlx::query(*sql::GATES_HELD).bind(queues).bind(keys).fetch_all(&mut *connection).await? {
-        passed[row.try_get::<i64, _>(0)? as usize - 1].running = row.try_get::<i64, _>(1)? as u32;
-    }
-    let rated = gates.iter().enumerate().filter_map(|(number, (queue, key))| {
-        Some((number, (queue.as_str(), key.as_str(), known.limits.get(queue)?.key_rate?)))
-    });
-    let (numbers, rates): (Vec<usize>, Vec<_>) = rated.unzip();
-    for (number, starts) in numbers.into_iter().zip(starts(connection, &rates, now).await?) {
-        passed[number].starts = starts;
-    }
-    Ok(passed)
-}
-
-/// What gates have started lately, in their order.
-async fn starts(
-    connection: &mut PgConnection,
-    gates: &[(&str, &str, Rate)],
-    now: Timestamp,
-) -> sqlx::Result<Vec<Vec<(Timestamp, u32)>>> {
-    let mut starts = vec![Vec::new(); gates.len()];
-    if gates.is_empty() {
-        return Ok(starts);
-    }
-    let rows = sqlx::query(*sql::GATES_STARTS)
-        .bind(gates.iter().map(|(queue, ..)| *queue).collect::<Vec<_>>())
-        .bind(gates.iter().map(|(_, key, _)| *key).collect::<Vec<_>>())
-        .bind(gates.iter().map(|(.., rate)| At(rate.horizon(now))).collect::<Vec<_>>())
-        .fetch_all(connection)
-        .await?;
-    for row in &rows {
-        let start = (rows::instant(row, 1)?, row.try_get::<i64, _>(2)? as u32);
-        starts[row.try_get::<i64, _>(0)? as usize - 1].push(start);
-    }
-    Ok(starts)
-}
-
-/// How far keys have come, in their order; nowhere if they take no turns.
-async fn turns(connection: &mut PgConnection, known: &Known, keys: &[(&str, &str)]) -> sqlx::Result<Vec<u64>> {
-    let mut turns = vec![0; keys.len()];
-    let fair =
-        keys.iter().enumerate().filter(|(_, (queue, _))| known.limits.get(*queue).is_some_and(|limits| limits.fair));
-    let (numbers, keys): (Vec<usize>, Vec<&(&str, &str)>) = fair.unzip();
-    if keys.is_empty() {
-        return Ok(turns);
-    }
-    let (queues, keys): (Vec<&str>, Vec<&str>) = keys.into_iter().copied().unzip();
-    for row in sqlx::query(*sql::GATES_TURNS).bind(queues).bind(keys).fetch_all(connection).await? {
-        turns[numbers[row.try_get::<i64, _>(0)? as usize - 1]] = row.try_get::<i64, _>(1)? as u64;
-    }
-    Ok(turns)
 }
