@@ -186,6 +186,14 @@ impl Facts {
             some(in_the_way.iter().map(word))
         );
         match in_the_way.iter().find(|parent| failed(parent)) {
+            Some(parent) if parent.status == Status::Cancelled => reason(
+                Cause::WaitsForFailedParent,
+                format!("{text} {} was cancelled, and this job is to wait on.", parent.id),
+                format!(
+                    "Start it all the same: punctual jobs run {0}; or cancel it: punctual jobs cancel {0}",
+                    self.job.id
+                ),
+            ),
             Some(parent) => reason(
                 Cause::WaitsForFailedParent,
                 format!("{text} {} has failed, and this job is to wait on.", parent.id),
@@ -261,12 +269,9 @@ impl Facts {
         let (limits, queue): (&Limits, &String) = (&self.queue.limits, &self.job.spec.queue);
         let mut reasons = Vec::new();
         if let Some(limit) = limits.concurrency.filter(|limit| self.passed_queue.running >= *limit) {
-            let by = self.held.iter().map(|(job, _, worker)| held_by(*job, *worker));
-            let text = format!(
-                "{limit} job{} of the queue {queue} may run at once, and so many do: {}.",
-                s(limit as usize),
-                some(by)
-            );
+            let by = named(self.held.iter(), self.passed_queue.running);
+            let text =
+                format!("{limit} job{} of the queue {queue} may run at once, and so many do{by}.", s(limit as usize));
             reasons.push(reason(
                 Cause::QueueLimit,
                 text,
@@ -296,13 +301,10 @@ impl Facts {
     fn key_gate(&self, limits: &Limits, queue: &str, key: &String) -> Vec<Reason> {
         let mut reasons = Vec::new();
         if let Some(limit) = limits.key_limit().filter(|limit| self.passed_key.running >= *limit) {
-            let of_key: Vec<_> = self.held.iter().filter(|(_, held, _)| held.as_ref() == Some(key)).collect();
-            let by = of_key.iter().map(|(job, _, worker)| held_by(*job, *worker));
-            let text = format!(
-                "{limit} job{} of the key {key} may run at once, and so many do: {}.",
-                s(limit as usize),
-                some(by)
-            );
+            let of_key = self.held.iter().filter(|(_, held, _)| held.as_ref() == Some(key));
+            let by = named(of_key, self.passed_key.running);
+            let text =
+                format!("{limit} job{} of the key {key} may run at once, and so many do{by}.", s(limit as usize));
             reasons.push(reason(
                 Cause::KeyLimit,
                 text,
@@ -391,6 +393,17 @@ impl Facts {
             Status::Deleted => reason(Cause::Deleted, format!("It was deleted {ago} ago{by}{why}"), ""),
             _ => reason(Cause::Succeeded, format!("It succeeded {ago} ago."), again),
         }
+    }
+}
+
+/// Some of so many jobs that are held, as far as they are known.
+fn named<'a>(known: impl Iterator<Item = &'a (JobId, Option<String>, Option<WorkerId>)>, all: u32) -> String {
+    let named: Vec<String> = known.take(NAMED_MAX_COUNT).map(|(job, _, worker)| held_by(*job, *worker)).collect();
+    let more = (all as usize).saturating_sub(named.len());
+    match (named.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(": {}", named.join(", ")),
+        (false, more) => format!(": {} and {more} more", named.join(", ")),
     }
 }
 

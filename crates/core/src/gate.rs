@@ -41,12 +41,27 @@ pub struct Limits {
 /// One turn of a key of weight 1.
 const TURN: u64 = 1 << 20;
 
+/// What a queue is limited to of which nothing was said.
+static NONE: Limits = Limits {
+    concurrency: None,
+    rate: None,
+    key_concurrency: None,
+    key_rate: None,
+    fair: false,
+    weights: BTreeMap::new(),
+};
+
 /// Whether a queue begins another round of turns as it comes from one turn to another: a time to forget keys that are behind it.
 pub const fn begins_round(from: u64, to: u64) -> bool {
     from / TURN < to / TURN
 }
 
 impl Limits {
+    /// Those of a queue of which nothing was said.
+    pub fn none() -> &'static Self {
+        &NONE
+    }
+
     /// Refuses what breaks a limit, naming the field and the limit.
     pub fn check(&self) -> Result<(), Invalid> {
         check_count("concurrency", self.concurrency, 1)?;
@@ -93,6 +108,11 @@ impl Limits {
         }
     }
 
+    /// What was started by then counts for none of its rates, if it has any.
+    pub fn horizon(&self, now: Timestamp) -> Option<Timestamp> {
+        self.rate.into_iter().chain(self.key_rate).map(|rate| rate.horizon(now)).min()
+    }
+
     /// How far a key's turn moves on with each job that it starts; jobs without a key are of weight 1.
     pub fn step(&self, key: Option<&str>) -> u64 {
         let weight = key.and_then(|key| self.weights.get(key)).copied().unwrap_or(1);
@@ -130,6 +150,7 @@ pub struct Passed {
 /// let rate: Rate = "100/1m".parse().unwrap();
 /// assert_eq!((rate.count, rate.period.as_secs()), (100, 60));
 /// assert_eq!(rate.to_string(), "100/1m");
+/// assert_eq!("5/7d".parse::<Rate>().unwrap().period.as_secs(), 7 * 86_400);
 /// assert!("1m".parse::<Rate>().is_err());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,7 +210,8 @@ impl FromStr for Rate {
         let period = period.trim();
         let one = format!("1{period}");
         let period = if period.starts_with(|c: char| c.is_ascii_digit()) { period } else { &one };
-        let period: jiff::SignedDuration = period.parse().map_err(|_| wrong())?;
+        let period: jiff::Span = period.parse().map_err(|_| wrong())?;
+        let period = period.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
         Ok(Self { count, period: Duration::try_from(period).map_err(|_| wrong())? })
     }
 }

@@ -50,7 +50,8 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// were scheduled for different times and then retried at the same instant). Opens an attempt for each.
     ///
     /// Jobs of limited queues, and those with a concurrency key, have to pass their gates; [`gate::choose`](crate::gate::choose) says
-    /// which may. None of them is ever started in excess of a limit, whatever happens at once.
+    /// which may. None of them is ever started in excess of a limit, whatever happens at once; but what a claim that is under way has taken while a
+    /// limit is set counts as running when it was.
     ///
     /// A job that is claimed ahead of its time follows those, earliest first, and is recorded as if it had become queued and had
     /// started exactly at its time. Those that have to pass a gate are not claimed so.

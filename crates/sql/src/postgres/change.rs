@@ -16,7 +16,7 @@ use super::{
     enqueue::{self, Ids},
     error,
     flow::{self, Tables},
-    hold, old_days, rows,
+    gates, hold, old_days, rows,
     session::Unit,
     statements as sql,
     value::{At, Uuid, job_id, uuid},
@@ -319,6 +319,7 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
         .bind(Uuid::from_u128(WorkflowId::last_of(cutoff).to_bits()))
         .fetch_one(&mut *unit)
         .await?;
+    gates::trim(&mut unit, now, limit).await?;
     unit.done().await?;
     store.upkeep.trimmed(rows::optional_instant(&row, 1)?.unwrap_or(cutoff));
     Ok(row.try_get::<i64, _>(0)? as usize)

@@ -25,8 +25,8 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) fn limits(&self, queue: &str) -> Limits {
-        self.limits.get(queue).cloned().unwrap_or_default()
+    pub(crate) fn limits(&self, queue: &str) -> &Limits {
+        self.limits.get(queue).unwrap_or(Limits::none())
     }
 
     /// Whether jobs of a queue have to pass a gate even without a key.
@@ -52,7 +52,7 @@ impl Queues {
     }
 }
 
-async fn read(connection: &mut PgConnection) -> sqlx::Result<Vec<Queue>> {
+pub(crate) async fn read(connection: &mut PgConnection) -> sqlx::Result<Vec<Queue>> {
     let rows = sqlx::query(*sql::QUEUES).fetch_all(connection).await?;
     let queue = |row: &PgRow| {
         Ok(Queue {
@@ -75,6 +75,8 @@ pub(crate) async fn queues(store: &Core) -> sqlx::Result<Vec<Queue>> {
 
 pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
     let mut unit = store.sessions.several().await?;
+    // A claim that is at the queue's gates now goes by what was said before, and must not meet what is said now half way.
+    sqlx::query(*sql::GATES_WAIT).bind(&save.name).execute(&mut *unit).await?;
     let former = read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
     let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
     let done = sqlx::query(*sql::QUEUE_SAVE)
@@ -90,6 +92,8 @@ pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
     if done.rows_affected() == 1 && changed {
         let mark = sqlx::query(*sql::GATES_MARK_QUEUE).bind(store.sessions.clock()).bind(&save.name);
         mark.execute(&mut *unit).await?;
+        let moments = sqlx::query(*sql::GATES_BEGIN_MOMENT).bind(store.sessions.clock()).bind(&save.name);
+        moments.execute(&mut *unit).await?;
     }
     unit.done().await?;
     // What was paused may start now.

@@ -140,7 +140,8 @@ impl Sessions {
         let mut transaction = self.pool.begin().await?;
         if self.options.transaction_pooler {
             // Statements have names even so, and whoever had this connection before may have used the same.
-            sqlx::raw_sql("deallocate all").execute(&mut *transaction).await?;
+            let anew = "set transaction isolation level read committed; deallocate all";
+            sqlx::raw_sql(anew).execute(&mut *transaction).await?;
             let (names, values): (Vec<_>, Vec<_>) = settings(&self.options).into_iter().unzip();
             set(&mut transaction, &names, &values).await?;
         }
@@ -169,6 +170,8 @@ fn settings(options: &Options) -> Vec<(String, String)> {
         // A process that was frozen in the middle of a transaction would keep its locks for as long.
         ("idle_in_transaction_session_timeout".to_owned(), options.statement_timeout.as_millis().to_string()),
         ("timezone".to_owned(), "UTC".to_owned()),
+        // Who has waited for a lock must see what its former holder did, whatever the database says.
+        ("default_transaction_isolation".to_owned(), "read committed".to_owned()),
     ];
     let planner = PLANNER.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     own.into_iter().chain(planner).collect()

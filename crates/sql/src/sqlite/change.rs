@@ -236,6 +236,7 @@ pub(crate) fn trim(tx: &Tx<'_>, after: Duration, limit: usize) -> rusqlite::Resu
     let logs = tx.prepare(sql::TRIM_LOGS)?.execute(params![cutoff, limit as i64])?;
     let tallies = tx.prepare(sql::TRIM_TALLIES)?.execute([tx.now.before(limits::TALLIES_KEPT).as_micros()])?;
     let workers = tx.prepare(sql::TRIM_WORKERS)?.execute([tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
+    gates::trim(tx)?;
     let last_id = WorkflowId::last_of(tx.now.before(after)).to_bytes();
     let workflows = tx.prepare(sql::TRIM_WORKFLOWS)?.execute(params![cutoff, limit as i64, last_id])?;
     Ok(attempts + logs + tallies + workers + workflows)

@@ -132,6 +132,8 @@ fn served(gated: &Gated, lanes: Vec<Lane>) -> Vec<Lane> {
 
 /// Takes the first jobs that their gates let through.
 fn take_gated(tx: &mut Tx<'_>, request: &ClaimRequest, gated: &Gated, taken: &mut Taken) -> rusqlite::Result<()> {
+    // What has become due in this very operation counts too.
+    gates::look_at_touched(tx)?;
     let marked = gates::look(tx, request, gated)?;
     let plain = served(gated, read::lanes(tx.connection, &request.queues, &request.names)?);
     let keyed = served(gated, gates::lanes(tx, request)?);

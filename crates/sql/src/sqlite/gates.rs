@@ -1,8 +1,8 @@
 //! Which queued jobs may start, where limits are set. What is decided, [`gate`] says.
 //!
-//! Jobs with a concurrency key stand in a table of their own. Whatever happens to one of them marks its key; a claim looks at the marked keys
-//! first and keeps in `punctual_heads` which of them have something to start. So a claim costs what it takes and what has changed, and not what
-//! waits.
+//! Jobs with a concurrency key stand in a table of their own. Whatever happens to one of them, its key is looked at in the same transaction:
+//! `punctual_heads` has which keys have something to start. So a claim costs what it takes, and not what waits. What time and changed limits
+//! open is marked, and looked at by the next claim.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -44,16 +44,16 @@ pub(crate) fn put(tx: &mut Tx<'_>, job: Standing<'_>) -> rusqlite::Result<()> {
     match key {
         None => tx.prepare(sql::INSERT_READY)?.execute(params![queue, name, priority, run_at, seq]).map(drop),
         Some(key) => {
-            tx.prepare(sql::INSERT_KEYED)?.execute(params![queue, key, name, priority, run_at, seq])?;
-            mark(tx, queue, key)
+            touch(tx, queue, key);
+            tx.prepare(sql::INSERT_KEYED)?.execute(params![queue, key, name, priority, run_at, seq]).map(drop)
         }
     }
 }
 
 /// Takes a queued job away from there.
-pub(crate) fn leave(tx: &Tx<'_>, job: Standing<'_>) -> rusqlite::Result<()> {
-    take(tx, job)?;
-    job.key.map_or(Ok(()), |key| mark(tx, job.queue, key))
+pub(crate) fn leave(tx: &mut Tx<'_>, job: Standing<'_>) -> rusqlite::Result<()> {
+    job.key.into_iter().for_each(|key| touch(tx, job.queue, key));
+    take(tx, job)
 }
 
 /// The same by a claim, which looks at the key itself.
@@ -66,14 +66,26 @@ pub(crate) fn take(tx: &Tx<'_>, job: Standing<'_>) -> rusqlite::Result<()> {
 }
 
 /// A held job that passed a gate is held no longer, so that another one may start.
-pub(crate) fn freed(tx: &mut Tx<'_>, queue: &str, gate: &str) -> rusqlite::Result<()> {
+pub(crate) fn freed(tx: &mut Tx<'_>, queue: &str, gate: &str) {
     tx.woke_work = true;
-    if gate == QUEUE { Ok(()) } else { mark(tx, queue, gate) }
+    if gate != QUEUE {
+        touch(tx, queue, gate);
+    }
 }
 
-/// The next claim is to look at a key.
-fn mark(tx: &Tx<'_>, queue: &str, key: &str) -> rusqlite::Result<()> {
-    mark_at(tx, Timestamp::MIN, queue, key)
+/// Something has happened to a key's jobs.
+fn touch(tx: &mut Tx<'_>, queue: &str, key: &str) {
+    tx.keys.insert((queue.to_owned(), key.to_owned()));
+}
+
+/// Looks at the keys to whose jobs something has happened in this operation.
+pub(crate) fn look_at_touched(tx: &mut Tx<'_>) -> rusqlite::Result<()> {
+    let keys = std::mem::take(&mut tx.keys);
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let gated = Gated::read(tx.connection)?;
+    keys.iter().try_for_each(|(queue, key)| look_at(tx, &gated, queue, key).map(drop))
 }
 
 fn mark_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> rusqlite::Result<()> {
@@ -89,30 +101,63 @@ pub(crate) fn are_any(tx: &Tx<'_>, gated: &Gated) -> rusqlite::Result<bool> {
 pub(crate) fn look(tx: &Tx<'_>, request: &ClaimRequest, gated: &Gated) -> rusqlite::Result<Option<Timestamp>> {
     let mut next = None;
     for queue in read::queues_by(tx.connection, sql::MARKED_QUEUE, &request.queues)? {
-        look_in(tx, gated, &queue)?;
+        let all = look_in(tx, gated, &queue)?;
         let mark: Option<i64> =
             tx.prepare(sql::NEXT_MARK)?.query_row(params![queue, tx.now.as_micros()], |row| row.get(0))?;
-        next = mark.map(Timestamp::from_micros).into_iter().chain(next).min();
+        let mark = if all { mark.map(Timestamp::from_micros) } else { Some(tx.now) };
+        next = mark.into_iter().chain(next).min();
     }
     Ok(next)
 }
 
-fn look_in(tx: &Tx<'_>, gated: &Gated, queue: &str) -> rusqlite::Result<()> {
+/// Looks at marked keys of a queue; says whether at all of them.
+fn look_in(tx: &Tx<'_>, gated: &Gated, queue: &str) -> rusqlite::Result<bool> {
     let marks: Vec<(i64, String)> = tx
         .prepare(sql::DUE_MARKS)?
         .query_map(params![queue, tx.now.as_micros(), LOOK_MAX_KEYS], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let mut unmark = tx.prepare(sql::DELETE_MARK)?;
     marks.iter().try_for_each(|(at, key)| unmark.execute(params![queue, at, key]).map(drop))?;
+    let all = marks.len() < LOOK_MAX_KEYS;
     let keys: BTreeSet<String> = marks.into_iter().map(|(_, key)| key).collect();
-    keys.iter().try_for_each(|key| look_at(tx, gated, queue, key).map(drop))
+    keys.iter().try_for_each(|key| look_at(tx, gated, queue, key).map(drop))?;
+    Ok(all)
+}
+
+/// The limits of a queue have changed: its keys are to be looked at, and starts that are counted as later than now, in moments of a rate that is
+/// another now, are counted as of now.
+pub(crate) fn limits_changed(tx: &Tx<'_>, queue: &str) -> rusqlite::Result<()> {
+    tx.prepare(sql::MARK_QUEUE)?.execute([queue])?;
+    let now = tx.now.as_micros();
+    let late: Vec<(String, i64)> = tx
+        .prepare(sql::LATE_STARTS)?
+        .query_map(params![queue, now], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    tx.prepare(sql::DELETE_LATE_STARTS)?.execute(params![queue, now])?;
+    let mut add = tx.prepare(sql::ADD_START)?;
+    late.iter().try_for_each(|(key, count)| add.execute(params![queue, key, now, count]).map(drop))
+}
+
+/// Removes what gates need not remember any more.
+pub(crate) fn trim(tx: &Tx<'_>) -> rusqlite::Result<()> {
+    let gated = Gated::read(tx.connection)?;
+    for queue in read::queues_by(tx.connection, sql::STARTED_QUEUE, &[])? {
+        let horizon = gated.limits(&queue).horizon(tx.now).map_or(i64::MAX, Timestamp::as_micros);
+        tx.prepare(sql::TRIM_STARTS)?.execute(params![queue, horizon])?;
+    }
+    for queue in read::queues_by(tx.connection, sql::TURNED_QUEUE, &[])? {
+        if !gated.limits(&queue).fair {
+            tx.prepare(sql::TRIM_TURNS)?.execute([queue])?;
+        }
+    }
+    Ok(())
 }
 
 /// Looks whether a key has something to start; says when it may, if its rate holds something back.
 fn look_at(tx: &Tx<'_>, gated: &Gated, queue: &str, key: &str) -> rusqlite::Result<Option<Timestamp>> {
     tx.prepare(sql::DELETE_HEADS)?.execute([queue, key])?;
     let limits = gated.limits(queue);
-    let passed = passed_key(tx, &limits, queue, key)?;
+    let passed = passed_key(tx, limits, queue, key)?;
     let names = names(tx, queue, key)?;
     if limits.key_free(&passed, tx.now) == 0 {
         // A slot that is freed leaves a mark; time does not.
@@ -286,7 +331,7 @@ fn add_keyed<'l>(
     }
     for ((queue, key), lanes) in found {
         let (name, limits) = (choice.names[queue], gated.limits(choice.names[queue]));
-        let free = limits.key_free(&passed_key(tx, &limits, name, &key)?, tx.now);
+        let free = limits.key_free(&passed_key(tx, limits, name, &key)?, tx.now);
         let wanted = free.min(request.limit as u32);
         let mut jobs = Vec::new();
         for lane in lanes {
@@ -335,7 +380,7 @@ fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, P
 fn started(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> rusqlite::Result<()> {
     let Some(rate) = rate else { return Ok(()) };
     tx.prepare(sql::FORGET_STARTS)?.execute(params![queue, key, rate.horizon(tx.now).as_micros()])?;
-    tx.prepare(sql::ADD_START)?.execute(params![queue, key, rate.moment(tx.now).as_micros()]).map(drop)
+    tx.prepare(sql::ADD_START)?.execute(params![queue, key, rate.moment(tx.now).as_micros(), 1]).map(drop)
 }
 
 impl Chosen<'_> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use punctual_core::{Limits, Queue, QueueEvent, QueueSave, QueueSettings, StoreError};
 use rusqlite::{Connection, Row, params};
 
-use super::{error::store_error, rows, statements as sql, tx::Tx};
+use super::{error::store_error, gates, rows, statements as sql, tx::Tx};
 
 pub(crate) fn queues(connection: &Connection) -> rusqlite::Result<Vec<Queue>> {
     connection.prepare_cached(sql::QUEUES)?.query_map([], queue)?.collect()
@@ -46,8 +46,8 @@ impl Gated {
         Ok(gated)
     }
 
-    pub(crate) fn limits(&self, queue: &str) -> Limits {
-        self.limits.get(queue).cloned().unwrap_or_default()
+    pub(crate) fn limits(&self, queue: &str) -> &Limits {
+        self.limits.get(queue).unwrap_or(Limits::none())
     }
 
     /// Whether jobs of a queue have to pass a gate even without a key.
@@ -65,11 +65,11 @@ fn write(tx: &mut Tx<'_>, save: &QueueSave, settings: &str) -> rusqlite::Result<
     let QueueSave { name, revision, actor, what, .. } = save;
     let limits = &save.settings.limits;
     let limited = *limits != Limits::default();
-    let changed = Gated::read(tx.connection)?.limits(name) != *limits;
+    let changed = Gated::read(tx.connection)?.limits(name) != limits;
     let row = params![name, save.settings.paused, settings, revision, tx.now.as_micros(), actor, limited];
     let saved = tx.prepare(sql::SAVE_QUEUE)?.execute(row)? == 1;
     if saved && changed {
-        tx.prepare(sql::MARK_QUEUE)?.execute([name])?;
+        gates::limits_changed(tx, name)?;
     }
     if saved {
         tx.prepare(sql::INSERT_QUEUE_EVENT)?.execute(params![name, tx.now.as_micros(), actor, what])?;

@@ -51,7 +51,7 @@ fn close_with(
     ])?;
     tx.tally(&held.queue, &held.name, Measure::Ended(status), held.started_at, tx.now);
     if let Some(gate) = &held.gate {
-        gates::freed(tx, &held.queue, gate)?;
+        gates::freed(tx, &held.queue, gate);
     }
     Ok(true)
 }

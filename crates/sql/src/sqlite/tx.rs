@@ -1,6 +1,6 @@
 //! One operation of the port inside a write transaction: its connection, its time, and what it must keep in step.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::{
     JobId, Status, StoreError, Timestamp, WorkflowId,
@@ -9,7 +9,7 @@ use punctual_core::{
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
-use super::{error::store_error, flow, running::Running, statements as sql};
+use super::{error::store_error, flow, gates, running::Running, statements as sql};
 
 /// An operation under way. The transaction around it belongs to the writer, or to the caller of `enqueue_in`.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct Tx<'c> {
     lanes: Vec<Lane>,
     /// Jobs from whose end something follows, with their places, until it has.
     pub(crate) ended: BTreeMap<JobId, (i64, Status)>,
+    /// Keys whose jobs have come, gone or ended, until they have been looked at.
+    pub(crate) keys: BTreeSet<(String, String)>,
     /// Changes of workflows' ends.
     workflows: BTreeMap<WorkflowId, EndsChange>,
     /// Changes of the counts of users' unfinished jobs.
@@ -62,6 +64,7 @@ impl<'c> Tx<'c> {
             next_event: None,
             lanes: Vec::new(),
             ended: BTreeMap::new(),
+            keys: BTreeSet::new(),
             workflows: BTreeMap::new(),
             pending: HashMap::new(),
             held: Held::new(),
@@ -175,6 +178,7 @@ impl<'c> Tx<'c> {
     /// Lets what follows from the ends of jobs happen, and writes the counters. Must be the last step of an operation.
     pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
         flow::follow(self).map_err(store_error)?;
+        gates::look_at_touched(self).map_err(store_error)?;
         let workflows = std::mem::take(&mut self.workflows);
         workflows.iter().try_for_each(|(id, ends)| self.write_ends(*id, *ends)).map_err(store_error)?;
         let lanes = std::mem::take(&mut self.lanes);

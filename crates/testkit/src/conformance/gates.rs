@@ -342,6 +342,20 @@ pub async fn many_keys_are_all_served_and_none_twice_at_once(fx: &Fixture) {
     assert_eq!(done, 2 * KEYS);
 }
 
+pub async fn a_shorter_period_counts_at_once(fx: &Fixture) {
+    limit(fx, "default", Limits { rate: per(1, 86_400), ..Limits::default() }).await;
+    let all = fx.enqueue_all((0..2).map(|_| fx.new_job(|_| ())).collect()).await;
+    assert_eq!(ids(&fx.claim(fx.worker(), 10).await), all[..1]);
+    fx.pass(1);
+    limit(fx, "default", Limits { rate: per(1, 10), ..Limits::default() }).await;
+    let claimed = claim(fx, 10).await;
+    assert!(claimed.claims.is_empty(), "it is counted as of the change at the latest");
+    let opens_at = claimed.opens_at.expect("it tells when more may start");
+    assert!(opens_at.since(fx.now()) <= Duration::from_secs(10));
+    fx.pass(10);
+    assert_eq!(ids(&fx.claim(fx.worker(), 10).await), all[1..]);
+}
+
 pub async fn a_claim_that_waits_is_answered_when_a_slot_is_free(fx: &Fixture) {
     fx.enqueue(keyed("a")).await;
     let holder = fx.claim_one(fx.worker()).await;

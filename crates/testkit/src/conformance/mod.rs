@@ -153,6 +153,7 @@ macro_rules! conformance {
             a_rate_lets_no_more_start_in_any_span
             a_rate_is_used_up_and_nothing_comes_a_period_late
             each_key_has_the_rate_of_its_queue
+            a_shorter_period_counts_at_once
             keys_take_turns_where_a_queue_is_fair
             what_passes_a_gate_is_not_claimed_ahead
             many_keys_are_all_served_and_none_twice_at_once

@@ -23,6 +23,13 @@ pub(super) struct Gates {
 }
 
 impl Gates {
+    /// The limits of a queue have changed: starts that are counted as later than now are counted as of now.
+    pub(super) fn limits_changed(&mut self, queue: &str, now: Timestamp) {
+        for (_, starts) in self.starts.iter_mut().filter(|((of, _), _)| of == queue) {
+            starts.iter_mut().for_each(|(at, _)| *at = now.min(*at));
+        }
+    }
+
     fn started(&mut self, gate: &Gate, rate: Option<Rate>, now: Timestamp) {
         if let Some(rate) = rate {
             self.starts.entry(gate.clone()).or_default().push((rate.moment(now), 1));
@@ -31,6 +38,18 @@ impl Gates {
 }
 
 impl State {
+    /// Forgets what gates need not remember any more.
+    pub(super) fn trim_gates(&mut self, now: Timestamp) {
+        let limits: BTreeMap<String, Limits> =
+            self.queues.iter().map(|(name, queue)| (name.clone(), queue.settings.limits.clone())).collect();
+        let horizon = |queue: &String| limits.get(queue).and_then(|limits| limits.horizon(now));
+        for ((queue, _), starts) in &mut self.gates.starts {
+            starts.retain(|(at, _)| horizon(queue).is_some_and(|horizon| *at > horizon));
+        }
+        self.gates.turns.retain(|(queue, _), _| limits.get(queue).is_some_and(|limits| limits.fair));
+        self.gates.clocks.retain(|queue, _| limits.get(queue).is_some_and(|limits| limits.fair));
+    }
+
     fn limits(&self, queue: &str) -> Limits {
         self.queues.get(queue).map(|queue| queue.settings.limits.clone()).unwrap_or_default()
     }

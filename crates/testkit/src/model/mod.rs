@@ -417,6 +417,7 @@ impl Store for ModelStore {
             state.tallies.retain(|(hour, ..), _| *hour >= now.before(limits::TALLIES_KEPT));
             let workflows = state.workflows.len();
             state.trim_workflows(cutoff);
+            state.trim_gates(now);
             gone + workers - state.workers.len() + tallies - state.tallies.len() + workflows - state.workflows.len()
         })
     }

@@ -197,6 +197,10 @@ impl State {
         let QueueSave { name, settings, revision, actor, what } = save;
         let fits = self.queues.get(&name).map_or(0, |queue| queue.revision) == revision;
         if fits {
+            let former = self.queues.get(&name).map(|queue| queue.settings.limits.clone()).unwrap_or_default();
+            if former != settings.limits {
+                self.gates.limits_changed(&name, now);
+            }
             let queue = Queue {
                 name: name.clone(),
                 settings,

@@ -6,28 +6,37 @@
 
 mod passed;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    time::Duration,
+};
 
 use punctual_core::{
     ClaimRequest, JobId, Rate, Timestamp,
     gate::{self, Line, Order, Passed, QueueGate},
 };
-use sqlx::{PgConnection, Row};
+use sqlx::{PgConnection, Row, postgres::PgRow};
 
-pub(crate) use self::passed::passed;
 use self::passed::{close, look_at, passed_keys, starts, turns};
+pub(crate) use self::passed::{passed, trim};
 use super::{
     Core,
     claim::{self, Taken},
     lanes::Served,
     outlook::Look,
     queues::Known,
-    rows, statements as sql,
+    rows,
+    session::Unit,
+    statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 
 /// So many marked keys of each queue are looked at by one claim.
 const LOOK_MAX_KEYS: i64 = 2_000;
+/// So often a claim looks at marked keys before it lets others have their turn.
+const LOOKS_MAX: usize = 50;
+/// When to look again at gates that somebody else was at.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Under this key, `punctual_starts` and `punctual_turns` know the queue itself.
 const QUEUE: &str = "";
 /// Under this key, which nobody can have, `punctual_turns` knows the jobs without one.
@@ -49,8 +58,7 @@ pub(crate) async fn try_take(
     (plain, gated): (&[Served], &[Gated]),
 ) -> sqlx::Result<Option<Taken>> {
     let work = work(store, look, gated).await?;
-    let mut opens_at = work.opens_at;
-    let mut first = None;
+    let (mut opens_at, mut first) = (work.opens_at, None);
     if !work.queues.is_empty() {
         let lanes: Vec<&Gated> = gated.iter().filter(|(queue, _)| work.queues.contains(queue)).collect();
         let claim = GatedClaim { store, request, look, known, plain, lanes };
@@ -58,24 +66,27 @@ pub(crate) async fn try_take(
             None => return Ok(None),
             Some((taken, opens)) => {
                 opens_at = opens_at.into_iter().chain(opens).min();
-                first = Some(taken);
+                first = taken;
             }
         }
     }
-    let room = request.limit - first.as_ref().map_or(0, |taken| taken.holds.len());
-    if first.is_some() && room == 0 {
-        return Ok(first.map(|taken| Taken { opens_at, ..taken }));
+    let (held, next_run_at) = first.map(|taken| (taken.holds, taken.next_run_at)).unwrap_or_default();
+    let room = request.limit - held.len();
+    if room == 0 {
+        return Ok(Some(Taken { holds: held, next_run_at, opens_at }));
     }
-    // What others took meanwhile leaves room for more of what passes no gate.
+    // Others may have taken what was chosen of what passes no gate, or be at the gates.
     let rest = ClaimRequest { limit: room, ..request.clone() };
-    let taken = claim::try_take(store, &rest, look, known, plain).await?;
-    let held = first.map(|taken| taken.holds).unwrap_or_default();
-    Ok(match taken {
-        Some(more) => Some(Taken { holds: held.into_iter().chain(more.holds).collect(), opens_at, ..more }),
-        // What is held already must not be lost; the next claim looks again.
-        None if !held.is_empty() => Some(Taken { holds: held, next_run_at: None, opens_at }),
-        None => None,
-    })
+    match claim::try_take(store, &rest, look, known, plain).await {
+        Ok(Some(more)) => Ok(Some(Taken {
+            holds: held.into_iter().chain(more.holds).collect(),
+            opens_at,
+            next_run_at: more.next_run_at,
+        })),
+        // What is held already must not be lost.
+        refused if held.is_empty() => refused,
+        _ => Ok(Some(Taken { holds: held, next_run_at, opens_at })),
+    }
 }
 
 /// The queues whose gates may let something through, and when a rate of a key does next.
@@ -90,7 +101,6 @@ async fn work(store: &Core, look: &Look<'_>, gated: &[Gated]) -> sqlx::Result<Wo
     let (times, ids) = bounds(look, limited.iter().map(|(_, lane)| lane));
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::GATES_WORK)
-        .bind(store.sessions.clock())
         .bind(&queues)
         .bind(keyed.iter().map(|(_, lane)| lane.number).collect::<Vec<_>>())
         .bind(limited.iter().map(|(_, lane)| lane.number).collect::<Vec<_>>())
@@ -130,6 +140,21 @@ struct GatedClaim<'a> {
     lanes: Vec<&'a Gated>,
 }
 
+/// A transaction at the gates of queues, with the time by which they are judged.
+struct AtGates {
+    unit: Unit,
+    now: Timestamp,
+    queues: BTreeSet<String>,
+}
+
+/// What a look at marked keys showed.
+struct Marked {
+    /// Whether all were looked at.
+    all: bool,
+    /// When a rate of one of them lets more through.
+    opens_at: Option<Timestamp>,
+}
+
 /// A queued job's place.
 #[derive(Debug, Clone, Copy)]
 struct Place {
@@ -156,36 +181,75 @@ impl Choice {
 }
 
 impl GatedClaim<'_> {
-    /// Takes what the gates of queues let through, together with what passes none; and says when a rate of a queue lets more through.
-    async fn take(&self, queues: &BTreeSet<String>) -> sqlx::Result<Option<(Taken, Option<Timestamp>)>> {
+    /// Takes what the gates of queues let through, together with what passes none, unless somebody else is at all of them; and says when to
+    /// look again at those that let nothing through. Nothing at all if something was said of queues that is not known here.
+    async fn take(&self, queues: &BTreeSet<String>) -> sqlx::Result<Option<(Option<Taken>, Option<Timestamp>)>> {
+        for _ in 0..LOOKS_MAX {
+            let Some(mut gates) = self.begin(queues).await? else { return Ok(None) };
+            if gates.queues.is_empty() {
+                gates.unit.done().await?;
+                return Ok(Some((None, Some(gates.now.after(LOOK_AGAIN)))));
+            }
+            let marked = self.look_at_marked(&mut gates).await?;
+            // In the right order, once every key is known that has something to start; and for no longer at once than others can wait.
+            if marked.all {
+                return self.take_at(gates, queues, marked.opens_at).await;
+            }
+            gates.unit.done().await?;
+        }
+        Ok(Some((None, Some(self.store.clock_now()))))
+    }
+
+    /// Goes to the gates of queues, as far as nobody else is there.
+    async fn begin(&self, queues: &BTreeSet<String>) -> sqlx::Result<Option<AtGates>> {
         let mut unit = self.store.sessions.several().await?;
         let names: Vec<&String> = queues.iter().collect();
-        sqlx::query(*sql::GATES_LOCK).bind(&names).execute(&mut *unit).await?;
+        let free: Vec<String> = sqlx::query_scalar(*sql::GATES_LOCK).bind(&names).fetch_all(&mut *unit).await?;
         let begin = sqlx::query(*sql::GATES_BEGIN).bind(self.store.sessions.clock()).fetch_one(&mut *unit).await?;
-        let now = rows::instant(&begin, 0)?;
+        let gates = AtGates { unit, now: rows::instant(&begin, 0)?, queues: free.into_iter().collect() };
         if begin.try_get::<i64, _>(1)? != self.known.revision {
+            // Ended here: one that is dropped would stay at the gates until somebody else needs its connection.
+            gates.unit.done().await?;
             return Ok(None);
         }
-        let mut opens_at = self.look_at_marked(&mut unit, &names, now).await?;
-        let mut choice = self.choice(&mut unit, queues, now).await?;
-        let chosen = gate::choose(&mut choice.queues, &mut choice.lines, self.request.limit);
+        Ok(Some(gates))
+    }
+
+    async fn take_at(
+        &self,
+        AtGates { mut unit, now, queues: free }: AtGates,
+        wanted: &BTreeSet<String>,
+        mut opens_at: Option<Timestamp>,
+    ) -> sqlx::Result<Option<(Option<Taken>, Option<Timestamp>)>> {
+        let mut choice = self.choice(&mut unit, &free, now).await?;
+        let mut chosen = gate::choose(&mut choice.queues, &mut choice.lines, self.request.limit);
         let places: Vec<Place> = chosen.iter().map(|(_, place)| *place).collect();
-        let rows = self.take_places(&mut unit, &places).await?;
-        self.remember(&mut unit, &choice, &chosen, now).await?;
+        let rows = self.take_places(&mut unit, &places, now).await?;
+        // Of another queue: who says something of these waits until we have left.
+        let said = rows.first().map(|row| row.try_get::<i64, _>(18)).transpose()?;
+        let unknown = said.is_some_and(|said| said != self.known.revision);
         let taken = rows.iter().map(|row| row.try_get(2)).collect::<sqlx::Result<Vec<Option<Uuid>>>>()?;
         let taken: HashSet<JobId> = taken.into_iter().flatten().map(job_id).collect();
         let (open, full) = self.chosen_keys(&choice, &chosen, &taken);
+        chosen.retain(|(_, place)| taken.contains(&place.id));
+        self.remember(&mut unit, &choice, &chosen, now).await?;
         close(&mut unit, &full).await?;
         opens_at = opens_at.into_iter().chain(look_at(&mut unit, self.known, &open, now).await?).min();
         let left =
             choice.lines.iter().filter(|line| !line.jobs.is_empty()).map(|line| choice.names[line.queue].as_str());
         opens_at = opens_at.into_iter().chain(self.opens_at(&mut unit, left.collect(), now).await?).min();
         unit.done().await?;
+        if unknown {
+            return Ok(None);
+        }
+        if free.len() < wanted.len() {
+            opens_at = opens_at.into_iter().chain([now.after(LOOK_AGAIN)]).min();
+        }
         let order: HashMap<JobId, usize> = places.iter().enumerate().map(|(place, one)| (one.id, place)).collect();
         let mut holds = claim::holds(self.store, &rows)?;
         holds.sort_by_key(|hold| order.get(&hold.attempt.job));
         let next_run_at = self.store.outlook.learn(&rows)?;
-        Ok(Some((Taken { holds, next_run_at, opens_at: None }, opens_at)))
+        Ok(Some((Some(Taken { holds, next_run_at, opens_at: None }), opens_at)))
     }
 
     /// The keys of the chosen jobs: those that are to be looked at again, and those that are full now.
@@ -212,16 +276,18 @@ impl GatedClaim<'_> {
         (open, full)
     }
 
-    async fn look_at_marked(
-        &self,
-        connection: &mut PgConnection,
-        queues: &[&String],
-        now: Timestamp,
-    ) -> sqlx::Result<Option<Timestamp>> {
-        let query = sqlx::query(*sql::GATES_MARKED).bind(self.store.sessions.clock()).bind(queues).bind(LOOK_MAX_KEYS);
-        let rows = query.fetch_all(&mut *connection).await?;
-        let gates = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()?;
-        look_at(connection, self.known, &gates, now).await
+    async fn look_at_marked(&self, AtGates { unit, now, queues }: &mut AtGates) -> sqlx::Result<Marked> {
+        let names: Vec<&String> = queues.iter().collect();
+        let query = sqlx::query(*sql::GATES_MARKED).bind(At(*now)).bind(names).bind(LOOK_MAX_KEYS);
+        let rows = query.fetch_all(&mut **unit).await?;
+        let (mut gates, mut marks) = (BTreeSet::new(), HashMap::<String, i64>::new());
+        for row in &rows {
+            let gate: Gate = (row.try_get(0)?, row.try_get(1)?);
+            *marks.entry(gate.0.clone()).or_default() += 1;
+            gates.insert(gate);
+        }
+        let opens_at = look_at(unit, self.known, &gates, *now).await?;
+        Ok(Marked { all: marks.values().all(|count| *count < LOOK_MAX_KEYS), opens_at })
     }
 
     async fn choice(
@@ -250,9 +316,15 @@ impl GatedClaim<'_> {
         Ok(choice)
     }
 
+    /// The lanes of the queues whose gates it is at.
+    fn lanes_at(&self, choice: &Choice, keyed: bool) -> Vec<&Gated> {
+        let is_at = |queue: &String| choice.names.get(choice.number(queue)) == Some(queue);
+        self.lanes.iter().copied().filter(|(queue, lane)| lane.keyed == keyed && is_at(queue)).collect()
+    }
+
     /// Lines of jobs without a key, one for each queue that is limited, and one for those that pass no gate.
     async fn add_plain(&self, connection: &mut PgConnection, choice: &mut Choice) -> sqlx::Result<()> {
-        let limited = self.lanes.iter().filter(|(_, lane)| !lane.keyed).map(|(queue, lane)| (queue.as_str(), lane));
+        let limited = self.lanes_at(choice, false).into_iter().map(|(queue, lane)| (queue.as_str(), lane));
         let lanes: HashMap<i32, (&str, &Served)> = self
             .plain
             .iter()
@@ -292,7 +364,7 @@ impl GatedClaim<'_> {
     /// Lines of keys that have something to start.
     async fn add_keyed(&self, connection: &mut PgConnection, choice: &mut Choice, now: Timestamp) -> sqlx::Result<()> {
         let lanes: HashMap<i32, &Served> =
-            self.lanes.iter().filter(|(_, lane)| lane.keyed).map(|(_, lane)| (lane.number, lane)).collect();
+            self.lanes_at(choice, true).into_iter().map(|(_, lane)| (lane.number, lane)).collect();
         let query = sqlx::query(*sql::GATES_HEADS).bind(lanes.keys().copied().collect::<Vec<_>>());
         let rows = query.bind(self.request.limit as i64).fetch_all(&mut *connection).await?;
         let mut found: BTreeMap<Gate, (u64, Vec<i32>)> = BTreeMap::new();
@@ -331,10 +403,11 @@ impl GatedClaim<'_> {
         &self,
         connection: &mut PgConnection,
         places: &[Place],
-    ) -> sqlx::Result<Vec<sqlx::postgres::PgRow>> {
+        now: Timestamp,
+    ) -> sqlx::Result<Vec<PgRow>> {
         let limited = self.lanes.iter().filter(|(queue, _)| self.known.guards(queue)).map(|(_, lane)| lane.number);
         sqlx::query(*sql::CLAIM_CHOSEN)
-            .bind(self.store.sessions.clock())
+            .bind(At(now))
             .bind(places.iter().map(|place| place.lane).collect::<Vec<_>>())
             .bind(places.iter().map(|place| At(place.run_at)).collect::<Vec<_>>())
             .bind(places.iter().map(|place| uuid(place.id)).collect::<Vec<_>>())
@@ -456,7 +529,7 @@ impl Wanted {
         }
     }
 
-    async fn read(self, connection: &mut PgConnection) -> sqlx::Result<Vec<sqlx::postgres::PgRow>> {
+    async fn read(self, connection: &mut PgConnection) -> sqlx::Result<Vec<PgRow>> {
         if self.keys.is_empty() {
             return Ok(Vec::new());
         }

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use punctual_core::{Limits, Rate, Timestamp, gate::Passed};
+use punctual_core::{Rate, Timestamp, gate::Passed};
 use sqlx::{PgConnection, Row};
 
 use super::{
-    super::{Core, queues::Known, rows, statements as sql, value::At},
+    super::{
+        Core,
+        queues::{self, Known},
+        rows, statements as sql,
+        value::At,
+    },
     Gate, QUEUE,
 };
 
@@ -25,6 +30,22 @@ pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx
     Ok(Passed { running, starts: starts.into_iter().flatten().collect() })
 }
 
+/// Removes what gates need not remember any more.
+pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: usize) -> sqlx::Result<()> {
+    let queues = queues::read(connection).await?;
+    let horizons = queues.iter().filter_map(|queue| Some((queue.name.as_str(), queue.settings.limits.horizon(now)?)));
+    let (names, horizons): (Vec<&str>, Vec<At>) = horizons.map(|(name, at)| (name, At(at))).unzip();
+    let fair = queues.iter().filter(|queue| queue.settings.limits.fair).map(|queue| queue.name.as_str());
+    sqlx::query(*sql::GATES_TRIM)
+        .bind(limit as i64)
+        .bind(names)
+        .bind(horizons)
+        .bind(fair.collect::<Vec<_>>())
+        .execute(connection)
+        .await
+        .map(drop)
+}
+
 /// Looks whether keys have something to start; says when the first of those may whose rates hold them back.
 pub(super) async fn look_at(
     connection: &mut PgConnection,
@@ -39,7 +60,7 @@ pub(super) async fn look_at(
     let passed = passed_keys(connection, known, gates, now).await?;
     let (mut open, mut marks) = (Vec::new(), Vec::new());
     for ((queue, key), passed) in gates.iter().zip(passed) {
-        let limits: Limits = known.limits(queue);
+        let limits = known.limits(queue);
         if limits.key_free(&passed, now) > 0 {
             open.push((queue.as_str(), key.as_str()));
         } else if let Some(rate) = limits.key_rate {

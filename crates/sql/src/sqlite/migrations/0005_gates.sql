@@ -26,7 +26,8 @@ create table punctual_heads (
 ) strict, without rowid;
 create index punctual_heads_key on punctual_heads (queue, key);
 
--- Keys of which something has changed, or with a time at which their rate lets more through: the next claim looks at them.
+-- Keys whose queue is limited otherwise by now, or with a time at which their rate lets more through: the next claim looks at them. What happens to
+-- a key's jobs needs no mark: whoever does it looks at the key itself.
 create table punctual_marks (
     queue text    not null,
     at    integer not null,
@@ -65,3 +66,4 @@ select r.queue, j.extras ->> 'concurrency_key', r.name, r.priority, r.run_at, r.
 from punctual_ready r join punctual_jobs j on j.seq = r.job where j.extras ->> 'concurrency_key' is not null;
 delete from punctual_ready where job in (select job from punctual_keyed);
 insert into punctual_marks (queue, at, key) select distinct queue, 0, key from punctual_keyed;
+update punctual_running set gate = (select j.extras ->> 'concurrency_key' from punctual_jobs j where j.seq = punctual_running.job);
