@@ -15,8 +15,9 @@ use std::{
 
 use common::{Place, count, until};
 use punctual::{
-    Context, Failure, Filter, Job, Punctual, Status, Timestamp, Worker,
-    core::{Attempt, Limits, Page, Rate},
+    Context, Draft, Failure, Filter, Job, Punctual, Status, Timestamp, Worker,
+    core::{Attempt, ClaimRequest, Claimed, Limits, Page, Rate, WorkerId},
+    postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
 };
 use punctual_testkit::conformance::audit_store;
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,64 @@ fn workers_process() {
         }
         std::future::pending::<()>().await;
     });
+}
+
+/// A connection of somebody else's, who works in the same schema.
+async fn other_session(place: &Place) -> PgConnection {
+    let (server, schema) = place.url.split_once("?schema=").unwrap();
+    let mut connection = PgConnection::connect(server).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(format!("set search_path to {schema}"))).execute(&mut connection).await.unwrap();
+    connection
+}
+
+async fn claim(punctual: &Punctual) -> Claimed {
+    let request = ClaimRequest {
+        worker: WorkerId::from_bits(7),
+        queues: Vec::new(),
+        in_order: false,
+        names: Vec::new(),
+        limit: 10,
+        lease: Duration::from_secs(30),
+        ahead: Duration::ZERO,
+        wait: Duration::ZERO,
+    };
+    punctual.store().claim(request).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_job_in_other_hands_counts_as_no_start_and_its_key_is_not_forgotten() {
+    let place = Place::postgres();
+    let punctual = place.connect().await;
+    let rate = Some(Rate { count: 1, period: Duration::from_secs(3_600) });
+    punctual.admin("test").set_queue_limits("default", Limits { rate, ..Limits::default() }).await.unwrap();
+    let id = punctual.enqueue(Guarded { key: Some("a".into()) }).await.unwrap().id;
+    let mut other = other_session(&place).await;
+    let mut transaction = other.begin().await.unwrap();
+    sqlx::raw_sql("select from punctual_ready for update").execute(&mut *transaction).await.unwrap();
+    assert!(claim(&punctual).await.claims.is_empty());
+    audit_store(&**punctual.store()).await;
+    transaction.commit().await.unwrap();
+    assert_eq!(claim(&punctual).await.claims[0].job.id, id);
+}
+
+#[tokio::test]
+async fn who_is_at_the_gates_of_one_queue_holds_up_no_other() {
+    let place = Place::postgres();
+    let punctual = place.connect().await;
+    let limits = Limits { concurrency: Some(1), ..Limits::default() };
+    punctual.admin("test").set_queue_limits("narrow", limits).await.unwrap();
+    let narrow = punctual.enqueue(Draft::new("x", &()).queue("narrow").priority(9)).await.unwrap().id;
+    let plain = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
+    let mut other = other_session(&place).await;
+    let mut transaction = other.begin().await.unwrap();
+    let at_the_gates =
+        "select pg_advisory_xact_lock(hashtext('punctual gate ' || current_schema()), hashtext('narrow'))";
+    sqlx::raw_sql(at_the_gates).execute(&mut *transaction).await.unwrap();
+    let claimed = claim(&punctual).await;
+    assert_eq!(claimed.claims.iter().map(|claim| claim.job.id).collect::<Vec<_>>(), [plain]);
+    assert!(claimed.opens_at.is_some(), "it looks again soon");
+    transaction.commit().await.unwrap();
+    assert_eq!(claim(&punctual).await.claims[0].job.id, narrow);
 }
 
 on_each_engine! {
