@@ -6,17 +6,19 @@ use std::{
 };
 
 use punctual_core::{
-    Change, Changed, Job, JobId, Keep, NewJob, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
+    Change, Changed, JobId, Keep, NewJob, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
     workflow::EndsChange,
 };
-use sqlx::{PgConnection, Row, postgres::PgRow};
+use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, days,
+    Core,
     enqueue::{self, Ids},
     error,
     flow::{self, Tables},
-    gates, hold, old_days, rows,
+    gates,
+    hold::{self, Held},
+    old_days, rows,
     session::Unit,
     statements as sql,
     value::{At, Uuid, job_id, uuid},
@@ -90,14 +92,6 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
     Ok(answers)
 }
 
-/// A job that nobody else can change for now, with how many events it has, and its lane.
-#[derive(Clone)]
-pub(crate) struct Held {
-    pub(crate) job: Job,
-    events: i32,
-    lane: i32,
-}
-
 /// Holds jobs and the places of the waiting ones in `family`, and reads the jobs.
 async fn hold(
     connection: &mut PgConnection,
@@ -109,23 +103,7 @@ async fn hold(
         return Err(error::moved_on());
     }
     let (uuids, times) = hold::ids_and_times(ids);
-    look(connection, &uuids, &times).await
-}
-
-pub(crate) async fn look(
-    connection: &mut PgConnection,
-    ids: &[Uuid],
-    times: &[At],
-) -> sqlx::Result<BTreeMap<JobId, Held>> {
-    // In a transaction of several statements none may fail, as one would that names a partition which has gone.
-    let every = [days::JOBS.name.to_owned()];
-    let query = sqlx::query(sql::of_tables(*sql::GET_MANY, every.iter()));
-    let rows = query.bind(ids).bind(times).fetch_all(connection).await?;
-    let held = |row: &PgRow| {
-        let job = rows::job_now(row)?;
-        Ok((job.id, Held { job, events: row.try_get(29)?, lane: row.try_get(30)? }))
-    };
-    rows.iter().map(held).collect()
+    hold::read(connection, &uuids, &times).await
 }
 
 /// Moves a job from where `before` stands to where `after` stands, with one event.

@@ -14,7 +14,7 @@ use super::{
     error, flow,
     hold::{self, Standings},
     keys, old_days, rows, statements as sql,
-    value::{At, Uuid, job_id, uuid},
+    value::{At, Uuid, job_id, some_of, uuid},
 };
 
 /// How many days ahead a job's day gets partitions of its own as soon as a job is scheduled for it. What is further away
@@ -128,10 +128,45 @@ pub(crate) async fn enqueue_held(
         old_days::share(connection).await?;
     }
     if keys::need_order(jobs) {
-        return keys::enqueue_in_order(store, connection, jobs, ids).await;
+        return enqueue_in_order(store, connection, jobs, ids).await;
     }
     let holders = keys::take(store, connection, jobs).await?;
     store_wanted(store, connection, jobs, ids, standings, &holders).await
+}
+
+/// Stores jobs one after the other, so that each sees what the one before did.
+async fn enqueue_in_order(
+    store: &Core,
+    connection: &mut PgConnection,
+    jobs: &[NewJob],
+    ids: Ids,
+) -> sqlx::Result<Vec<Enqueued>> {
+    let (scopes, keys): (Vec<String>, Vec<String>) = jobs.iter().filter_map(keys::key_of).unzip();
+    sqlx::query(*sql::KEYS_ALONE).bind(&scopes).bind(&keys).execute(&mut *connection).await?;
+    // All that may have to be held, at once and in order.
+    let query = sqlx::query_scalar::<_, Uuid>(*sql::KEYS_HOLDERS).bind(scopes).bind(keys);
+    let mut held: BTreeSet<JobId> = query.fetch_all(&mut *connection).await?.into_iter().map(job_id).collect();
+    held.extend(jobs.iter().flat_map(|job| job.parents.iter().copied()));
+    let standings = hold::hold(connection, &held, &BTreeSet::new(), store.clock_now()).await?;
+    standings.ok_or_else(error::moved_on)?;
+    held.extend(jobs.iter().map(|job| job.id));
+    let mut answers = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let one = std::slice::from_ref(job);
+        let standings: Standings = hold::look(connection, &job.parents.iter().copied().collect()).await?;
+        let in_the_way = keys::take(store, connection, one).await?;
+        answers.push(match in_the_way.get(&job.id) {
+            Some(holder) if !job.spec.unique().updates() => Enqueued::existing(*holder),
+            // Somebody else has got it meanwhile, and may be changing it.
+            Some(holder) if !held.contains(holder) => return Err(error::moved_on()),
+            Some(holder) => {
+                let updated = keys::update(store, connection, *holder, job).await?;
+                Enqueued { updated, ..Enqueued::existing(*holder) }
+            }
+            None => store_wanted(store, connection, one, ids, &standings, &in_the_way).await?[0],
+        });
+    }
+    Ok(answers)
 }
 
 /// Stores the jobs that no other job is in the way of.
@@ -277,9 +312,4 @@ fn is_plain(job: &NewJob) -> bool {
     let labelled =
         spec.user_id.is_some() || spec.correlation_id.is_some() || !spec.extras.tags.is_empty() || of_schedule;
     job.delay.is_none() && !spec.ephemeral && !labelled && spec.extras.concurrency_key.is_none()
-}
-
-/// A column, or nothing if none of its rows has a value.
-pub(crate) fn some_of<T>(column: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
-    column.iter().any(Option::is_some).then_some(column)
 }

@@ -9,11 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_core::{JobId, Status, Timestamp};
+use punctual_core::{Job, JobId, Status, Timestamp};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    days::Day,
+    days::{self, Day},
     old_days, rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
@@ -136,4 +136,29 @@ pub(crate) async fn hold_waiting(connection: &mut PgConnection, ids: &BTreeSet<J
     }
     let ids: Vec<Uuid> = ids.iter().map(|id| uuid(*id)).collect();
     sqlx::query(*sql::FLOW_HOLD).bind(ids).execute(connection).await.map(drop)
+}
+
+/// A job that nobody else can change for now, with how many events it has, and its lane.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) job: Job,
+    pub(crate) events: i32,
+    pub(crate) lane: i32,
+}
+
+/// Reads jobs as they stand now.
+pub(crate) async fn read(
+    connection: &mut PgConnection,
+    ids: &[Uuid],
+    times: &[At],
+) -> sqlx::Result<BTreeMap<JobId, Held>> {
+    // In a transaction of several statements none may fail, as one would that names a partition which has gone.
+    let every = [days::JOBS.name.to_owned()];
+    let query = sqlx::query(sql::of_tables(*sql::GET_MANY, every.iter()));
+    let rows = query.bind(ids).bind(times).fetch_all(connection).await?;
+    let held = |row: &PgRow| {
+        let job = rows::job_now(row)?;
+        Ok((job.id, Held { job, events: row.try_get(29)?, lane: row.try_get(30)? }))
+    };
+    rows.iter().map(held).collect()
 }

@@ -2,21 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use punctual_core::{Enqueued, JobId, NewJob, Timestamp, Unique};
+use punctual_core::{JobId, NewJob, Timestamp, Unique};
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, change,
-    enqueue::{self, Ids},
-    error,
-    hold::{self, Standings},
-    rows, statements as sql,
-    value::{At, Uuid, job_id, uuid},
+    Core, hold, rows, statements as sql,
+    value::{At, job_id, uuid},
 };
 
-type Key = (String, String);
+pub(crate) type Key = (String, String);
 
-fn key_of(job: &NewJob) -> Option<Key> {
+pub(crate) fn key_of(job: &NewJob) -> Option<Key> {
     job.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()))
 }
 
@@ -132,46 +128,16 @@ pub(crate) fn need_order(jobs: &[NewJob]) -> bool {
     jobs.iter().any(|job| job.spec.unique().updates() || (conditional(job) && any_twice(job)))
 }
 
-/// Stores jobs one after the other, so that each sees what the one before did.
-pub(crate) async fn enqueue_in_order(
+/// Changes the job that is in the way, which is held, if the new one says so; says whether it did.
+pub(crate) async fn update(
     store: &Core,
     connection: &mut PgConnection,
-    jobs: &[NewJob],
-    ids: Ids,
-) -> sqlx::Result<Vec<Enqueued>> {
-    let (scopes, keys): (Vec<String>, Vec<String>) = jobs.iter().filter_map(key_of).unzip();
-    sqlx::query(*sql::KEYS_ALONE).bind(&scopes).bind(&keys).execute(&mut *connection).await?;
-    // All that may have to be held, at once and in order.
-    let query = sqlx::query_scalar::<_, Uuid>(*sql::KEYS_HOLDERS).bind(scopes).bind(keys);
-    let mut held: BTreeSet<JobId> = query.fetch_all(&mut *connection).await?.into_iter().map(job_id).collect();
-    held.extend(jobs.iter().flat_map(|job| job.parents.iter().copied()));
-    let standings = hold::hold(connection, &held, &BTreeSet::new(), store.clock_now()).await?;
-    standings.ok_or_else(error::moved_on)?;
-    held.extend(jobs.iter().map(|job| job.id));
-    let mut answers = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        let one = std::slice::from_ref(job);
-        let standings: Standings = hold::look(connection, &job.parents.iter().copied().collect()).await?;
-        let in_the_way = take(store, connection, one).await?;
-        answers.push(match in_the_way.get(&job.id) {
-            Some(holder) if !job.spec.unique().updates() => Enqueued::existing(*holder),
-            // Somebody else has got it meanwhile, and may be changing it.
-            Some(holder) if !held.contains(holder) => return Err(error::moved_on()),
-            Some(holder) => {
-                let updated = update(store, connection, *holder, job).await?;
-                Enqueued { updated, ..Enqueued::existing(*holder) }
-            }
-            None => enqueue::store_wanted(store, connection, one, ids, &standings, &in_the_way).await?[0],
-        });
-    }
-    Ok(answers)
-}
-
-/// Changes the job that is in the way, which is held, if the new one says so; says whether it did.
-async fn update(store: &Core, connection: &mut PgConnection, holder: JobId, new: &NewJob) -> sqlx::Result<bool> {
+    holder: JobId,
+    new: &NewJob,
+) -> sqlx::Result<bool> {
     let now = store.sessions.now(connection).await?;
-    let jobs = change::look(connection, &[uuid(holder)], &[At(holder.timestamp())]).await?;
-    let Some(change::Held { job, .. }) = jobs.get(&holder) else { return Ok(false) };
+    let jobs = hold::read(connection, &[uuid(holder)], &[At(holder.timestamp())]).await?;
+    let Some(hold::Held { job, .. }) = jobs.get(&holder) else { return Ok(false) };
     let Some(update) = new.spec.unique().update(job.status, job.run_at, new.start(now).1) else { return Ok(false) };
     sqlx::query(*sql::JOB_UPDATE)
         .bind(store.sessions.clock())

@@ -43,6 +43,7 @@ mod schema;
 mod session;
 mod settle;
 mod statements;
+mod take;
 mod upkeep;
 mod url;
 mod value;

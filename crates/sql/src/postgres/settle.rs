@@ -9,12 +9,10 @@ use punctual_core::{AttemptId, Note, Settled, Settlement, StoreError, Timestamp,
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core,
-    enqueue::some_of,
-    error,
+    Core, error,
     flow::{self, Tables, Woken},
     read, rows, statements as sql,
-    value::{At, Uuid, job_id, uuid},
+    value::{At, Uuid, job_id, some_of, uuid},
 };
 
 /// How often a statement is tried again that gave way to another.

@@ -88,3 +88,8 @@ pub(crate) const fn uuid(id: JobId) -> Uuid {
 pub(crate) const fn job_id(uuid: Uuid) -> JobId {
     JobId::from_bits(uuid.as_u128())
 }
+
+/// A column, or nothing if none of its rows has a value.
+pub(crate) fn some_of<T>(column: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
+    column.iter().any(Option::is_some).then_some(column)
+}

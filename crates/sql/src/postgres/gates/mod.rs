@@ -21,13 +21,13 @@ use self::passed::{close, look_at, passed_keys, starts, turns};
 pub(crate) use self::passed::{passed, trim};
 use super::{
     Core,
-    claim::{self, Taken},
     lanes::Served,
     outlook::Look,
     queues::Known,
     rows,
     session::Unit,
     statements as sql,
+    take::{self, Taken},
     value::{At, Uuid, job_id, uuid},
 };
 
@@ -77,7 +77,7 @@ pub(crate) async fn try_take(
     }
     // Others may have taken what was chosen of what passes no gate, or be at the gates.
     let rest = ClaimRequest { limit: room, ..request.clone() };
-    match claim::try_take(store, &rest, look, known, plain).await {
+    match take::try_take(store, &rest, look, known, plain).await {
         Ok(Some(more)) => Ok(Some(Taken {
             holds: held.into_iter().chain(more.holds).collect(),
             opens_at,
@@ -246,7 +246,7 @@ impl GatedClaim<'_> {
             opens_at = opens_at.into_iter().chain([now.after(LOOK_AGAIN)]).min();
         }
         let order: HashMap<JobId, usize> = places.iter().enumerate().map(|(place, one)| (one.id, place)).collect();
-        let mut holds = claim::holds(self.store, &rows)?;
+        let mut holds = take::holds(self.store, &rows)?;
         holds.sort_by_key(|hold| order.get(&hold.attempt.job));
         let next_run_at = self.store.outlook.learn(&rows)?;
         Ok(Some((Some(Taken { holds, next_run_at, opens_at: None }), opens_at)))
