@@ -1,22 +1,18 @@
-//! Operators' actions, and jobs that leave.
+//! Operators' actions.
 
-use punctual_core::{
-    AttemptStatus, Change, Changed, Job, Keep, Spec, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
-};
+use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreError, Verb, change};
 use rusqlite::{OptionalExtension, params};
 
 use super::{
-    enqueue::labels,
     error::store_error,
-    flow,
-    gates::{self, Standing},
+    gates,
+    places::standing,
     rows,
     running::Running,
     settle::close,
     statements as sql,
     tx::{EventLine, Tx},
 };
-use std::time::Duration;
 
 /// Applies operators' wishes.
 pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<Changed>, StoreError> {
@@ -110,15 +106,8 @@ pub(crate) fn replace(
     Ok(())
 }
 
-/// Where a job stands if it is queued.
-pub(crate) fn standing(job: &Job, seq: i64) -> Standing<'_> {
-    let Spec { queue, name, priority, extras, .. } = &job.spec;
-    let key = extras.concurrency_key.as_deref();
-    Standing { queue, name, priority: *priority, run_at: job.run_at.as_micros(), seq, key }
-}
-
 /// Takes a job off the list of the dead, if it is on it.
-fn forget_death(tx: &Tx<'_>, seq: i64, job: &Job) -> rusqlite::Result<()> {
+pub(crate) fn forget_death(tx: &Tx<'_>, seq: i64, job: &Job) -> rusqlite::Result<()> {
     if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
         tx.prepare(sql::DELETE_DEAD)?.execute(params![died_at.as_micros(), seq])?;
     }
@@ -126,7 +115,7 @@ fn forget_death(tx: &Tx<'_>, seq: i64, job: &Job) -> rusqlite::Result<()> {
 }
 
 /// Until when a finished job is kept by its own wish. A deleted one has no wishes left.
-fn kept_until(job: &Job) -> Option<i64> {
+pub(crate) fn kept_until(job: &Job) -> Option<i64> {
     let finished_at = job.finished_at.filter(|_| job.status != Status::Deleted)?;
     job.spec.keep_for.map(|keep| finished_at.after(keep).as_micros())
 }
@@ -157,87 +146,4 @@ fn retire_some(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> rusqlite::Result<us
         }
     }
     Ok(seqs.len())
-}
-
-/// Removes deleted jobs with all that belongs to them.
-pub(crate) fn purge(tx: &mut Tx<'_>, after: Duration, limit: usize) -> Result<usize, StoreError> {
-    let cutoff = tx.now.before(after).as_micros();
-    let seqs = || -> rusqlite::Result<Vec<i64>> {
-        let mut purgeable = tx.prepare(sql::PURGEABLE)?;
-        let rows = purgeable.query_map(params![cutoff, limit as i64], |row| row.get(0))?;
-        rows.collect()
-    };
-    let seqs = seqs().map_err(store_error)?;
-    remove_some(tx, &seqs).map_err(store_error)
-}
-
-/// Removes ephemeral jobs that nobody runs.
-pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
-    let seqs = || -> rusqlite::Result<Vec<i64>> {
-        let mut ephemeral = tx.prepare(sql::EPHEMERAL)?;
-        let rows = ephemeral.query_map([limit as i64, before.as_micros()], |row| row.get(0))?;
-        rows.collect()
-    };
-    let seqs = seqs().map_err(store_error)?;
-    flow::lose(tx, &seqs).map_err(store_error)?;
-    remove_some(tx, &seqs).map_err(store_error)
-}
-
-/// Removes jobs until many rows have gone; says how many jobs. A job may have a long log, and others wait for the writer.
-fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> rusqlite::Result<usize> {
-    const MANY_ROWS: usize = 20_000;
-    let (mut jobs, mut rows) = (0, 0);
-    for seq in seqs {
-        rows += remove(tx, *seq)?;
-        jobs += 1;
-        if rows >= MANY_ROWS {
-            break;
-        }
-    }
-    Ok(jobs)
-}
-
-/// Removes every trace of a job that nobody runs; says how many rows of its history there were.
-fn remove(tx: &mut Tx<'_>, seq: i64) -> rusqlite::Result<usize> {
-    let (_, job) = tx.prepare(sql::GET_BY_SEQ)?.query_row([seq], rows::job)?;
-    let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
-    if job.status == Status::Queued {
-        gates::leave(tx, standing(&job, seq))?;
-    }
-    tx.prepare(sql::DELETE_DUE)?.execute(params![run_at, seq])?;
-    tx.prepare(sql::DELETE_WAITING)?.execute(params![run_at, seq])?;
-    flow::forget(tx, seq)?;
-    if let Some((scope, key)) = job.spec.unique_key() {
-        tx.prepare(sql::DELETE_KEY)?.execute(params![scope, key, seq])?;
-    }
-    for (kind, value) in labels(&job.spec) {
-        tx.prepare(sql::DELETE_LABEL)?.execute(params![kind, value, job.id.to_bytes()])?;
-    }
-    if let Some(expires_at) = kept_until(&job) {
-        tx.prepare(sql::DELETE_KEPT)?.execute(params![expires_at, seq])?;
-    }
-    forget_death(tx, seq, &job)?;
-    tx.prepare(sql::DELETE_DELETED)?.execute(params![job.updated_at.as_micros(), seq])?;
-    tx.prepare(sql::DELETE_EPHEMERAL)?.execute([seq])?;
-    let mut rows = tx.prepare(sql::DELETE_EVENTS)?.execute([seq])?;
-    for of in ["punctual_logs", "punctual_attempts"] {
-        rows += tx.prepare(&format!("delete from {of} where job = ?1"))?.execute([seq])?;
-    }
-    tx.prepare("delete from punctual_jobs where seq = ?1")?.execute([seq])?;
-    tx.count(queue, name, Some(job.status), None);
-    tx.count_pending(job.spec.user_id.as_deref(), name, Some(job.status), None);
-    Ok(rows)
-}
-
-/// Removes old attempts, logs, counters and workers.
-pub(crate) fn trim(tx: &Tx<'_>, after: Duration, limit: usize) -> rusqlite::Result<usize> {
-    let cutoff = tx.now.before(after).as_micros();
-    let attempts = tx.prepare(sql::TRIM_ATTEMPTS)?.execute(params![cutoff, limit as i64])?;
-    let logs = tx.prepare(sql::TRIM_LOGS)?.execute(params![cutoff, limit as i64])?;
-    let tallies = tx.prepare(sql::TRIM_TALLIES)?.execute([tx.now.before(limits::TALLIES_KEPT).as_micros()])?;
-    let workers = tx.prepare(sql::TRIM_WORKERS)?.execute([tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
-    gates::trim(tx)?;
-    let last_id = WorkflowId::last_of(tx.now.before(after)).to_bytes();
-    let workflows = tx.prepare(sql::TRIM_WORKFLOWS)?.execute(params![cutoff, limit as i64, last_id])?;
-    Ok(attempts + logs + tallies + workers + workflows)
 }

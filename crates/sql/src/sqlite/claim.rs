@@ -7,15 +7,16 @@
 use std::{collections::HashMap, time::Duration};
 
 use punctual_core::{
-    AttemptId, Claim, ClaimRequest, Claimed, JobId, Settlement, Status, StoreError, Timestamp, WorkerId, gate::Order,
-    limits, measure::Measure,
+    AttemptId, Claim, ClaimRequest, Claimed, JobId, Settlement, Status, StoreError, Timestamp, WorkerId, limits,
+    measure::Measure,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::{
     error::store_error,
-    gates::{self, Standing},
-    queues::Gated,
+    gated::Gated,
+    gates,
+    places::{Lane, Place, Standing, head},
     read, rows,
     running::Running,
     statements as sql,
@@ -233,33 +234,6 @@ impl DueJob {
     }
 }
 
-/// A queue and a name.
-pub(crate) type Lane = (String, String);
-
-/// A queued job's place: the lane it stands in, and where in it.
-pub(crate) struct Place<'l> {
-    pub(crate) lane: &'l Lane,
-    pub(crate) priority: u8,
-    pub(crate) run_at: i64,
-    pub(crate) seq: i64,
-    /// The gate that it has to pass: its key, or nothing for that of its queue alone.
-    pub(crate) gate: Option<String>,
-}
-
-impl Place<'_> {
-    /// Sorts in the order of claims.
-    pub(crate) fn order(&self, request: &ClaimRequest) -> Order {
-        let rank = request.rank(&self.lane.0, self.priority);
-        Order { rank, run_at: Timestamp::from_micros(self.run_at), tie: self.seq as u128 }
-    }
-
-    fn standing(&self) -> Standing<'_> {
-        let Self { lane: (queue, name), priority, run_at, seq, gate } = self;
-        let key = gate.as_deref().filter(|key| !key.is_empty());
-        Standing { queue, name, priority: *priority, run_at: *run_at, seq: *seq, key }
-    }
-}
-
 /// The first places among all lanes that the worker serves, in the order of claims.
 fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> rusqlite::Result<Vec<Place<'l>>> {
     let mut places = Vec::new();
@@ -277,14 +251,6 @@ fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> r
 fn keep_first(places: &mut Vec<Place<'_>>, request: &ClaimRequest) {
     places.sort_by_cached_key(|place| place.order(request));
     places.truncate(request.limit);
-}
-
-pub(crate) fn head<'l>(tx: &Tx<'_>, lane: &'l Lane, limit: usize) -> rusqlite::Result<Vec<Place<'l>>> {
-    let mut head = tx.prepare(sql::LANE_HEAD)?;
-    let rows = head.query_map(params![lane.0, lane.1, limit as i64], |row| {
-        Ok(Place { lane, priority: row.get(0)?, run_at: row.get(1)?, seq: row.get(2)?, gate: None })
-    })?;
-    rows.collect()
 }
 
 /// Takes places out of their lanes, given in the order of claims. Of each lane and priority they are the first, so that

@@ -6,8 +6,10 @@ use rusqlite::{CachedStatement, OptionalExtension, params};
 use super::{
     error::store_error,
     flow::{self, Family},
-    gates::{self, Standing},
-    rows, statements as sql,
+    gates,
+    places::Standing,
+    rows::{self, labels},
+    statements as sql,
     tx::{EventLine, Tx},
 };
 
@@ -154,13 +156,4 @@ fn insert<'c>(
     // A scheduled job may be due before any that idle workers are waiting for, so it wakes them too.
     tx.woke_work = true;
     Ok(true)
-}
-
-/// What a job is found by besides its id, name and status; few jobs have any.
-pub(crate) fn labels(spec: &Spec) -> impl Iterator<Item = (&'static str, &str)> {
-    let user = spec.user_id.iter().map(|user| ("user", user.as_str()));
-    let correlation = spec.correlation_id.iter().map(|id| ("correlation", id.as_str()));
-    let tags = spec.extras.tags.iter().map(|tag| ("tag", tag.as_str()));
-    let schedule = spec.extras.occurrence.iter().map(|occurrence| ("schedule", occurrence.schedule.as_str()));
-    user.chain(correlation).chain(tags).chain(schedule)
 }

@@ -13,8 +13,8 @@ use punctual_core::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    claim::{Lane, Place, head},
-    queues::Gated,
+    gated::Gated,
+    places::{Lane, Place, Standing, head},
     read, statements as sql,
     tx::Tx,
 };
@@ -25,17 +25,6 @@ const LOOK_MAX_KEYS: usize = 2_000;
 const QUEUE: &str = "";
 /// Under this key, which nobody can have, `punctual_turns` knows the jobs without one.
 const KEYLESS: &str = " ";
-
-/// Where a queued job stands.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing<'a> {
-    pub(crate) queue: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) priority: u8,
-    pub(crate) run_at: i64,
-    pub(crate) seq: i64,
-    pub(crate) key: Option<&'a str>,
-}
 
 /// Puts a queued job where claims find it.
 pub(crate) fn put(tx: &mut Tx<'_>, job: Standing<'_>) -> rusqlite::Result<()> {

@@ -22,13 +22,16 @@ mod error;
 mod examine;
 mod flow;
 mod flush;
+mod gated;
 mod gates;
 mod list;
 mod operation;
+mod places;
 mod queues;
 mod read;
 mod reader;
 mod registry;
+mod remove;
 mod rows;
 mod running;
 mod schedules;
@@ -37,6 +40,7 @@ mod settle;
 mod statements;
 mod tx;
 mod url;
+mod workflows;
 mod writer;
 
 #[cfg(test)]
@@ -56,7 +60,13 @@ pub use rusqlite;
 use rusqlite::Connection;
 
 pub use self::schema::MIGRATIONS;
-use self::{error::store_error, operation::Durability, reader::Readers, tx::Tx, writer::Writer};
+use self::{
+    error::store_error,
+    operation::{Durability, finish},
+    reader::Readers,
+    tx::Tx,
+    writer::Writer,
+};
 use crate::wakes::Wakes;
 
 /// How a SQLite file is opened.
@@ -160,7 +170,7 @@ impl SqliteStore {
 pub fn enqueue_in(connection: &Connection, now: Timestamp, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
     let mut tx = Tx::new(connection, now);
     let enqueued = enqueue::enqueue(&mut tx, jobs)?;
-    tx.finish()?;
+    finish(&mut tx)?;
     Ok(enqueued)
 }
 
@@ -168,7 +178,7 @@ pub fn enqueue_in(connection: &Connection, now: Timestamp, jobs: &[NewJob]) -> S
 pub fn settle_in(connection: &Connection, now: Timestamp, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
     let mut tx = Tx::new(connection, now);
     let settled = settle::settle(&mut tx, settlements)?;
-    tx.finish()?;
+    finish(&mut tx)?;
     Ok(settled)
 }
 
@@ -263,35 +273,35 @@ impl Store for SqliteStore {
     }
 
     async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
-        self.writer.call(Durability::Now, jobs.len(), move |tx| flow::submit(tx, &workflow, &jobs)).await
+        self.writer.call(Durability::Now, jobs.len(), move |tx| workflows::submit(tx, &workflow, &jobs)).await
     }
 
     async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
-        self.write(move |tx| flow::resubmit(tx, &changes, &jobs)).await
+        self.write(move |tx| workflows::resubmit(tx, &changes, &jobs)).await
     }
 
     async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
-        self.read(move |connection| flow::workflow(connection, id)).await
+        self.read(move |connection| workflows::workflow(connection, id)).await
     }
 
     async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> StoreResult<Vec<Workflow>> {
-        self.read(move |connection| flow::workflows(connection, before, limit)).await
+        self.read(move |connection| workflows::workflows(connection, before, limit)).await
     }
 
     async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>> {
-        self.read(move |connection| flow::nodes(connection, workflow)).await
+        self.read(move |connection| workflows::nodes(connection, workflow)).await
     }
 
     async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
-        self.read(move |connection| flow::parents(connection, job)).await
+        self.read(move |connection| workflows::parents(connection, job)).await
     }
 
     async fn children(&self, job: JobId, limit: usize) -> StoreResult<Vec<Relative>> {
-        self.read(move |connection| flow::children(connection, job, limit)).await
+        self.read(move |connection| workflows::children(connection, job, limit)).await
     }
 
     async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
-        self.read(move |connection| flow::results(connection, &jobs)).await
+        self.read(move |connection| workflows::results(connection, &jobs)).await
     }
 
     async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
@@ -375,15 +385,15 @@ impl Store for SqliteStore {
     }
 
     async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| change::purge(tx, after, limit)).await
+        self.write(move |tx| remove::purge(tx, after, limit)).await
     }
 
     async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| change::trim(tx, after, limit).map_err(store_error)).await
+        self.write(move |tx| remove::trim(tx, after, limit).map_err(store_error)).await
     }
 
     async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| change::drop_ephemeral(tx, before, limit)).await
+        self.write(move |tx| remove::drop_ephemeral(tx, before, limit)).await
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

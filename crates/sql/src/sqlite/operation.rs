@@ -7,6 +7,8 @@ use tokio::sync::oneshot;
 
 use super::{
     claim::{self, Taken},
+    error::store_error,
+    flow, gates,
     settle::settle,
     tx::Tx,
 };
@@ -80,7 +82,7 @@ where
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         self.done = Some((self.work)(tx)?);
-        tx.finish()
+        finish(tx)
     }
 
     fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement> {
@@ -89,6 +91,12 @@ where
         let _ = caller.send(committed.and_then(|()| done.ok_or(StoreError::Closed)));
         Vec::new()
     }
+}
+
+/// Lets what follows from the ends of jobs happen, looks at the keys to whose jobs something happened, and writes the counters. The last step
+/// of every operation.
+pub(crate) fn finish(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    flow::follow(tx).and_then(|()| gates::look_at_touched(tx)).and_then(|()| tx.write_counters()).map_err(store_error)
 }
 
 /// A claim, which is done when it has got something or has waited long enough.
@@ -112,7 +120,7 @@ impl Operation for ClaimCall {
         if !self.caller.is_closed() {
             self.taken = claim::claim(tx, &self.request)?;
         }
-        tx.finish()
+        finish(tx)
     }
 
     fn parked(&self) -> Option<Parked> {

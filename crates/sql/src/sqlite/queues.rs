@@ -1,11 +1,9 @@
 //! What is said of queues.
 
-use std::collections::{HashMap, HashSet};
-
-use punctual_core::{Limits, Queue, QueueEvent, QueueSave, QueueSettings, StoreError};
+use punctual_core::{Limits, Queue, QueueEvent, QueueSave, StoreError};
 use rusqlite::{Connection, Row, params};
 
-use super::{error::store_error, gates, rows, statements as sql, tx::Tx};
+use super::{error::store_error, gated::Gated, gates, rows, statements as sql, tx::Tx};
 
 pub(crate) fn queues(connection: &Connection) -> rusqlite::Result<Vec<Queue>> {
     connection.prepare_cached(sql::QUEUES)?.query_map([], queue)?.collect()
@@ -19,41 +17,6 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
         updated_at: rows::instant(row, 3)?,
         updated_by: row.get(4)?,
     })
-}
-
-/// What claims must know of queues.
-#[derive(Debug, Default)]
-pub(crate) struct Gated {
-    /// Those that nothing is to be started of.
-    pub(crate) paused: HashSet<String>,
-    /// How many jobs may start of those that are limited.
-    pub(crate) limits: HashMap<String, Limits>,
-}
-
-impl Gated {
-    pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        let (mut statement, mut gated) = (connection.prepare_cached(sql::GATED_QUEUES)?, Self::default());
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let (name, settings): (String, QueueSettings) = (row.get(0)?, rows::document(row, 2)?.unwrap_or_default());
-            if settings.paused {
-                gated.paused.insert(name.clone());
-            }
-            if settings.limits != Limits::default() {
-                gated.limits.insert(name, settings.limits);
-            }
-        }
-        Ok(gated)
-    }
-
-    pub(crate) fn limits(&self, queue: &str) -> &Limits {
-        self.limits.get(queue).unwrap_or(Limits::none())
-    }
-
-    /// Whether jobs of a queue have to pass a gate even without a key.
-    pub(crate) fn guards(&self, queue: &str) -> bool {
-        self.limits.get(queue).is_some_and(Limits::guard_all)
-    }
 }
 
 pub(crate) fn save(tx: &mut Tx<'_>, save: &QueueSave) -> Result<bool, StoreError> {

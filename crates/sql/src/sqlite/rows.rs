@@ -82,3 +82,12 @@ pub(crate) fn optional_instant(row: &Row<'_>, column: usize) -> rusqlite::Result
 fn broken(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }
+
+/// What a job is found by besides its id, name and status; few jobs have any.
+pub(crate) fn labels(spec: &Spec) -> impl Iterator<Item = (&'static str, &str)> {
+    let user = spec.user_id.iter().map(|user| ("user", user.as_str()));
+    let correlation = spec.correlation_id.iter().map(|id| ("correlation", id.as_str()));
+    let tags = spec.extras.tags.iter().map(|tag| ("tag", tag.as_str()));
+    let schedule = spec.extras.occurrence.iter().map(|occurrence| ("schedule", occurrence.schedule.as_str()));
+    user.chain(correlation).chain(tags).chain(schedule)
+}

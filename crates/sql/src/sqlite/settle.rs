@@ -9,7 +9,8 @@ use rusqlite::{CachedStatement, Connection, params};
 
 use super::{
     error::store_error,
-    gates::{self, Standing},
+    gates,
+    places::Standing,
     rows,
     running::Running,
     statements as sql,

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::{
-    JobId, Status, StoreError, Timestamp, WorkflowId,
+    JobId, Status, Timestamp, WorkflowId,
     measure::{self, Measure},
     workflow::EndsChange,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
-use super::{error::store_error, flow, gates, running::Running, statements as sql};
+use super::{running::Running, statements as sql};
 
 /// An operation under way. The transaction around it belongs to the writer, or to the caller of `enqueue_in`.
 #[derive(Debug)]
@@ -175,16 +175,14 @@ impl<'c> Tx<'c> {
         &mut self.lanes[self.last_lane]
     }
 
-    /// Lets what follows from the ends of jobs happen, and writes the counters. Must be the last step of an operation.
-    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
-        flow::follow(self).map_err(store_error)?;
-        gates::look_at_touched(self).map_err(store_error)?;
+    /// Writes the counters.
+    pub(crate) fn write_counters(&mut self) -> rusqlite::Result<()> {
         let workflows = std::mem::take(&mut self.workflows);
-        workflows.iter().try_for_each(|(id, ends)| self.write_ends(*id, *ends)).map_err(store_error)?;
+        workflows.iter().try_for_each(|(id, ends)| self.write_ends(*id, *ends))?;
         let lanes = std::mem::take(&mut self.lanes);
-        lanes.iter().try_for_each(|lane| self.write_lane(lane)).map_err(store_error)?;
+        lanes.iter().try_for_each(|lane| self.write_lane(lane))?;
         let pending = std::mem::take(&mut self.pending);
-        pending.iter().try_for_each(|(key, change)| self.write_pending(key, *change)).map_err(store_error)
+        pending.iter().try_for_each(|(key, change)| self.write_pending(key, *change))
     }
 
     fn write_ends(&self, workflow: WorkflowId, ends: EndsChange) -> rusqlite::Result<()> {
