@@ -33,8 +33,8 @@ use super::{
 
 /// So many marked keys of each queue are looked at by one claim.
 const LOOK_MAX_KEYS: i64 = 2_000;
-/// So often a claim looks at marked keys before it lets others have their turn.
-const LOOKS_MAX: usize = 50;
+/// So often a claim looks at marked keys before it chooses from those it knows.
+const LOOKS_MAX: usize = 100;
 /// When to look again at gates that somebody else was at.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Under this key, `punctual_starts` and `punctual_turns` know the queue itself.
@@ -151,7 +151,7 @@ struct AtGates {
 struct Marked {
     /// Whether all were looked at.
     all: bool,
-    /// When a rate of one of them lets more through.
+    /// When a rate of one of them lets more through; now, if not all were.
     opens_at: Option<Timestamp>,
 }
 
@@ -184,20 +184,21 @@ impl GatedClaim<'_> {
     /// Takes what the gates of queues let through, together with what passes none, unless somebody else is at all of them; and says when to
     /// look again at those that let nothing through. Nothing at all if something was said of queues that is not known here.
     async fn take(&self, queues: &BTreeSet<String>) -> sqlx::Result<Option<(Option<Taken>, Option<Timestamp>)>> {
-        for _ in 0..LOOKS_MAX {
+        let mut looks = 0;
+        loop {
+            looks += 1;
             let Some(mut gates) = self.begin(queues).await? else { return Ok(None) };
             if gates.queues.is_empty() {
                 gates.unit.done().await?;
                 return Ok(Some((None, Some(gates.now.after(LOOK_AGAIN)))));
             }
             let marked = self.look_at_marked(&mut gates).await?;
-            // In the right order, once every key is known that has something to start; and for no longer at once than others can wait.
-            if marked.all {
+            // In the right order once every key is known that has something to start; but not at any price.
+            if marked.all || looks == LOOKS_MAX {
                 return self.take_at(gates, queues, marked.opens_at).await;
             }
             gates.unit.done().await?;
         }
-        Ok(Some((None, Some(self.store.clock_now()))))
     }
 
     /// Goes to the gates of queues, as far as nobody else is there.
@@ -287,7 +288,8 @@ impl GatedClaim<'_> {
             gates.insert(gate);
         }
         let opens_at = look_at(unit, self.known, &gates, *now).await?;
-        Ok(Marked { all: marks.values().all(|count| *count < LOOK_MAX_KEYS), opens_at })
+        let all = marks.values().all(|count| *count < LOOK_MAX_KEYS);
+        Ok(Marked { all, opens_at: if all { opens_at } else { Some(*now) } })
     }
 
     async fn choice(
