@@ -48,7 +48,7 @@ impl PgBouncer {
         fs::write(folder.path().join("settings.ini"), settings)?;
         let mut command = debian::program(&path, account.as_ref(), folder.path());
         let server = command.args(["-q", "settings.ini"]).process_group(0).spawn().context("cannot start pgbouncer")?;
-        let watchdog = Watchdog::start(folder.path(), "pid")?;
+        let watchdog = Watchdog::start(folder.path(), "pid", "TERM")?;
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let log = || fs::read_to_string(folder.path().join("log")).unwrap_or_default();

@@ -94,7 +94,7 @@ impl Postgres {
         }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let server = serve(&programs, account.as_ref(), folder.path(), port, care)?;
-        let watchdog = Watchdog::start(folder.path(), "data/postmaster.pid")?;
+        let watchdog = Watchdog::start(folder.path(), "data/postmaster.pid", "QUIT")?;
         let started = Self { programs, account, port, care, watchdog, server, folder };
         started.wait()?;
         Ok(started)

@@ -14,15 +14,16 @@ use anyhow::{Context, Result};
 pub(crate) struct Watchdog(Child);
 
 impl Watchdog {
-    /// Watches the server whose process id is in the first line of a file of that folder.
-    pub(crate) fn start(folder: &Path, pid_file: &str) -> Result<Self> {
+    /// Watches the server whose process id is in the first line of a file of that folder, and which a signal ends at once. One that it has no
+    /// handler for would not do: a shell lets what it starts in the background ignore some.
+    pub(crate) fn start(folder: &Path, pid_file: &str, signal: &str) -> Result<Self> {
         let script = r#"trap '' INT TERM HUP; cat >/dev/null; pid=$(head -n 1 "$1/$2" 2>/dev/null)
-            if [ -n "$pid" ]; then kill -QUIT "$pid" 2>/dev/null
+            if [ -n "$pid" ]; then kill -"$3" "$pid" 2>/dev/null
             while kill -0 "$pid" 2>/dev/null && [ -e "$1/$2" ]; do sleep 0.05; done; fi; rm -rf "$1""#;
         let mut watchdog = Command::new("sh")
             .args(["-c", script, "punctual-watchdog"])
             .arg(folder)
-            .arg(pid_file)
+            .args([pid_file, signal])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .process_group(0)
