@@ -5,6 +5,7 @@ use std::{io, str::FromStr, sync::OnceLock, time::Duration};
 use anstyle::{AnsiColor, Color, RgbColor, Style};
 use indicatif::ProgressBar;
 use jiff::{SignedDuration, civil::DateTime, tz::TimeZone};
+pub(crate) use punctual::core::time::in_words;
 use punctual::{Status, Timestamp};
 use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
 
@@ -70,24 +71,9 @@ pub(crate) const DIM: Style = Style::new().dimmed();
 /// What is of more.
 pub(crate) const BOLD: Style = Style::new().bold();
 
-/// A duration with the unit that fits its size: `42 ms`, `3.2 s`, `4 min`, `2 h`, `5 d`.
-pub(crate) fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs_f64();
-    match seconds {
-        _ if duration.is_zero() => "0 s".to_owned(),
-        _ if seconds < 0.001 => format!("{} µs", duration.as_micros()),
-        _ if seconds < 1.0 => format!("{} ms", duration.as_millis()),
-        _ if seconds < 10.0 => format!("{seconds:.1} s"),
-        _ if seconds < 120.0 => format!("{seconds:.0} s"),
-        _ if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
-        _ if seconds < 172_800.0 => format!("{:.0} h", seconds / 3_600.0),
-        _ => format!("{:.0} d", seconds / 86_400.0),
-    }
-}
-
 /// An instant as seen from `now`: `4 min ago`, `in 42 s`.
 pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
-    if at > now { format!("in {}", duration(at.since(now))) } else { format!("{} ago", duration(now.since(at))) }
+    if at > now { format!("in {}", in_words(at.since(now))) } else { format!("{} ago", in_words(now.since(at))) }
 }
 
 /// The exact instant in the user's zone.
@@ -199,8 +185,8 @@ mod tests {
     fn numbers_and_durations_are_written_for_people() {
         assert_eq!(number(1_234_567), "1,234,567");
         assert_eq!(number(7), "7");
-        assert_eq!(duration(Duration::from_millis(42)), "42 ms");
-        assert_eq!(duration(Duration::from_secs(240)), "4 min");
+        assert_eq!(in_words(Duration::from_millis(42)), "42 ms");
+        assert_eq!(in_words(Duration::from_secs(240)), "4 min");
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! Why a job is not running, in words, with what to do about it.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::{
-    Event, Job, JobId, Limits, OnParentFailure, QueueSettings, Relative, Status, Timestamp, WorkerId, WorkerRecord,
-    gate::Passed,
+    Event, Job, JobId, OnParentFailure, QueueSettings, Rate, Relative, Status, Timestamp, WorkerId, WorkerRecord,
+    gate::Passed, time,
 };
 
 /// Parents, or jobs in the way, that a sentence names.
 const NAMED_MAX_COUNT: usize = 5;
+
+/// A job that is held, with its concurrency key and who holds it.
+pub type Held = (JobId, Option<String>, Option<WorkerId>);
 
 /// What is known of a job and of what may be in its way.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +31,7 @@ pub struct Facts {
     /// What the gate of its key has, if it has one.
     pub passed_key: Passed,
     /// Jobs of its queue that are held, with their keys and who holds them; at least as many as are named.
-    pub held: Vec<(JobId, Option<String>, Option<WorkerId>)>,
+    pub held: Vec<Held>,
     /// What happened to it last.
     pub last_event: Option<Event>,
 }
@@ -133,19 +134,6 @@ fn reason(cause: Cause, text: String, advice: impl Into<String>) -> Reason {
     Reason { cause, text, advice: (!advice.is_empty()).then_some(advice) }
 }
 
-/// `4 min`, `3.2 s`.
-fn span(duration: Duration) -> String {
-    let seconds = duration.as_secs_f64();
-    match seconds {
-        _ if seconds < 1.0 => format!("{} ms", duration.as_millis()),
-        _ if seconds < 10.0 => format!("{seconds:.1} s"),
-        _ if seconds < 120.0 => format!("{seconds:.0} s"),
-        _ if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
-        _ if seconds < 172_800.0 => format!("{:.0} h", seconds / 3_600.0),
-        _ => format!("{:.0} d", seconds / 86_400.0),
-    }
-}
-
 fn s(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
@@ -213,9 +201,9 @@ impl Facts {
     fn not_due(&self) -> Reason {
         let at = self.job.run_at;
         let text = if at > self.now {
-            format!("It is not due before {at}, in {}.", span(at.since(self.now)))
+            format!("It is not due before {at}, in {}.", time::in_words(at.since(self.now)))
         } else {
-            format!("It has been due for {}, and is about to be queued.", span(self.now.since(at)))
+            format!("It has been due for {}, and is about to be queued.", time::in_words(self.now.since(at)))
         };
         reason(Cause::NotDue, text, format!("Start it now: punctual jobs run {}", self.job.id))
     }
@@ -228,7 +216,7 @@ impl Facts {
             job.attempt,
             job.spec.max_attempts,
             job.run_at,
-            span(job.run_at.since(self.now))
+            time::in_words(job.run_at.since(self.now))
         );
         reason(Cause::BackingOff, text, format!("Try it now: punctual jobs retry {}", job.id))
     }
@@ -264,66 +252,46 @@ impl Facts {
         None
     }
 
-    /// Gates that are closed.
+    /// Gates that are closed: that of its queue, and that of its key if it has one.
     fn gates(&self) -> Vec<Reason> {
-        let (limits, queue): (&Limits, &String) = (&self.queue.limits, &self.job.spec.queue);
-        let mut reasons = Vec::new();
-        if let Some(limit) = limits.concurrency.filter(|limit| self.passed_queue.running >= *limit) {
-            let by = named(self.held.iter(), self.passed_queue.running);
-            let text =
-                format!("{limit} job{} of the queue {queue} may run at once, and so many do{by}.", s(limit as usize));
-            reasons.push(reason(
-                Cause::QueueLimit,
-                text,
-                format!("Raise the limit: punctual queues limit {queue} --concurrency N"),
-            ));
-        }
-        if let Some(rate) = limits.rate {
-            let opens_at = rate.opens_at(&self.passed_queue.starts, self.now);
-            if opens_at > self.now {
-                let text = format!(
-                    "The queue {queue} starts {rate}, and has; the next may start in {}.",
-                    span(opens_at.since(self.now))
-                );
-                reasons.push(reason(
-                    Cause::QueueRate,
-                    text,
-                    format!("Raise the rate: punctual queues limit {queue} --rate N/TIME"),
-                ));
-            }
-        }
-        if let Some(key) = &self.job.spec.extras.concurrency_key {
-            reasons.extend(self.key_gate(limits, queue, key));
+        let (limits, spec) = (&self.queue.limits, &self.job.spec);
+        let queue = Gate {
+            name: format!("queue {}", spec.queue),
+            passed: &self.passed_queue,
+            held: self.held.iter().collect(),
+            causes: (Cause::QueueLimit, Cause::QueueRate),
+            option: "",
+        };
+        let mut reasons = self.closed(&queue, limits.concurrency, limits.rate);
+        if let Some(key) = &spec.extras.concurrency_key {
+            let key = Gate {
+                name: format!("key {key}"),
+                passed: &self.passed_key,
+                held: self.held.iter().filter(|(_, held, _)| held.as_ref() == Some(key)).collect(),
+                causes: (Cause::KeyLimit, Cause::KeyRate),
+                option: "key-",
+            };
+            reasons.extend(self.closed(&key, limits.key_limit(), limits.key_rate));
         }
         reasons
     }
 
-    fn key_gate(&self, limits: &Limits, queue: &str, key: &String) -> Vec<Reason> {
+    /// Why a gate lets nothing through.
+    fn closed(&self, gate: &Gate<'_>, limit: Option<u32>, rate: Option<Rate>) -> Vec<Reason> {
+        let Gate { name, passed, held, causes, option } = gate;
+        let raise = |what: &str| format!("punctual queues limit {} --{option}{what}", self.job.spec.queue);
         let mut reasons = Vec::new();
-        if let Some(limit) = limits.key_limit().filter(|limit| self.passed_key.running >= *limit) {
-            let of_key = self.held.iter().filter(|(_, held, _)| held.as_ref() == Some(key));
-            let by = named(of_key, self.passed_key.running);
-            let text =
-                format!("{limit} job{} of the key {key} may run at once, and so many do{by}.", s(limit as usize));
-            reasons.push(reason(
-                Cause::KeyLimit,
-                text,
-                format!("Wait for it, or raise the limit: punctual queues limit {queue} --key-concurrency N"),
-            ));
+        if let Some(limit) = limit.filter(|limit| passed.running >= *limit) {
+            let by = named(held, passed.running);
+            let text = format!("{limit} job{} of the {name} may run at once, and so many do{by}.", s(limit as usize));
+            let advice = format!("Wait for one to end, or raise the limit: {}", raise("concurrency N"));
+            reasons.push(reason(causes.0, text, advice));
         }
-        if let Some(rate) = limits.key_rate {
-            let opens_at = rate.opens_at(&self.passed_key.starts, self.now);
-            if opens_at > self.now {
-                let text = format!(
-                    "The key {key} starts {rate}, and has; the next may start in {}.",
-                    span(opens_at.since(self.now))
-                );
-                reasons.push(reason(
-                    Cause::KeyRate,
-                    text,
-                    format!("Raise the rate: punctual queues limit {queue} --key-rate N/TIME"),
-                ));
-            }
+        let opens_at = rate.map(|rate| (rate, rate.opens_at(&passed.starts, self.now)));
+        if let Some((rate, opens_at)) = opens_at.filter(|(_, at)| *at > self.now) {
+            let wait = time::in_words(opens_at.since(self.now));
+            let text = format!("The {name} starts {rate}, and has; the next may start in {wait}.");
+            reasons.push(reason(causes.1, text, format!("Raise the rate: {}", raise("rate N/TIME"))));
         }
         reasons
     }
@@ -333,7 +301,7 @@ impl Facts {
         let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
         let could = self.workers.iter().filter(|worker| serves_queue(worker, queue) && knows_name(worker, name));
         let could: Vec<&WorkerRecord> = could.collect();
-        let due = span(self.now.since(self.job.run_at));
+        let due = time::in_words(self.now.since(self.job.run_at));
         if could.iter().all(|worker| worker.beat.running >= worker.beat.concurrency) {
             let text = format!(
                 "It has been due for {due}. All {} worker{} that could run it {} busy, with {} jobs.",
@@ -357,11 +325,11 @@ impl Facts {
         let job = &self.job;
         let worker = job.worker_id.map(|worker| worker.to_string()).unwrap_or_default();
         let lease_until = job.lease_until.unwrap_or(self.now);
-        let since = span(self.now.since(job.started_at.unwrap_or(self.now)));
+        let since = time::in_words(self.now.since(job.started_at.unwrap_or(self.now)));
         if lease_until <= self.now {
             let text = format!(
                 "It was started {since} ago by {worker}, which has not kept its lease; that ran out {} ago. A live worker takes it back.",
-                span(self.now.since(lease_until))
+                time::in_words(self.now.since(lease_until))
             );
             return reason(Cause::WorkerLost, text, "If no worker is alive, start one: punctual work");
         }
@@ -371,7 +339,7 @@ impl Facts {
 
     fn ended(&self) -> Reason {
         let job = &self.job;
-        let ago = span(self.now.since(job.finished_at.unwrap_or(job.updated_at)));
+        let ago = time::in_words(self.now.since(job.finished_at.unwrap_or(job.updated_at)));
         let event = self.last_event.as_ref();
         let by = event.and_then(|event| event.actor.as_ref()).map(|actor| format!(" by {actor}")).unwrap_or_default();
         let why = event.and_then(|event| event.detail.as_ref()).map(|why| format!(": {why}")).unwrap_or_default();
@@ -396,9 +364,22 @@ impl Facts {
     }
 }
 
+/// A gate before a job.
+struct Gate<'a> {
+    name: String,
+    passed: &'a Passed,
+    /// The jobs that are held of it, as far as they are known.
+    held: Vec<&'a Held>,
+    /// For its limit, and for its rate.
+    causes: (Cause, Cause),
+    /// How the options begin that change it.
+    option: &'static str,
+}
+
 /// Some of so many jobs that are held, as far as they are known.
-fn named<'a>(known: impl Iterator<Item = &'a (JobId, Option<String>, Option<WorkerId>)>, all: u32) -> String {
-    let named: Vec<String> = known.take(NAMED_MAX_COUNT).map(|(job, _, worker)| held_by(*job, *worker)).collect();
+fn named(known: &[&Held], all: u32) -> String {
+    let named: Vec<String> =
+        known.iter().take(NAMED_MAX_COUNT).map(|(job, _, worker)| held_by(*job, *worker)).collect();
     let more = (all as usize).saturating_sub(named.len());
     match (named.is_empty(), more) {
         (true, _) => String::new(),

@@ -103,6 +103,21 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// A duration with the unit that fits its size: `42 ms`, `3.2 s`, `4 min`, `2 h`, `5 d`.
+pub fn in_words(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        _ if duration.is_zero() => "0 s".to_owned(),
+        _ if seconds < 0.001 => format!("{} µs", duration.as_micros()),
+        _ if seconds < 1.0 => format!("{} ms", duration.as_millis()),
+        _ if seconds < 10.0 => format!("{seconds:.1} s"),
+        _ if seconds < 120.0 => format!("{seconds:.0} s"),
+        _ if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
+        _ if seconds < 172_800.0 => format!("{:.0} h", seconds / 3_600.0),
+        _ => format!("{:.0} d", seconds / 86_400.0),
+    }
+}
+
 /// Durations are milliseconds in every stored or transmitted JSON document.
 pub mod millis {
     use super::*;

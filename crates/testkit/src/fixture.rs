@@ -94,9 +94,9 @@ impl Fixture {
         self.store.enqueue(jobs).await.unwrap().into_iter().map(|enqueued| enqueued.id).collect()
     }
 
-    /// Claims at most `limit` jobs of any queue and name.
-    pub async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<Claim> {
-        let request = ClaimRequest {
+    /// A worker's wish for at most `limit` jobs of any queue and name.
+    pub fn request(&self, worker: WorkerId, limit: usize) -> ClaimRequest {
+        ClaimRequest {
             worker,
             queues: Vec::new(),
             in_order: false,
@@ -105,8 +105,12 @@ impl Fixture {
             lease: LEASE,
             ahead: Duration::ZERO,
             wait: Duration::ZERO,
-        };
-        self.store.claim(request).await.unwrap().claims
+        }
+    }
+
+    /// Claims at most `limit` jobs of any queue and name.
+    pub async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<Claim> {
+        self.store.claim(self.request(worker, limit)).await.unwrap().claims
     }
 
     /// Claims the one job that must be there.

@@ -169,9 +169,9 @@ fn in_words(defaults: &JobDefaults) -> Option<String> {
     let words: Vec<String> = [
         defaults.priority.map(|priority| format!("priority {priority}")),
         defaults.max_attempts.map(|attempts| format!("{attempts} attempts")),
-        defaults.timeout.map(|timeout| format!("timeout {}", human::duration(timeout))),
+        defaults.timeout.map(|timeout| format!("timeout {}", human::in_words(timeout))),
         defaults.retry.as_ref().map(|_| "own retry policy".to_owned()),
-        defaults.keep_for.map(|keep| format!("kept for {}", human::duration(keep))),
+        defaults.keep_for.map(|keep| format!("kept for {}", human::in_words(keep))),
     ]
     .into_iter()
     .flatten()

@@ -148,7 +148,7 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
         ("overlap", Some(schedule.overlap.to_string())),
         (
             "jitter",
-            (schedule.jitter_ms > 0).then(|| human::duration(std::time::Duration::from_millis(schedule.jitter_ms))),
+            (schedule.jitter_ms > 0).then(|| human::in_words(std::time::Duration::from_millis(schedule.jitter_ms))),
         ),
         ("start", schedule.starts_at.map(human::exact)),
         ("end", schedule.ends_at.map(human::exact)),

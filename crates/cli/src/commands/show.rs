@@ -72,7 +72,7 @@ fn facts(detail: &JobDetail) {
         ("queue", format!("{}, priority {}", job.queue, job.priority)),
         ("scheduled", human::exact(job.scheduled_at)),
         ("attempts", format!("{} of {}, {} lost to crashes", job.attempt, job.max_attempts, job.crash_count)),
-        ("timeout", human::duration(std::time::Duration::from_millis(job.timeout_ms))),
+        ("timeout", human::in_words(std::time::Duration::from_millis(job.timeout_ms))),
     ];
     let optional = [
         ("user", job.user_id.clone()),
@@ -124,7 +124,7 @@ fn attempts(detail: &JobDetail) {
     anstream::println!("\n{BOLD}Attempts{BOLD:#}");
     let mut table = Table::new(["RUN", "TRY", "STATUS", "STARTED", "TOOK", "ERROR"]);
     for attempt in &detail.attempts {
-        let took = attempt.finished_at.map(|end| human::duration(end.since(attempt.started_at)));
+        let took = attempt.finished_at.map(|end| human::in_words(end.since(attempt.started_at)));
         table.row([
             Cell::number(u64::from(attempt.id.run)),
             Cell::number(u64::from(attempt.attempt)),

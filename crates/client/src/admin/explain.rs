@@ -2,7 +2,7 @@
 
 use punctual_core::{
     Error, Filter, Job, JobId, Page, Status,
-    explain::{Explanation, Facts, explain},
+    explain::{Explanation, Facts, Held, explain},
     gate::Passed,
     limits,
 };
@@ -26,7 +26,7 @@ impl Admin {
     }
 
     /// What the gates before a queued job have let through, and who is held of its queue.
-    async fn passed(&self, job: &Job) -> Result<(Passed, Passed, Held), Error> {
+    async fn passed(&self, job: &Job) -> Result<(Passed, Passed, Vec<Held>), Error> {
         if job.status != Status::Queued {
             return Ok(Default::default());
         }
@@ -42,6 +42,3 @@ impl Admin {
         Ok((passed_queue, passed_key, held.collect()))
     }
 }
-
-/// Jobs with their keys and who holds them.
-type Held = Vec<(JobId, Option<String>, Option<punctual_core::WorkerId>)>;

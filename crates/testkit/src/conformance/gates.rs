@@ -7,7 +7,7 @@ use punctual_core::{
 
 use crate::{
     Fixture,
-    fixture::{LEASE, failure, success},
+    fixture::{failure, success},
 };
 
 async fn limit(fx: &Fixture, queue: &str, limits: Limits) {
@@ -28,16 +28,7 @@ fn keyed(key: &str) -> impl FnOnce(&mut Spec) {
 }
 
 fn request(fx: &Fixture, limit: usize) -> ClaimRequest {
-    ClaimRequest {
-        worker: fx.worker(),
-        queues: Vec::new(),
-        in_order: false,
-        names: Vec::new(),
-        limit,
-        lease: LEASE,
-        ahead: Duration::ZERO,
-        wait: Duration::ZERO,
-    }
+    fx.request(fx.worker(), limit)
 }
 
 async fn claim(fx: &Fixture, limit: usize) -> Claimed {
@@ -390,4 +381,25 @@ pub async fn a_rate_is_used_up_and_nothing_comes_a_period_late(fx: &Fixture) {
     for span in starts.windows(COUNT as usize + 1) {
         assert!(span[COUNT as usize].since(span[0]) >= period);
     }
+}
+
+pub async fn the_longest_key_of_the_longest_queue_passes_its_gate(fx: &Fixture) {
+    // Four bytes a character, and none like the one before, so that nothing can be packed tightly.
+    let odd = |count: u32, seed: u32| -> String {
+        (0..count).filter_map(|n| char::from_u32(0x2_0000 + (n * 7_919 + seed) * 31 % 0xa000)).collect()
+    };
+    let (queue, key) = (odd(128, 1), odd(512, 2));
+    limit(fx, &queue, Limits { key_rate: per(1, 10), fair: true, ..Limits::default() }).await;
+    let job = || {
+        fx.new_job(|spec| {
+            spec.queue = queue.clone();
+            spec.extras.concurrency_key = Some(key.clone());
+        })
+    };
+    let all = fx.enqueue_all(vec![job(), job()]).await;
+    let first = fx.claim_one(fx.worker()).await;
+    fx.settle(&first, success()).await;
+    assert!(fx.claim(fx.worker(), 10).await.is_empty());
+    fx.pass(11);
+    assert_eq!(fx.claim_one(fx.worker()).await.job.id, all[1]);
 }

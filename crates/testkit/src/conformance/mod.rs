@@ -158,6 +158,7 @@ macro_rules! conformance {
             what_passes_a_gate_is_not_claimed_ahead
             many_keys_are_all_served_and_none_twice_at_once
             a_claim_that_waits_is_answered_when_a_slot_is_free
+            the_longest_key_of_the_longest_queue_passes_its_gate
             the_store_finds_itself_well
         }
     };
