@@ -60,6 +60,10 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// caller that stops waiting holds nothing: what it would have got stays, or goes back at once.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed>;
 
+    /// The claims that wait by way of this store wait no longer, and answer with what they have. Unlike one whose caller goes, none of them gets
+    /// anything that has to be given back.
+    fn hurry(&self);
+
     /// Ends executions. One answer each, in order; one whose fence does not hold changes nothing. What follows for the jobs that wait
     /// for them, [`flow::follow`](crate::flow::follow) says, and it happens in the same transaction; so it does wherever else a job
     /// comes to an end.

@@ -69,6 +69,10 @@ macro_rules! pass_on {
                 self.inner.now()
             }
 
+            fn hurry(&self) {
+                self.inner.hurry();
+            }
+
             fn watch(&self) -> Box<dyn Watch> {
                 self.inner.watch()
             }

@@ -1,7 +1,8 @@
 //! Takes jobs from the store, never more than can start at once.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use punctual_core::{Claim, ClaimRequest, Claimed, StoreError, limits};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -40,10 +41,7 @@ impl Claimer {
     pub(crate) async fn run(mut self) {
         let draining = self.shared.draining.clone();
         while let Some(room) = draining.run_until_cancelled(self.room()).await.flatten() {
-            // A claim that is dropped while it waits holds nothing.
-            if draining.run_until_cancelled(self.claim_into(room)).await.is_none() {
-                break;
-            }
+            self.claim_into(room).await;
         }
     }
 
@@ -75,16 +73,13 @@ impl Claimer {
     async fn claim_into(&mut self, room: Vec<OwnedSemaphorePermit>) {
         let (asked, mark) = (room.len(), self.shared.begin_claim());
         let wait = if self.waiting { self.shared.config.poll_period } else { Duration::ZERO };
-        let claimed = tokio::select! {
-            claimed = self.claim(asked, wait) => claimed,
-            // Somebody wants to know whether there is nothing: look once more, without waiting.
-            () = self.shared.look.notified(), if self.waiting => return self.waiting = false,
-        };
+        let (claimed, hurried) = self.claim_unless_hurried(asked, wait).await;
         match claimed {
             Ok(claimed) => {
                 self.backoff = BACKOFF.0;
                 self.saturated = claimed.claims.len() == asked;
-                self.waiting = !self.saturated;
+                // One that was hurried does not say what came after it had begun.
+                self.waiting = !self.saturated && !hurried;
                 self.shared.claimed(mark, claimed.claims.len(), claimed.opens_at.is_some());
                 let executions = self.shared.begin(claimed.claims.iter().map(Claim::attempt_id));
                 for ((claim, execution), slot) in claimed.claims.into_iter().zip(executions).zip(room) {
@@ -95,9 +90,28 @@ impl Claimer {
                 let retry_ms = self.backoff.as_millis() as u64;
                 tracing::warn!(worker = %self.shared.id, %error, retry_ms, "cannot claim");
                 self.saturated = false;
-                time::sleep(self.backoff).await;
+                let _ = self.shared.draining.run_until_cancelled(time::sleep(self.backoff)).await;
                 self.backoff = (2 * self.backoff).min(BACKOFF.1);
             }
+        }
+    }
+
+    /// Claims; waits no longer once somebody wants to know whether there is nothing, or the worker drains. Also answers whether it was hurried so.
+    async fn claim_unless_hurried(&self, asked: usize, wait: Duration) -> (Result<Claimed, StoreError>, bool) {
+        let Shared { look, draining, config, .. } = &*self.shared;
+        let mut claim = pin!(self.claim(asked, wait));
+        tokio::select! {
+            // First: what cannot wait yet cannot be hurried either.
+            biased;
+            claimed = &mut claim => return (claimed, false),
+            () = look.notified(), if self.waiting => {}
+            () = draining.cancelled() => {}
+        }
+        self.shared.store().hurry();
+        tokio::select! {
+            claimed = &mut claim => (claimed, true),
+            // A store that does not answer keeps nobody from stopping. A claim that is dropped holds nothing.
+            () = draining.cancelled().then(|()| time::sleep(config.grace)) => (Err(StoreError::Closed), true),
         }
     }
 

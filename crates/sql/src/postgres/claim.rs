@@ -22,6 +22,7 @@ use super::{
 /// it goes back.
 pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed, StoreError> {
     let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
+    let mut hurried = store.hints.hurry.listen();
     loop {
         let mut hints = store.hints.work.listen();
         let claimed = claim_now(store, &request).await?;
@@ -36,6 +37,7 @@ pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed
         tokio::select! {
             () = hints.changed() => {}
             () = sleep(pause) => {}
+            () = hurried.changed() => return Ok(claimed),
         }
     }
 }

@@ -292,6 +292,10 @@ impl Store for PostgresStore {
         claim::claim(&self.core, request).await
     }
 
+    fn hurry(&self) {
+        self.core.hints.hurry.wake();
+    }
+
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
         settle::settle(&self.core, settlements).await
     }

@@ -28,6 +28,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 pub(crate) struct Hints {
     /// There may be something to claim.
     pub(crate) work: Wakes,
+    /// Claims are to wait no longer. Never said to other processes.
+    pub(crate) hurry: Wakes,
     /// A job may have changed.
     pub(crate) jobs: Wakes,
     /// Something may have come in behind what has been claimed already.
@@ -56,7 +58,7 @@ impl Hints {
             let ears = Ears { work: work.clone(), jobs: jobs.clone(), late: Arc::clone(&late) };
             tasks.spawn(listen(pool.clone(), channel.clone(), ears));
         }
-        Self { work, jobs, late, outbox, channel, _tasks: tasks }
+        Self { work, hurry: Wakes::new(), jobs, late, outbox, channel, _tasks: tasks }
     }
 
     /// Tells everybody, this process included, once the caller's own transaction has committed.

@@ -207,6 +207,10 @@ impl Store for SqliteStore {
         self.writer.claim(request, &self.readers).await
     }
 
+    fn hurry(&self) {
+        self.writer.hurry();
+    }
+
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
         self.writer.call(Durability::Now, settlements.len(), move |tx| settle::settle(tx, &settlements)).await
     }

@@ -47,6 +47,9 @@ pub(crate) trait Operation: Send {
         None
     }
 
+    /// Waits no longer, if it does.
+    fn hurry(&mut self) {}
+
     /// Tells the caller. Returns what gives claims back that nobody takes, because the caller has gone.
     fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement>;
 }
@@ -126,6 +129,10 @@ impl Operation for ClaimCall {
     fn parked(&self) -> Option<Parked> {
         let waits = self.taken.is_empty() && !self.caller.is_closed() && Instant::now() < self.deadline;
         waits.then_some(Parked { deadline: self.deadline, due: self.taken.look_again_at })
+    }
+
+    fn hurry(&mut self) {
+        self.deadline = Instant::now();
     }
 
     fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement> {

@@ -53,6 +53,8 @@ enum Message {
     Operation(Box<dyn Operation>),
     /// Somebody has begun to wait for other processes' commits.
     Listen,
+    /// Claims that wait are to answer.
+    Hurry,
 }
 
 impl Writer {
@@ -112,6 +114,12 @@ impl Writer {
     pub(crate) fn listen(&self) {
         // A closed writer has nothing to tell.
         let _ = self.send(Message::Listen);
+    }
+
+    /// Claims that wait answer at once.
+    pub(crate) fn hurry(&self) {
+        // Nobody waits for a closed writer.
+        let _ = self.send(Message::Hurry);
     }
 
     fn send(&self, message: Message) -> Result<(), StoreError> {
@@ -204,6 +212,7 @@ impl WriterThread {
                     let group = self.gather(first);
                     self.commit(group, false);
                 }
+                Ok(Message::Hurry) => self.parked.iter_mut().for_each(|claim| claim.hurry()),
                 Ok(Message::Listen) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.checkpointer.stop(&mut self.connection),
             }
@@ -244,7 +253,7 @@ impl WriterThread {
         anybody_waits.then(|| pauses.fold(poll, Duration::min))
     }
 
-    fn gather(&self, first: Box<dyn Operation>) -> Vec<Box<dyn Operation>> {
+    fn gather(&mut self, first: Box<dyn Operation>) -> Vec<Box<dyn Operation>> {
         let mut rows = first.weight();
         let mut group = vec![first];
         while group.len() < GROUP_MAX_OPERATIONS && rows < GROUP_MAX_ROWS {
@@ -253,6 +262,7 @@ impl WriterThread {
                     rows += next.weight();
                     group.push(next);
                 }
+                Ok(Message::Hurry) => group.iter_mut().chain(&mut self.parked).for_each(|claim| claim.hurry()),
                 Ok(Message::Listen) => {}
                 Err(_) => break,
             }

@@ -247,6 +247,24 @@ pub async fn a_claim_whose_answer_nobody_takes_holds_nothing(fx: &Fixture) {
     assert_eq!(claims.iter().map(|claim| (claim.job.id, claim.job.attempt)).collect::<Vec<_>>(), [(id, 1)]);
 }
 
+/// Those that wait are asked to answer, and nothing that they got is given back behind anybody's back.
+pub async fn a_hurried_claim_answers_at_once(fx: &Fixture) {
+    let mut waiting = fx.store.claim(patient(fx));
+    assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
+    fx.store.hurry();
+    assert_eq!(waiting.await.unwrap().claims, []);
+    let mut waiting = fx.store.claim(patient(fx));
+    assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
+    let id = fx.enqueue(|_| ()).await;
+    fx.store.hurry();
+    let claims = match waiting.await.unwrap().claims {
+        claims if claims.is_empty() => fx.claim(fx.worker(), 1).await,
+        claims => claims,
+    };
+    assert_eq!(claims[0].job.id, id);
+    assert_eq!(fx.store.attempts(id).await.unwrap().len(), 1);
+}
+
 fn ask_for(fx: &Fixture, limit: usize) -> ClaimRequest {
     ClaimRequest {
         worker: fx.worker(),

@@ -65,6 +65,7 @@ macro_rules! conformance {
             a_claim_that_waits_is_answered_by_the_next_enqueue
             a_claim_that_waits_is_answered_when_a_job_is_due
             a_claim_that_stops_waiting_holds_nothing
+            a_hurried_claim_answers_at_once
             a_success_is_recorded_with_its_result
             a_failure_waits_for_its_retry_and_then_dies
             an_immediate_retry_skips_the_waiting
