@@ -192,6 +192,10 @@ impl<'c> Tx<'c> {
     }
 
     fn write_pending(&self, (user, name): &(String, String), change: i64) -> rusqlite::Result<()> {
+        // Of a job that ended as it came, a count of none would be kept.
+        if change == 0 {
+            return Ok(());
+        }
         self.prepare(sql::ADD_PENDING)?.execute(params![user, name, change])?;
         if change < 0 {
             self.prepare(sql::CLEAR_PENDING)?.execute(params![user, name])?;

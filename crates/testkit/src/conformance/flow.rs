@@ -23,6 +23,15 @@ async fn run_one(fx: &Fixture, outcome: Outcome) -> JobId {
     claim.job.id
 }
 
+pub async fn a_job_that_is_cancelled_as_it_comes_was_never_pending(fx: &Fixture) {
+    let parent = fx.enqueue(|_| ()).await;
+    run_one(fx, death()).await;
+    let late = child(fx, &[parent], |spec| spec.user_id = Some("ada".into()));
+    let id = fx.enqueue_all(vec![late]).await[0];
+    assert_eq!(fx.job(id).await.status, Status::Cancelled);
+    assert_eq!(fx.store.pending_by_user(10).await.unwrap(), []);
+}
+
 fn death() -> Outcome {
     use punctual_core::{Fault, Retry};
     Outcome::Failed { fault: Fault::new("no"), retry: Retry::Never }
