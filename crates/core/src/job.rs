@@ -111,6 +111,16 @@ impl Job {
         self.spec.place()
     }
 
+    /// An execution begins.
+    pub fn begin(&mut self, run: u32, attempt: u32, worker: WorkerId, at: Timestamp, lease: Duration) {
+        self.status = Status::Processing;
+        (self.run, self.attempt) = (run, attempt);
+        self.worker_id = Some(worker);
+        self.lease_until = Some(at.after(lease));
+        self.started_at = Some(at);
+        self.updated_at = at;
+    }
+
     /// Its retry policy.
     pub fn retry(&self) -> RetryPolicy {
         self.spec.extras.retry.clone().unwrap_or_default()

@@ -12,7 +12,7 @@
 //! | how many may start, and whose turn is it? | [`gate`] |
 //! | why is a job not running? | [`explain`] |
 //! | what may an operator do? | [`change`] |
-//! | what must an engine do? | [`store`] |
+//! | what must an engine do? | [`store`]; [`dispatch`] if another one hands out its jobs |
 //! | which jobs does a list show? | [`filter`] |
 //! | what may be how large, and what is refused? | [`limits`], [`check`] |
 //! | what is hidden from people? | [`redact`] |
@@ -21,6 +21,7 @@
 pub mod change;
 pub mod check;
 pub mod clock;
+pub mod dispatch;
 pub mod error;
 pub mod explain;
 pub mod filter;

@@ -13,7 +13,7 @@ use sqlx::{PgConnection, Row};
 
 use super::{
     Core,
-    enqueue::{self, Ids},
+    enqueue::{self, How, Ids},
     error,
     flow::{self, Tables},
     gates,
@@ -84,7 +84,7 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
     }
     let woken = flow::follow(&mut unit, store.sessions.clock(), Tables::Whole, ended, &family).await?;
     let standings = hold::look(&mut unit, &parents).await?;
-    enqueue::enqueue_held(store, &mut unit, new, Ids::New, &standings).await?;
+    enqueue::enqueue_held(store, &mut unit, new, How { ids: Ids::New, tells: store.tells() }, &standings).await?;
     unit.done().await?;
     let queued = jobs.values().filter(|held| held.job.status == Status::Queued);
     queued.for_each(|held| store.lanes.put(held.lane, held.job.run_at));

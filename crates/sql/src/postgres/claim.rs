@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use punctual_core::{Claim, ClaimRequest, Claimed, JobId, Settlement, StoreError, Timestamp, Watch, limits};
+use punctual_core::{
+    Claim, ClaimRequest, Claimed, JobId, Settlement, StoreError, Timestamp, Watch, dispatch::Hint, limits,
+};
 use sqlx::{Row, postgres::PgRow};
 use tokio::{
     sync::oneshot,
@@ -10,11 +12,11 @@ use tokio::{
 };
 
 use super::{
-    Core, error, gates,
+    Core, dispatch, error, gates,
     lanes::SLACK,
     outlook::{Look, POLL, POLL_WITHOUT_HINTS},
     read, rows, settle, statements as sql,
-    take::{self, Hold, Taken},
+    take::{self, Hold, Plain, Taken},
     value::{At, Uuid, job_id, uuid},
 };
 
@@ -25,7 +27,7 @@ pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed
     let mut hurried = store.hints.hurry.listen();
     loop {
         let mut hints = store.hints.work.listen();
-        let claimed = claim_now(store, &request).await?;
+        let claimed = claim_now(store, &request, Source::Lanes).await?;
         if !claimed.claims.is_empty() || Instant::now() >= deadline {
             return Ok(claimed);
         }
@@ -42,12 +44,20 @@ pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed
     }
 }
 
+/// Where a claim looks for jobs that pass no gate.
+pub(crate) enum Source {
+    /// In the lanes that the worker serves, unless a dispatcher does.
+    Lanes,
+    /// Where a dispatcher says.
+    Hints(Vec<Hint>),
+}
+
 /// One try, on a task of its own, which sees to the end of what it began.
-async fn claim_now(store: &Core, request: &ClaimRequest) -> Result<Claimed, StoreError> {
+pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Source) -> Result<Claimed, StoreError> {
     let (caller, answer) = oneshot::channel();
     let (own, request) = (store.clone(), request.clone());
     let task = async move {
-        let claimed = try_claim(&own, &request).await;
+        let claimed = try_claim(&own, &request, &source).await;
         if let Err(Ok(untaken)) = caller.send(claimed) {
             let release = |claim: &Claim| Settlement::release(claim.attempt_id(), claim.worker);
             give_back(&own, untaken.claims.iter().map(release).collect()).await;
@@ -57,7 +67,7 @@ async fn claim_now(store: &Core, request: &ClaimRequest) -> Result<Claimed, Stor
     answer.await.map_err(|_| StoreError::Closed)?
 }
 
-async fn try_claim(store: &Core, request: &ClaimRequest) -> Result<Claimed, StoreError> {
+async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Result<Claimed, StoreError> {
     let error = |error| store.sessions.error(error);
     let look = Look::begin(store);
     if store.hints.take_late() {
@@ -67,10 +77,10 @@ async fn try_claim(store: &Core, request: &ClaimRequest) -> Result<Claimed, Stor
     if store.outlook.may_be_due(store.clock_now()) {
         promote_since(store, look.due_bound(store), limits::PROMOTE_MAX_JOBS).await?;
     }
-    let taken = look_and_take(store, request, &look).await;
+    let taken = look_and_take(store, request, source, &look).await;
     drop(look);
     let mut taken = taken.map_err(error)?;
-    let claims = match take_ahead(store, request, &mut taken).await {
+    let claims = match take_ahead(store, request, source, &mut taken).await {
         Ok(()) => read_claims(store, request, &mut taken.holds).await,
         Err(refused) => Err(error(refused)),
     };
@@ -86,13 +96,13 @@ async fn try_claim(store: &Core, request: &ClaimRequest) -> Result<Claimed, Stor
 }
 
 /// Takes jobs; at first, if it is time for that, looks which lanes there are.
-async fn look_and_take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Result<Taken> {
+async fn look_and_take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look<'_>) -> sqlx::Result<Taken> {
     if look.is_full() {
         let mut unit = store.sessions.single().await?;
         store.lanes.refresh(&mut unit).await?;
         unit.done().await?;
     }
-    take(store, request, look).await
+    take(store, request, source, look).await
 }
 
 /// Gives back what was claimed for nobody.
@@ -106,10 +116,15 @@ async fn give_back(store: &Core, releases: Vec<Settlement>) {
 }
 
 /// Takes queued jobs, the first ones of the worker's lanes.
-async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Result<Taken> {
+async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look<'_>) -> sqlx::Result<Taken> {
     loop {
         let queues = store.queues.known();
-        let (plain, gated) = store.lanes.served(request, &queues);
+        let (lanes, gated) = store.lanes.served(request, &queues);
+        let plain = match source {
+            Source::Hints(hints) => Plain::Spots(dispatch::spots(store, hints, &lanes)),
+            Source::Lanes if dispatch::is_closed(store, &queues).await? => Plain::Lanes(Vec::new()),
+            Source::Lanes => Plain::Lanes(lanes),
+        };
         let taken = if gated.is_empty() {
             take::try_take(store, request, look, &queues, &plain).await?
         } else {
@@ -128,13 +143,16 @@ async fn take(store: &Core, request: &ClaimRequest, look: &Look<'_>) -> sqlx::Re
 }
 
 /// Takes jobs that will be due within the instants that the request names, if it has room for more.
-async fn take_ahead(store: &Core, request: &ClaimRequest, taken: &mut Taken) -> sqlx::Result<()> {
+async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken: &mut Taken) -> sqlx::Result<()> {
     let room = request.limit - taken.holds.len();
     let soon = store.clock_now().after(request.ahead);
     if room == 0 || request.ahead.is_zero() || taken.next_run_at.is_none_or(|next| next > soon) {
         return Ok(());
     }
     let queues = store.queues.known();
+    if matches!(source, Source::Lanes) && dispatch::is_closed(store, &queues).await? {
+        return Ok(());
+    }
     // Gates count starts as they happen, so that what has to pass one is left alone.
     let (lanes, _) = store.lanes.served(request, &queues);
     let mut unit = store.sessions.single().await?;

@@ -3,17 +3,19 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use punctual_core::{
-    Enqueued, JobId, NewJob, StoreError,
+    Enqueued, JobId, NewJob, StoreError, Timestamp,
+    dispatch::Stored,
     flow::{Next, Waiting},
 };
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Row};
 
 use super::{
     Core,
     days::Day,
     error, flow,
     hold::{self, Standings},
-    keys, old_days, rows, statements as sql,
+    keys, old_days, rows,
+    statements::{self as sql, Tells},
     value::{At, Uuid, job_id, some_of, uuid},
 };
 
@@ -27,7 +29,7 @@ const TRIES_MAX: usize = 20;
 const STATEMENT_MAX_JOBS: usize = 2_000;
 
 /// Stores jobs with their events, and puts each where claims will find it.
-pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob]) -> Result<Vec<Enqueued>, StoreError> {
+pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob], tells: Tells) -> Result<Vec<Stored>, StoreError> {
     let error = |error| store.sessions.error(error);
     prepare(store, jobs).await?;
     let several = jobs.iter().any(|job| job.spec.unique_key.is_some() || has_family(job)) || any_old(store, jobs);
@@ -38,7 +40,7 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob]) -> Result<Vec<Enqueue
     let enqueued = loop {
         let unit = if several { store.sessions.several().await } else { store.sessions.single().await };
         let mut unit = unit.map_err(error)?;
-        match enqueue_in(store, &mut unit, jobs, ids).await {
+        match enqueue_in(store, &mut unit, jobs, How { ids, tells }).await {
             Err(refused) if ids == Ids::New && error::known_already(&refused) => ids = Ids::Unknown,
             // A parent moved on between the look at it and the hold of it.
             Err(refused) if tries < TRIES_MAX && error::has_moved_on(&refused) => tries += 1,
@@ -99,13 +101,20 @@ pub(crate) enum Ids {
     Unknown,
 }
 
+/// How jobs are stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct How {
+    pub(crate) ids: Ids,
+    pub(crate) tells: Tells,
+}
+
 /// The same within a transaction, without making lanes and days.
 pub(crate) async fn enqueue_in(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[NewJob],
-    ids: Ids,
-) -> sqlx::Result<Vec<Enqueued>> {
+    how: How,
+) -> sqlx::Result<Vec<Stored>> {
     let with_parents = jobs.iter().any(|job| !job.parents.is_empty());
     // Before the keys, as operators do.
     let standings = if with_parents && !keys::need_order(jobs) {
@@ -113,7 +122,7 @@ pub(crate) async fn enqueue_in(
     } else {
         Standings::new()
     };
-    enqueue_held(store, connection, jobs, ids, &standings).await
+    enqueue_held(store, connection, jobs, how, &standings).await
 }
 
 /// The same where the parents are held already.
@@ -121,17 +130,17 @@ pub(crate) async fn enqueue_held(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[NewJob],
-    ids: Ids,
+    how: How,
     standings: &Standings,
-) -> sqlx::Result<Vec<Enqueued>> {
+) -> sqlx::Result<Vec<Stored>> {
     if any_old(store, jobs) {
         old_days::share(connection).await?;
     }
     if keys::need_order(jobs) {
-        return enqueue_in_order(store, connection, jobs, ids).await;
+        return enqueue_in_order(store, connection, jobs, how).await;
     }
     let holders = keys::take(store, connection, jobs).await?;
-    store_wanted(store, connection, jobs, ids, standings, &holders).await
+    store_wanted(store, connection, jobs, how, standings, &holders).await
 }
 
 /// Stores jobs one after the other, so that each sees what the one before did.
@@ -139,8 +148,8 @@ async fn enqueue_in_order(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[NewJob],
-    ids: Ids,
-) -> sqlx::Result<Vec<Enqueued>> {
+    how: How,
+) -> sqlx::Result<Vec<Stored>> {
     let (scopes, keys): (Vec<String>, Vec<String>) = jobs.iter().filter_map(keys::key_of).unzip();
     sqlx::query(*sql::KEYS_ALONE).bind(&scopes).bind(&keys).execute(&mut *connection).await?;
     // All that may have to be held, at once and in order.
@@ -155,15 +164,16 @@ async fn enqueue_in_order(
         let one = std::slice::from_ref(job);
         let standings: Standings = hold::look(connection, &job.parents.iter().copied().collect()).await?;
         let in_the_way = keys::take(store, connection, one).await?;
+        let existing = |enqueued| Stored { enqueued, at: Timestamp::MIN };
         answers.push(match in_the_way.get(&job.id) {
-            Some(holder) if !job.spec.unique().updates() => Enqueued::existing(*holder),
+            Some(holder) if !job.spec.unique().updates() => existing(Enqueued::existing(*holder)),
             // Somebody else has got it meanwhile, and may be changing it.
             Some(holder) if !held.contains(holder) => return Err(error::moved_on()),
             Some(holder) => {
                 let updated = keys::update(store, connection, *holder, job).await?;
-                Enqueued { updated, ..Enqueued::existing(*holder) }
+                existing(Enqueued { updated, ..Enqueued::existing(*holder) })
             }
-            None => store_wanted(store, connection, one, ids, &standings, &in_the_way).await?[0],
+            None => store_wanted(store, connection, one, how, &standings, &in_the_way).await?[0],
         });
     }
     Ok(answers)
@@ -174,50 +184,67 @@ pub(crate) async fn store_wanted(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[NewJob],
-    ids: Ids,
+    how: How,
     standings: &Standings,
     holders: &HashMap<JobId, JobId>,
-) -> sqlx::Result<Vec<Enqueued>> {
+) -> sqlx::Result<Vec<Stored>> {
     let wanted: Vec<&NewJob> = jobs.iter().filter(|job| !holders.contains_key(&job.id)).collect();
     let new = if wanted.iter().any(|job| has_family(job)) {
-        insert_families(store, connection, &wanted, ids, standings).await?
+        insert_families(store, connection, &wanted, how, standings).await?
     } else {
-        insert(store, connection, &wanted, ids, None).await?
+        insert(store, connection, &wanted, how, None).await?
     };
-    let known: Vec<&NewJob> = wanted.iter().copied().filter(|job| !new.contains(&job.id)).collect();
+    let known: Vec<&NewJob> = wanted.iter().copied().filter(|job| !new.ids.contains(&job.id)).collect();
     keys::give_back(connection, &known).await?;
-    let mut unseen = new;
+    let (mut unseen, at) = (new.ids, new.at);
     let answer = |job: &NewJob| match holders.get(&job.id) {
         Some(holder) => Enqueued::existing(*holder),
         // An id that is given twice is new once.
         None if unseen.remove(&job.id) => Enqueued::new(job.id),
         None => Enqueued::existing(job.id),
     };
-    Ok(jobs.iter().map(answer).collect())
+    Ok(jobs.iter().map(answer).map(|enqueued| Stored { enqueued, at }).collect())
 }
 
-/// Stores jobs of which some wait for others or belong to a workflow; returns the ids that were not known.
+/// Jobs that were not known, and when they were stored.
+struct New {
+    ids: HashSet<JobId>,
+    at: Timestamp,
+}
+
+impl New {
+    fn none() -> Self {
+        Self { ids: HashSet::new(), at: Timestamp::MIN }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.ids.extend(more.ids);
+        self.at = self.at.max(more.at);
+    }
+}
+
+/// Stores jobs of which some wait for others or belong to a workflow; returns those that were not known.
 async fn insert_families(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[&NewJob],
-    ids: Ids,
+    how: How,
     standings: &Standings,
-) -> sqlx::Result<HashSet<JobId>> {
-    let known = if ids == Ids::Unknown { known(connection, jobs).await? } else { HashSet::new() };
+) -> sqlx::Result<New> {
+    let known = if how.ids == Ids::Unknown { known(connection, jobs).await? } else { HashSet::new() };
     let beginnings = flow::begin(jobs, standings)?;
     let waits = |job: &NewJob| beginnings.get(&job.id).is_some_and(|(next, _)| *next != Next::Start);
     let (waiting, starting): (Vec<&NewJob>, Vec<&NewJob>) =
         jobs.iter().copied().filter(|job| !known.contains(&job.id)).partition(|job| waits(job));
-    let mut new = HashSet::new();
+    let mut new = New::none();
     for part in starting.chunks(STATEMENT_MAX_JOBS) {
-        new.extend(insert(store, connection, part, ids, None).await?);
+        new.add(insert(store, connection, part, how, None).await?);
     }
     for part in waiting.chunks(STATEMENT_MAX_JOBS) {
         let waits: Vec<Waiting> = part.iter().map(|job| Waiting::of(beginnings[&job.id].1.iter().copied())).collect();
-        new.extend(insert(store, connection, part, Ids::New, Some(&waits)).await?);
+        new.add(insert(store, connection, part, How { ids: Ids::New, ..how }, Some(&waits)).await?);
     }
-    let joining: Vec<&NewJob> = jobs.iter().copied().filter(|job| new.contains(&job.id)).collect();
+    let joining: Vec<&NewJob> = jobs.iter().copied().filter(|job| new.ids.contains(&job.id)).collect();
     flow::join(store, connection, &joining, &beginnings, standings).await?;
     Ok(new)
 }
@@ -229,16 +256,16 @@ async fn known(connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<
     Ok(known.into_iter().map(job_id).collect())
 }
 
-/// Stores jobs, all of which begin at once or all of which wait for others; returns the ids that were not known.
+/// Stores jobs, all of which begin at once or all of which wait for others; returns those that were not known.
 async fn insert(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[&NewJob],
-    ids: Ids,
+    how: How,
     waiting: Option<&[Waiting]>,
-) -> sqlx::Result<HashSet<JobId>> {
+) -> sqlx::Result<New> {
     if jobs.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(New::none());
     }
     let extras = |job: &&NewJob| {
         let extras = &job.spec.extras;
@@ -252,9 +279,10 @@ async fn insert(
             jobs.iter().map(|$job| $value).collect::<Vec<_>>()
         };
     }
-    let forms = if ids == Ids::New { &sql::ENQUEUE } else { &sql::ENQUEUE_UNKNOWN };
+    let forms = if how.ids == Ids::New { &sql::ENQUEUE } else { &sql::ENQUEUE_UNKNOWN };
+    let forms = &forms[how.tells as usize];
     let text = if waiting.is_some() { *sql::ENQUEUE_WAITING } else { forms.of(alike, with_part) };
-    let mut query = sqlx::query_scalar(text)
+    let mut query = sqlx::query(text)
         .bind(store.sessions.clock())
         .bind(column!(job, uuid(job.id)))
         .bind(column!(job, At(job.id.timestamp())))
@@ -289,11 +317,13 @@ async fn insert(
         query = query.bind(waiting.iter().map(|waits| waits.on as i32).collect::<Vec<_>>());
         query = query.bind(waiting.iter().map(|waits| waits.any_failed).collect::<Vec<_>>());
     }
-    let new: Vec<Uuid> = query.fetch_all(connection).await?;
-    Ok(match ids {
+    let rows = query.fetch_all(connection).await?;
+    let at = rows.first().map(|row| rows::instant(row, 1)).transpose()?.unwrap_or(Timestamp::MIN);
+    let ids = match how.ids {
         Ids::New => jobs.iter().map(|job| job.id).collect(),
-        Ids::Unknown => new.into_iter().map(job_id).collect(),
-    })
+        Ids::Unknown => rows.iter().map(|row| row.try_get(0).map(job_id)).collect::<sqlx::Result<_>>()?,
+    };
+    Ok(New { ids, at })
 }
 
 /// Whether two jobs differ only in what is always an array: id, time, payload, extras and unique key.

@@ -2,10 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use punctual_core::{ClaimRequest, JobId, NewJob, Spec, Timestamp};
+use punctual_core::{ClaimRequest, JobId, NewJob, Spec, Timestamp, dispatch};
 use sqlx::{PgConnection, Row};
 
 use super::{queues, statements as sql};
@@ -43,6 +43,8 @@ pub(crate) struct Lanes(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     numbers: HashMap<Lane, i32>,
+    /// By number: the lane as a dispatcher knows it.
+    shared: HashMap<i32, Arc<dispatch::Lane>>,
     /// By number: the lane, and the place before which nothing is expected in it.
     bounds: BTreeMap<i32, (Lane, Place)>,
 }
@@ -97,6 +99,8 @@ impl Lanes {
         let mut known = self.lock();
         for (number, lane) in found {
             known.numbers.insert(lane.clone(), number);
+            let (queue, name, priority, _) = lane.clone();
+            known.shared.entry(number).or_insert_with(|| Arc::new(dispatch::Lane { queue, name, priority }));
             known.bounds.entry(number).or_insert((lane, Place::FIRST));
         }
         Ok(())
@@ -122,6 +126,27 @@ impl Lanes {
     /// The lane of a number, if it is known.
     pub(crate) fn lane(&self, number: i32) -> Option<Lane> {
         self.lock().bounds.get(&number).map(|(lane, _)| lane.clone())
+    }
+
+    /// The lane of a number as a dispatcher knows it, if it is known.
+    pub(crate) fn shared(&self, number: i32) -> Option<Arc<dispatch::Lane>> {
+        self.lock().shared.get(&number).cloned()
+    }
+
+    /// The numbers of lanes whose jobs have no keys, of those that are known.
+    pub(crate) fn plain<'a>(&self, lanes: impl IntoIterator<Item = &'a dispatch::Lane>) -> Vec<Option<i32>> {
+        let known = self.lock();
+        let mut last: Option<(&dispatch::Lane, Option<i32>)> = None;
+        let number = |lane: &'a dispatch::Lane| {
+            // Neighbours are mostly of the same lane.
+            let number = match last {
+                Some((former, number)) if former == lane => number,
+                _ => known.numbers.get(&(lane.queue.clone(), lane.name.clone(), lane.priority, false)).copied(),
+            };
+            last = Some((lane, number));
+            number
+        };
+        lanes.into_iter().map(number).collect()
     }
 
     /// The numbers of the lanes of a queue and a name, or of all.

@@ -19,6 +19,7 @@ mod change;
 mod claim;
 mod clock;
 mod days;
+mod dispatch;
 mod enqueue;
 mod error;
 mod examine;
@@ -57,7 +58,9 @@ use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
     Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
     QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store,
-    StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, gate::Passed,
+    StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    dispatch::{Ledger, Stored},
+    gate::Passed,
     measure::Tally,
 };
 pub use sqlx;
@@ -65,7 +68,7 @@ use sqlx::{PgConnection, postgres::PgConnectOptions};
 
 use self::{
     clock::ServerClock, days::Days, gather::Gather, lanes::Lanes, outlook::Outlook, queues::Queues, session::Sessions,
-    upkeep::Upkeep, wake::Hints,
+    statements::Tells, upkeep::Upkeep, wake::Hints,
 };
 pub use self::{
     schema::MIGRATIONS,
@@ -90,6 +93,8 @@ pub struct Options {
     pub days_ahead: u32,
     /// How large a day of jobs must be for retention to take it as a whole, in bytes.
     pub whole_day_min_bytes: u64,
+    /// Whether another store hands out its jobs; see [`Ledger`].
+    pub dispatched: bool,
     /// Where the time comes from, if not from the server: tests bring their own.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -105,6 +110,7 @@ impl Options {
             transaction_pooler: false,
             days_ahead: 2,
             whole_day_min_bytes: 64 << 20,
+            dispatched: false,
             clock: None,
         }
     }
@@ -129,7 +135,7 @@ impl Options {
 #[derive(Clone)]
 pub struct PostgresStore {
     core: Core,
-    enqueues: Arc<Gather<NewJob, Enqueued>>,
+    enqueues: Arc<Gather<NewJob, Stored>>,
 }
 
 /// What every operation needs.
@@ -164,6 +170,23 @@ impl Core {
             Some(clock) => clock.now(),
             None => self.server_clock.now(),
         }
+    }
+}
+
+impl Core {
+    /// Whether another store hands out its jobs, as far as known.
+    fn is_dispatched(&self) -> bool {
+        self.options.dispatched || self.queues.known().dispatched
+    }
+
+    /// Who tells the dispatcher of jobs that an enqueue stores.
+    fn enqueuer_tells(&self) -> Tells {
+        if self.options.dispatched { Tells::Enqueuer } else { self.tells() }
+    }
+
+    /// The same of jobs that come otherwise.
+    pub(crate) fn tells(&self) -> Tells {
+        if self.is_dispatched() { Tells::Loader } else { Tells::Enqueuer }
     }
 }
 
@@ -209,7 +232,7 @@ impl PostgresStore {
         let enqueuer = core.clone();
         let enqueues = Gather::new(Arc::new(move |jobs| {
             let core = enqueuer.clone();
-            Box::pin(async move { enqueue::enqueue(&core, &jobs).await })
+            Box::pin(async move { enqueue::enqueue(&core, &jobs, core.enqueuer_tells()).await })
         }));
         Ok(Self { core, enqueues: Arc::new(enqueues) })
     }
@@ -225,7 +248,8 @@ impl PostgresStore {
         let mut mark = session::Mark::new();
         let enqueued = loop {
             mark.set(connection).await.map_err(error)?;
-            let enqueued = enqueue::enqueue_in(&self.core, connection, jobs, enqueue::Ids::Unknown).await;
+            let how = enqueue::How { ids: enqueue::Ids::Unknown, tells: self.core.tells() };
+            let enqueued = enqueue::enqueue_in(&self.core, connection, jobs, how).await;
             if !mark.undo(connection, &enqueued).await.map_err(error)? {
                 break session::Mark::clear(connection, enqueued).await;
             }
@@ -234,7 +258,8 @@ impl PostgresStore {
             Ok(enqueued) => self.core.hints.tell_in(connection).await.map(|()| enqueued),
             Err(error) => Err(error),
         };
-        scope.leave(connection, enqueued).await.map_err(error)
+        let enqueued = scope.leave(connection, enqueued).await.map_err(error)?;
+        Ok(enqueued.into_iter().map(|stored| stored.enqueued).collect())
     }
 
     /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
@@ -281,11 +306,7 @@ impl Store for PostgresStore {
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        // Who names a parent that is not there must not take others along; who may change other jobs holds them.
-        if jobs.iter().any(|job| !job.parents.is_empty() || job.spec.unique().updates()) {
-            return enqueue::enqueue(&self.core, &jobs).await;
-        }
-        self.enqueues.call(jobs).await
+        Ok(Ledger::store(self, jobs).await?.into_iter().map(|stored| stored.enqueued).collect())
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {

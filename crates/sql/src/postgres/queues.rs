@@ -20,6 +20,8 @@ pub(crate) struct Known {
     /// How often anything was said of any.
     pub(crate) revision: i64,
     pub(crate) paused: HashSet<String>,
+    /// Whether there is a dispatcher, which serves what passes no gate while it can.
+    pub(crate) dispatched: bool,
     /// How many jobs may start of those that are limited.
     pub(crate) limits: HashMap<String, Limits>,
 }
@@ -42,12 +44,16 @@ impl Queues {
 
     /// Looks again.
     pub(crate) async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let all = read(connection).await?;
-        let revision = all.iter().map(|queue| queue.revision as i64).sum();
+        let all = read(&mut *connection).await?;
+        let said: i64 = all.iter().map(|queue| queue.revision as i64).sum();
+        let epochs = sqlx::query(*sql::DISPATCH_QUEUES).fetch_all(&mut *connection).await?;
+        let epochs = epochs.iter().map(|row| row.try_get::<i64, _>(1)).collect::<sqlx::Result<Vec<_>>>()?;
+        let (revision, dispatched) = (said + epochs.iter().sum::<i64>(), !epochs.is_empty());
         let paused = all.iter().filter(|queue| queue.settings.paused).map(|queue| queue.name.clone()).collect();
         let limited = all.into_iter().filter(|queue| queue.settings.limits != Limits::default());
         let limits = limited.map(|queue| (queue.name, queue.settings.limits)).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Known { revision, paused, limits });
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            Arc::new(Known { revision, paused, dispatched, limits });
         Ok(())
     }
 }

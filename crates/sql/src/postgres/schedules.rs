@@ -6,7 +6,9 @@ use punctual_core::{NewJob, Schedule, ScheduleEvent, ScheduleId, ScheduleSave, S
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core, enqueue, rows, statements as sql,
+    Core,
+    enqueue::{self, How, Ids},
+    rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 
@@ -101,7 +103,7 @@ async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(Ha
     let stored = || saves.iter().filter(|save| saved.contains(&save.schedule.spec.name));
     let jobs: Vec<NewJob> = stored().flat_map(|save| save.jobs.iter().cloned()).collect();
     if !jobs.is_empty() {
-        enqueue::enqueue_in(store, &mut unit, &jobs, enqueue::Ids::Unknown).await?;
+        enqueue::enqueue_in(store, &mut unit, &jobs, How { ids: Ids::Unknown, tells: store.tells() }).await?;
     }
     let done = stored().filter_map(|save| Some((&save.schedule, save.done.as_deref()?)));
     let done: Vec<_> =

@@ -1,15 +1,15 @@
 //! Executions end, or are kept alive.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     time::Duration,
 };
 
-use punctual_core::{AttemptId, Note, Settled, Settlement, StoreError, Timestamp, WorkerId};
+use punctual_core::{AttemptId, Note, Settled, Settlement, StoreError, Timestamp, WorkerId, dispatch::Start};
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, error,
+    Core, dispatch, error,
     flow::{self, Tables, Woken},
     read, rows, statements as sql,
     value::{At, Uuid, job_id, some_of, uuid},
@@ -99,7 +99,7 @@ async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<D
     let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
     let mut done = Done::default();
     for (table, settlements) in tables {
-        done.add(settle_table(&mut unit, store.sessions.clock(), &sql::SETTLE, &table, settlements).await?);
+        done.add(settle_table(&mut unit, store.sessions.clock(), &sql::SETTLE, &table, settlements, None).await?);
     }
     unit.done().await?;
     Ok(done)
@@ -122,7 +122,7 @@ async fn settle_and_follow(
 ) -> sqlx::Result<(Done, Woken)> {
     let mut done = Done::default();
     for (table, settlements) in tables.of(settlements.iter().copied(), |settlement| settlement.attempt.job) {
-        done.add(settle_table(connection, now, &sql::SETTLE_FLOW, &table, settlements).await?);
+        done.add(settle_table(connection, now, &sql::SETTLE_FLOW, &table, settlements, None).await?);
     }
     // Of two settlements of the same execution, the first was applied.
     let mut unseen = done.fences.clone();
@@ -148,18 +148,50 @@ pub(crate) async fn settle_in(
     Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
 }
 
+/// Records executions that have begun and succeeded, of jobs that are as they were when they came; says for each whether it did.
+pub(crate) async fn finish(store: &Core, ends: &[(Start, Settlement)]) -> Result<Vec<bool>, StoreError> {
+    let mut done = Done::default();
+    let starts: HashMap<AttemptId, &Start> = ends.iter().map(|(start, end)| (end.attempt, start)).collect();
+    let workers: BTreeSet<WorkerId> = ends.iter().map(|(start, _)| start.worker).collect();
+    for worker in workers {
+        let of_worker: Vec<&Settlement> =
+            ends.iter().filter(|(start, _)| start.worker == worker).map(|(_, end)| end).collect();
+        done.add(patiently(store, || try_finish(store, &starts, &of_worker)).await?);
+    }
+    store.hints.tell_jobs();
+    Ok(ends.iter().map(|(_, end)| done.fences.contains(&fence(end))).collect())
+}
+
+async fn try_finish(
+    store: &Core,
+    starts: &HashMap<AttemptId, &Start>,
+    settlements: &[&Settlement],
+) -> sqlx::Result<Done> {
+    let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
+    let one = tables.len() == 1;
+    let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
+    let mut done = Done::default();
+    for (table, settlements) in tables {
+        let begun = Some((store, starts));
+        done.add(settle_table(&mut unit, store.sessions.clock(), &sql::FINISH, &table, settlements, begun).await?);
+    }
+    unit.done().await?;
+    Ok(done)
+}
+
 /// Of two settlements of the same execution, the first was applied.
 fn answer(done: &mut Done, settlement: &Settlement) -> Settled {
     if done.fences.remove(&fence(settlement)) { Settled::Done } else { Settled::Stale }
 }
 
-/// Ends executions of jobs in one table.
-pub(crate) async fn settle_table(
+/// Ends executions of jobs in one table; with how each began, if that is not recorded yet.
+async fn settle_table(
     connection: &mut PgConnection,
     now: Option<At>,
     forms: &sql::Forms,
     table: &str,
     mut settlements: Vec<&Settlement>,
+    begun: Option<(&Core, &HashMap<AttemptId, &Start>)>,
 ) -> sqlx::Result<Done> {
     // In one order everywhere, so that two batches never wait for each other. The sort keeps the first of equals first.
     settlements.sort_by_key(|settlement| settlement.attempt);
@@ -209,6 +241,12 @@ pub(crate) async fn settle_table(
     } else {
         query.bind(settlements.iter().map(|settlement| fault(settlement)).collect::<sqlx::Result<Vec<_>>>()?)
     };
+    if let Some((store, starts)) = begun {
+        let starts: Vec<&Start> = settlements.iter().filter_map(|s| starts.get(&s.attempt).copied()).collect();
+        let (lanes, times, _) = dispatch::places(store, starts.iter().map(|start| &start.hint));
+        query = query.bind(lanes).bind(times);
+        query = query.bind(starts.iter().map(|start| At(start.started_at)).collect::<Vec<_>>());
+    }
     let held = query.fetch_one(connection).await?;
     let (fences, jobs): (i64, i64) = (held.try_get(0)?, held.try_get(1)?);
     if jobs < fences {

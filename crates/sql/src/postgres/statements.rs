@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::LazyLock};
 
-use punctual_core::{Status, measure};
+use punctual_core::{Status, dispatch, measure};
 
 /// The columns of a job, in the order in which [`super::rows::job`] reads them.
 const COLUMNS: &str = "j.id, j.name, j.queue, j.status, j.priority, j.run_at, j.attempt, j.run, j.crash_count, j.max_attempts,
@@ -22,8 +22,9 @@ const COLUMNS_NOW: &str = "j.id, j.name, j.queue, case when r.id is null then j.
 /// A payload of at most so many bytes goes with its job to the claim, which need not look for it then.
 const INLINE_MAX_BYTES: usize = 1_000;
 
-/// How often anything was said of queues.
-const QUEUES_REVISION: &str = "(select coalesce(sum(revision), 0)::int8 from punctual_queues)";
+/// How often anything was said of queues, or one was given to a dispatcher.
+const QUEUES_REVISION: &str = "((select coalesce(sum(revision), 0)::int8 from punctual_queues)
+        + (select coalesce(sum(epoch), 0)::int8 from punctual_dispatch_queues))";
 
 /// The concurrency key in a job's extras.
 const KEY: &str = "extras::json ->> 'concurrency_key'";
@@ -59,6 +60,22 @@ statements! {
     CLAIM_AHEAD "claim_ahead"
     CLAIM_READ "claim_read"
     SETTLE_TEXT "settle"
+    SETTLE_HELD "settle_held"
+    SETTLE_QUEUED "settle_queued"
+    SETTLE_LATENESS "settle_lateness"
+    BEGIN "begin"
+    QUEUED "queued"
+    DUE_BETWEEN "due_between"
+    DISPATCH_DUE "dispatch_due"
+    UNTOLD "untold"
+    TOLD "told"
+    DISPATCH "dispatch"
+    DISPATCH_QUEUES "dispatch_queues"
+    DISPATCH_PROLONG "dispatch_prolong"
+    DISPATCH_GIVE "dispatch_give"
+    DISPATCH_GIVE_ALL "dispatch_give_all"
+    DISPATCH_OPEN "dispatch_open"
+    DISPATCH_OPENED "dispatch_opened"
     SETTLE_ACTIVE "settle_active"
     SETTLE_ROWS "settle_rows"
     SETTLE_ROWS_ALIKE "settle_rows_alike"
@@ -189,16 +206,38 @@ impl Forms {
 }
 
 /// The enqueue of jobs whose ids are new; its part is for what few jobs have. Fails if an id is known.
-pub(crate) static ENQUEUE: LazyLock<Forms> = LazyLock::new(|| enqueue("x", "", "x limit 0"));
+pub(crate) static ENQUEUE: LazyLock<[Forms; 2]> = LazyLock::new(|| enqueue("x", "", "x limit 1"));
 
 /// The same, but passes over jobs whose ids are known. To look for them and to tell them apart takes time.
-pub(crate) static ENQUEUE_UNKNOWN: LazyLock<Forms> =
+pub(crate) static ENQUEUE_UNKNOWN: LazyLock<[Forms; 2]> =
     LazyLock::new(|| enqueue("i", "on conflict do nothing returning *", "i"));
 
-fn enqueue(new: &str, passing: &str, answer: &str) -> Forms {
+fn enqueue(new: &str, passing: &str, answer: &str) -> [Forms; 2] {
     let (text, part) = (ENQUEUE_TEXT.replace("{passing}", passing).replace("{answer}", answer), *ENQUEUE_EXTRAS);
-    let [text, part] = [text, part.to_owned()].map(|text| text.replace("{new}", new));
-    Forms::new(&text, [*ENQUEUE_ROWS, *ENQUEUE_ROWS_ALIKE], "{extras}", &part)
+    [Tells::Enqueuer, Tells::Loader].map(|tells| {
+        let [text, part] = [&text, part].map(|text| tells.fill(&text.replace("{new}", new)));
+        Forms::new(&text, [*ENQUEUE_ROWS, *ENQUEUE_ROWS_ALIKE], "{extras}", &part)
+    })
+}
+
+/// Who tells the dispatcher of new jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tells {
+    /// Whoever stores them; or there is none.
+    Enqueuer,
+    /// Those who look for jobs of which it has not been told.
+    Loader,
+}
+
+impl Tells {
+    fn fill(self, text: &str) -> String {
+        let far = format!("run_at > created_at + {} * interval '1 microsecond'", dispatch::HORIZON.as_micros());
+        let (ready, due) = match self {
+            Self::Enqueuer => ("true", "true"),
+            Self::Loader => ("false", far.as_str()),
+        };
+        text.replace("{told}", ready).replace("{told_of_due}", due)
+    }
 }
 
 /// The enqueue of jobs that wait for others; their ids are new.
@@ -206,7 +245,7 @@ pub(crate) static ENQUEUE_WAITING: LazyLock<&'static str> = LazyLock::new(|| {
     // Two columns more than others have.
     let rows = ENQUEUE_ROWS.replace("$18::int4[])", "$18::int4[], $19::int4[], $20::bool[])");
     let rows = rows.replace("ephemeral, lane)", "ephemeral, lane, waiting_on, any_failed)");
-    let part = ENQUEUE_EXTRAS.replace("{new}", "x");
+    let part = Tells::Loader.fill(&ENQUEUE_EXTRAS.replace("{new}", "x"));
     leak(ENQUEUE_WAITING_TEXT.replace("{rows}", &rows).replace("{extras}", &part))
 });
 
@@ -237,8 +276,16 @@ pub(crate) static SETTLE: LazyLock<Forms> = LazyLock::new(|| settle(" and not r.
 /// The settle of any executions. Whoever uses it sees to what follows.
 pub(crate) static SETTLE_FLOW: LazyLock<Forms> = LazyLock::new(|| settle(""));
 
+/// The settle of executions that succeeded, of which nothing is recorded yet. Only the form for those that ended alike, and whose job has.
+pub(crate) static FINISH: LazyLock<Forms> = LazyLock::new(|| settle_text(*SETTLE_QUEUED, "queued", *SETTLE_LATENESS));
+
 fn settle(unless_flow: &str) -> Forms {
-    let text = SETTLE_TEXT.replace("{unless_flow}", unless_flow);
+    settle_text(&SETTLE_HELD.replace("{unless_flow}", unless_flow), "processing", "")
+}
+
+/// A settle of the executions that `held` says, of jobs that `was` is counted for.
+fn settle_text(held: &str, was: &str, lateness: &str) -> Forms {
+    let text = SETTLE_TEXT.replace("{held}", held).replace("{was}", was).replace("{lateness}", lateness);
     let forms = Forms::new(&text, [*SETTLE_ROWS, *SETTLE_ROWS_ALIKE], "{active}", &SETTLE_ACTIVE);
     // The first two are only looked at while the row is held.
     let each = SETTLE_COLUMNS[2..].iter().fold(String::new(), |all, (column, ..)| format!("{all}, s.{column}"));

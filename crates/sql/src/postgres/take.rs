@@ -1,11 +1,12 @@
 //! Queued jobs pass into a worker's hands.
 
-use std::{collections::HashMap, time::Duration};
-
-use punctual_core::{
-    AttemptId, Claim, ClaimRequest, Extras, Job, JobId, Json, NewJob, Spec, Status, Timestamp, WorkflowId,
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
 };
-use sqlx::{Row, postgres::PgRow};
+
+use punctual_core::{AttemptId, Claim, ClaimRequest, Extras, Job, JobId, Json, NewJob, Spec, Timestamp, WorkflowId};
+use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     Core,
@@ -13,7 +14,7 @@ use super::{
     outlook::Look,
     queues::Known,
     rows, statements as sql,
-    value::{At, Uuid, job_id},
+    value::{At, Uuid, job_id, uuid},
 };
 
 /// What a claim took.
@@ -37,19 +38,101 @@ pub(crate) struct Hold {
 impl Hold {
     /// The job as its worker gets it.
     pub(crate) fn claim(&self, mut job: Box<Job>, request: &ClaimRequest) -> Claim {
-        job.status = Status::Processing;
-        job.attempt = self.number;
-        job.run = self.attempt.run;
-        job.worker_id = Some(request.worker);
-        job.lease_until = Some(self.started_at.after(request.lease));
-        job.started_at = Some(self.started_at);
-        job.updated_at = self.started_at;
+        job.begin(self.attempt.run, self.number, request.worker, self.started_at, request.lease);
         Claim { job, worker: request.worker }
     }
 }
 
-/// Takes queued jobs, the first ones of lanes whose jobs pass no gate, if nothing was said of queues that is not known here.
+/// A queued job's place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spot {
+    pub(crate) lane: i32,
+    pub(crate) run_at: Timestamp,
+    pub(crate) id: JobId,
+}
+
+/// Where a claim finds jobs that pass no gate.
+pub(crate) enum Plain {
+    /// At the heads of lanes.
+    Lanes(Vec<Served>),
+    /// At places that somebody has told of, in lanes that the worker serves.
+    Spots(Vec<(Served, Spot)>),
+}
+
+impl Plain {
+    /// The places that are left once some are taken; nothing if they are not known one by one.
+    pub(crate) fn without(&self, taken: &[Hold]) -> Option<Self> {
+        let Self::Spots(spots) = self else { return None };
+        let taken: HashSet<JobId> = taken.iter().map(|hold| hold.attempt.job).collect();
+        Some(Self::Spots(spots.iter().filter(|(_, spot)| !taken.contains(&spot.id)).copied().collect()))
+    }
+}
+
+/// Takes queued jobs that pass no gate, the first ones, if nothing was said of queues that is not known here.
 pub(crate) async fn try_take(
+    store: &Core,
+    request: &ClaimRequest,
+    look: &Look<'_>,
+    queues: &Known,
+    plain: &Plain,
+) -> sqlx::Result<Option<Taken>> {
+    match plain {
+        Plain::Lanes(lanes) => try_take_of_lanes(store, request, look, queues, lanes).await,
+        Plain::Spots(spots) => try_take_of_spots(store, request, look, queues, spots).await,
+    }
+}
+
+async fn try_take_of_spots(
+    store: &Core,
+    request: &ClaimRequest,
+    look: &Look<'_>,
+    queues: &Known,
+    spots: &[(Served, Spot)],
+) -> sqlx::Result<Option<Taken>> {
+    let mut ordered: Vec<&(Served, Spot)> = spots.iter().collect();
+    ordered.sort_unstable_by_key(|(lane, spot)| (lane.rank, spot.run_at, spot.id));
+    let spots: Vec<Spot> = ordered.iter().take(request.limit).map(|(_, spot)| *spot).collect();
+    let mut unit = store.sessions.single().await?;
+    let claim = ChosenClaim { store, request, look, revision: queues.revision, limited: Vec::new() };
+    let rows = claim.take(&mut unit, &spots, store.sessions.clock()).await?;
+    unit.done().await?;
+    claimed_in_order(store, &rows, queues, ordered.into_iter().map(|(lane, _)| lane))
+}
+
+/// A claim of jobs that were chosen before.
+pub(crate) struct ChosenClaim<'a> {
+    pub(crate) store: &'a Core,
+    pub(crate) request: &'a ClaimRequest,
+    pub(crate) look: &'a Look<'a>,
+    pub(crate) revision: i64,
+    /// The lanes whose queues are limited.
+    pub(crate) limited: Vec<i32>,
+}
+
+impl ChosenClaim<'_> {
+    pub(crate) async fn take(
+        self,
+        connection: &mut PgConnection,
+        spots: &[Spot],
+        now: Option<At>,
+    ) -> sqlx::Result<Vec<PgRow>> {
+        sqlx::query(*sql::CLAIM_CHOSEN)
+            .bind(now)
+            .bind(spots.iter().map(|spot| spot.lane).collect::<Vec<_>>())
+            .bind(spots.iter().map(|spot| At(spot.run_at)).collect::<Vec<_>>())
+            .bind(spots.iter().map(|spot| uuid(spot.id)).collect::<Vec<_>>())
+            .bind(self.request.limit as i64)
+            .bind(Uuid::from_u128(self.request.worker.to_bits()))
+            .bind(self.request.lease.as_micros() as i64)
+            .bind(At(self.look.due_bound(self.store)))
+            .bind(self.revision)
+            .bind(self.limited)
+            .fetch_all(connection)
+            .await
+    }
+}
+
+async fn try_take_of_lanes(
     store: &Core,
     request: &ClaimRequest,
     look: &Look<'_>,
@@ -75,13 +158,23 @@ pub(crate) async fn try_take(
     }
     let rows = query.fetch_all(&mut *unit).await?;
     unit.done().await?;
+    claimed_in_order(store, &rows, queues, lanes)
+}
+
+/// What the rows of a claim tell, first ones first; nothing if something was said of queues that is not known here.
+fn claimed_in_order<'a>(
+    store: &Core,
+    rows: &[PgRow],
+    queues: &Known,
+    lanes: impl IntoIterator<Item = &'a Served>,
+) -> sqlx::Result<Option<Taken>> {
     if rows.first().map(|row| row.try_get::<i64, _>(18)).transpose()?.is_some_and(|now| now != queues.revision) {
         return Ok(None);
     }
-    let mut holds = holds(store, &rows)?;
-    let ranks: HashMap<i32, i32> = lanes.iter().map(|lane| (lane.number, lane.rank)).collect();
+    let mut holds = holds(store, rows)?;
+    let ranks: HashMap<i32, i32> = lanes.into_iter().map(|lane| (lane.number, lane.rank)).collect();
     holds.sort_by_cached_key(|hold| (ranks.get(&hold.lane), hold.run_at, hold.attempt.job));
-    Ok(Some(Taken { holds, next_run_at: store.outlook.learn(&rows)?, opens_at: None }))
+    Ok(Some(Taken { holds, next_run_at: store.outlook.learn(rows)?, opens_at: None }))
 }
 
 /// What the rows of claim.sql tell.

@@ -9,7 +9,7 @@ use sqlx::{Row, postgres::PgRow};
 
 use super::{
     Core, change,
-    enqueue::{self, Ids},
+    enqueue::{self, How, Ids},
     error,
     read::rows_of,
     rows, statements as sql,
@@ -47,7 +47,7 @@ async fn try_submit(store: &Core, workflow: &NewWorkflow, jobs: &[NewJob]) -> sq
         .bind(total as i32)
         .execute(&mut *unit)
         .await?;
-    enqueue::enqueue_in(store, &mut unit, jobs, Ids::New).await?;
+    enqueue::enqueue_in(store, &mut unit, jobs, How { ids: Ids::New, tells: store.tells() }).await?;
     unit.done().await
 }
 

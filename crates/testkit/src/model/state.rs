@@ -238,13 +238,7 @@ impl State {
     pub(super) fn hold(&mut self, now: Timestamp, at: Timestamp, place: usize, request: &ClaimRequest) -> Claim {
         let record = &mut self.jobs[place];
         let job = &mut record.job;
-        job.status = Status::Processing;
-        job.attempt += 1;
-        job.run += 1;
-        job.worker_id = Some(request.worker);
-        job.lease_until = Some(at.after(request.lease));
-        job.started_at = Some(at);
-        job.updated_at = at;
+        job.begin(job.run + 1, job.attempt + 1, request.worker, at, request.lease);
         record.attempts.push(Attempt {
             id: AttemptId { job: job.id, run: job.run },
             attempt: job.attempt,

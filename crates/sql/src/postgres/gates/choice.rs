@@ -3,24 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::{
-    JobId, Timestamp,
+    Timestamp,
     gate::{Line, Order, Passed, QueueGate},
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    super::{lanes::Served, rows, statements as sql, value::job_id},
+    super::{
+        lanes::Served,
+        rows, statements as sql,
+        take::{Plain, Spot},
+        value::job_id,
+    },
     Gate, Gated, GatedClaim, KEYLESS, QUEUE, bounds,
     passed::{passed_keys, starts, turns},
 };
-
-/// A queued job's place.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub(super) lane: i32,
-    pub(super) run_at: Timestamp,
-    pub(super) id: JobId,
-}
 
 /// What a claim chooses from. What passes no gate stands in a queue without a name.
 pub(super) struct Choice {
@@ -30,7 +27,7 @@ pub(super) struct Choice {
     pub(super) clocks: Vec<u64>,
     /// The key of each line.
     pub(super) keys: Vec<Option<String>>,
-    pub(super) lines: Vec<Line<Place>>,
+    pub(super) lines: Vec<Line<Spot>>,
 }
 
 impl Choice {
@@ -76,14 +73,21 @@ impl GatedClaim<'_> {
     /// Lines of jobs without a key, one for each queue that is limited, and one for those that pass no gate.
     async fn add_plain(&self, connection: &mut PgConnection, choice: &mut Choice) -> sqlx::Result<()> {
         let limited = self.lanes_at(choice, false).into_iter().map(|(queue, lane)| (queue.as_str(), lane));
-        let lanes: HashMap<i32, (&str, &Served)> = self
-            .plain
+        let (lanes, told): (&[Served], &[(Served, Spot)]) = match self.plain {
+            Plain::Lanes(lanes) => (lanes, &[]),
+            Plain::Spots(spots) => (&[], spots),
+        };
+        let mut waiting: BTreeMap<&str, Vec<(Order, Spot)>> = BTreeMap::new();
+        if !told.is_empty() {
+            waiting.insert("", told.iter().map(|(lane, spot)| (order(lane, spot), *spot)).collect());
+        }
+        let lanes: HashMap<i32, (&str, &Served)> = lanes
             .iter()
             .map(|lane| ("", lane))
             .chain(limited)
             .map(|(queue, lane)| (lane.number, (queue, lane)))
             .collect();
-        if lanes.is_empty() {
+        if lanes.is_empty() && waiting.is_empty() {
             return Ok(());
         }
         let (times, ids) = bounds(self.look, lanes.values().map(|(_, lane)| *lane));
@@ -94,9 +98,8 @@ impl GatedClaim<'_> {
             .bind(self.request.limit as i64)
             .fetch_all(&mut *connection)
             .await?;
-        let mut waiting: BTreeMap<&str, Vec<(Order, Place)>> = BTreeMap::new();
         for row in &rows {
-            let place = Place { lane: row.try_get(0)?, run_at: rows::instant(row, 1)?, id: job_id(row.try_get(2)?) };
+            let place = Spot { lane: row.try_get(0)?, run_at: rows::instant(row, 1)?, id: job_id(row.try_get(2)?) };
             let Some((queue, lane)) = lanes.get(&place.lane) else { continue };
             waiting.entry(queue).or_default().push((order(lane, &place), place));
         }
@@ -138,7 +141,7 @@ impl GatedClaim<'_> {
             choice.lines.push(Line { queue, free, turn, step, jobs: Default::default() });
         }
         for row in &wanted.read(connection).await? {
-            let place = Place { lane: row.try_get(1)?, run_at: rows::instant(row, 2)?, id: job_id(row.try_get(3)?) };
+            let place = Spot { lane: row.try_get(1)?, run_at: rows::instant(row, 2)?, id: job_id(row.try_get(3)?) };
             if let Some(lane) = lanes.get(&place.lane) {
                 let number = first + row.try_get::<i32, _>(0)? as usize;
                 choice.lines[number].jobs.push_back((order(lane, &place), place));
@@ -172,7 +175,7 @@ impl GatedClaim<'_> {
 }
 
 /// A place's order within the claim.
-fn order(lane: &Served, place: &Place) -> Order {
+fn order(lane: &Served, place: &Spot) -> Order {
     Order { rank: lane.rank as u32, run_at: place.run_at, tie: place.id.to_bits() }
 }
 

@@ -20,7 +20,7 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 
 pub(crate) use self::passed::{passed, trim};
 use self::{
-    choice::{Choice, Place},
+    choice::Choice,
     passed::{close, look_at, starts},
 };
 use super::{
@@ -31,8 +31,8 @@ use super::{
     rows,
     session::Unit,
     statements as sql,
-    take::{self, Taken},
-    value::{At, Uuid, job_id, uuid},
+    take::{self, ChosenClaim, Plain, Spot, Taken},
+    value::{At, Uuid, job_id},
 };
 
 /// So many marked keys of each queue are looked at by one claim.
@@ -59,7 +59,7 @@ pub(crate) async fn try_take(
     request: &ClaimRequest,
     look: &Look<'_>,
     known: &Known,
-    (plain, gated): (&[Served], &[Gated]),
+    (plain, gated): (&Plain, &[Gated]),
 ) -> sqlx::Result<Option<Taken>> {
     let work = work(store, look, gated).await?;
     let (mut opens_at, mut first) = (work.opens_at, None);
@@ -80,8 +80,9 @@ pub(crate) async fn try_take(
         return Ok(Some(Taken { holds: held, next_run_at, opens_at }));
     }
     // Others may have taken what was chosen of what passes no gate, or be at the gates.
+    let left = plain.without(&held);
     let rest = ClaimRequest { limit: room, ..request.clone() };
-    match take::try_take(store, &rest, look, known, plain).await {
+    match take::try_take(store, &rest, look, known, left.as_ref().unwrap_or(plain)).await {
         Ok(Some(more)) => Ok(Some(Taken {
             holds: held.into_iter().chain(more.holds).collect(),
             opens_at,
@@ -140,7 +141,7 @@ struct GatedClaim<'a> {
     request: &'a ClaimRequest,
     look: &'a Look<'a>,
     known: &'a Known,
-    plain: &'a [Served],
+    plain: &'a Plain,
     lanes: Vec<&'a Gated>,
 }
 
@@ -203,7 +204,7 @@ impl GatedClaim<'_> {
     ) -> sqlx::Result<Option<(Option<Taken>, Option<Timestamp>)>> {
         let mut choice = self.choice(&mut unit, &free, now).await?;
         let mut chosen = gate::choose(&mut choice.queues, &mut choice.lines, self.request.limit);
-        let places: Vec<Place> = chosen.iter().map(|(_, place)| *place).collect();
+        let places: Vec<Spot> = chosen.iter().map(|(_, place)| *place).collect();
         let rows = self.take_places(&mut unit, &places, now).await?;
         // Of another queue: who says something of these waits until we have left.
         let said = rows.first().map(|row| row.try_get::<i64, _>(18)).transpose()?;
@@ -236,7 +237,7 @@ impl GatedClaim<'_> {
     fn chosen_keys(
         &self,
         choice: &Choice,
-        chosen: &[(usize, Place)],
+        chosen: &[(usize, Spot)],
         taken: &HashSet<JobId>,
     ) -> (BTreeSet<Gate>, BTreeSet<Gate>) {
         let (mut open, mut full) = (BTreeSet::new(), BTreeSet::new());
@@ -274,23 +275,13 @@ impl GatedClaim<'_> {
     async fn take_places(
         &self,
         connection: &mut PgConnection,
-        places: &[Place],
+        places: &[Spot],
         now: Timestamp,
     ) -> sqlx::Result<Vec<PgRow>> {
         let limited = self.lanes.iter().filter(|(queue, _)| self.known.guards(queue)).map(|(_, lane)| lane.number);
-        sqlx::query(*sql::CLAIM_CHOSEN)
-            .bind(At(now))
-            .bind(places.iter().map(|place| place.lane).collect::<Vec<_>>())
-            .bind(places.iter().map(|place| At(place.run_at)).collect::<Vec<_>>())
-            .bind(places.iter().map(|place| uuid(place.id)).collect::<Vec<_>>())
-            .bind(self.request.limit as i64)
-            .bind(Uuid::from_u128(self.request.worker.to_bits()))
-            .bind(self.request.lease.as_micros() as i64)
-            .bind(At(self.look.due_bound(self.store)))
-            .bind(self.known.revision)
-            .bind(limited.collect::<Vec<_>>())
-            .fetch_all(connection)
-            .await
+        let (store, request, look) = (self.store, self.request, self.look);
+        let claim = ChosenClaim { store, request, look, revision: self.known.revision, limited: limited.collect() };
+        claim.take(connection, places, Some(At(now))).await
     }
 
     /// Keeps what gates must know of what they let through, besides that it is held.
@@ -298,7 +289,7 @@ impl GatedClaim<'_> {
         &self,
         connection: &mut PgConnection,
         choice: &Choice,
-        chosen: &[(usize, Place)],
+        chosen: &[(usize, Spot)],
         now: Timestamp,
     ) -> sqlx::Result<()> {
         let (mut starts, mut turns) = (BTreeMap::<(&str, &str), (Rate, i64)>::new(), BTreeMap::new());

@@ -1,6 +1,6 @@
 -- Stores jobs with their first events, if they are not simply queued, and puts each where claims will find it. Fails if an id is
 -- known, or passes it over.
--- In: the time (or null), then one array a column. Out: the ids that are new, if any may be passed over.
+-- In: the time (or null), then one array a column. Out: the ids that are new and when they were stored; of one, unless any may be passed over.
 with x as materialized (
     select y.*, case when y.run_at > y.created_at then 'scheduled' else 'queued' end as status
     from (select u.*, {now} as created_at,
@@ -14,13 +14,13 @@ i as (
     from x {passing}),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload)
+        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, {key}, case when octet_length(payload) <= {inline} then payload end
+        unique_key, workflow_id, extras, workflow_id is not null, {key}, case when octet_length(payload) <= {inline} then payload end, {told}
     from {new} where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from {new} where status <> 'queued'),
 {extras}c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from {new} group by lane, status)
-select id from {answer}
+select id, created_at from {answer}

@@ -1,7 +1,7 @@
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
-    select run_at, id, scheduled_at, created_at, lane, status from {new} where status = 'scheduled'),
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    select run_at, id, scheduled_at, created_at, lane, status, {told_of_due} from {new} where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
     select 'user', user_id, scheduled_at, id from {new} where user_id is not null

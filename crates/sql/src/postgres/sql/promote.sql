@@ -8,10 +8,10 @@ d as (delete from punctual_due where ctid = any (array(select place from c)) ret
 j as (
     update punctual_jobs j set status = 'queued', updated_at = {now}, events = j.events + 1
     from d where j.scheduled_at = d.scheduled_at and j.id = d.id
-    returning j.id, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, j.{key} as gate, d.status as was, d.since),
+    returning j.id, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, j.{key} as gate, d.status as was, d.since, d.told),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
-    select run_at, id, {now}, lane, attempt, run, events, keep_for_ms, user_id, flow, gate from j),
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate, told)
+    select run_at, id, {now}, lane, attempt, run, events, keep_for_ms, user_id, flow, gate, told from j),
 m as (insert into punctual_marks (queue, at, key) select distinct queue, {now}, gate from j where gate is not null),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, status) select id, events, {now}, since, 'queued' from j),

@@ -3,12 +3,7 @@
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
 -- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
 -- another may now. Index: primary keys.
-with l as (
-    delete from punctual_running r using {rows}
-    -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
-    where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = {s.worker_id} and (not {s.only_if_expired} or r.lease_until <= {now}){unless_flow}
-    returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, r.gate, s.result{returning}),
+with l as ({held}),
 m as (
     insert into punctual_marks (queue, at, key)
     select distinct n.queue, {now}, l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
@@ -41,13 +36,13 @@ g as materialized (
     from l group by 1, 2, 3, 4),
 c as (
     insert into punctual_counts_new (lane, status, n)
-    select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
+    select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('{was}', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
     insert into punctual_tallies_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', {now}, 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
-    group by 1, 2, 3, 4)
+    group by 1, 2, 3, 4){lateness}
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,

@@ -1,0 +1,2 @@
+-- Queued jobs of a lane, after a place. In: lane, time, id, how many. Out: time, id. Index: a range of the primary key.
+select run_at, id from punctual_ready where lane = $1::int4 and (run_at, id) > ($2::timestamptz, $3::uuid) order by run_at, id limit $4::int8
