@@ -5,7 +5,9 @@
 mod debian;
 mod pgbouncer;
 mod postgres;
+mod redis;
 mod watchdog;
 
 pub use pgbouncer::PgBouncer;
 pub use postgres::{Care, Postgres};
+pub use redis::Redis;

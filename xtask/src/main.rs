@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use punctual_servers::{Care, Postgres};
+use punctual_servers::{Care, Postgres, Redis};
 
 #[derive(Debug, Parser)]
 #[command(about = "Punctual's own tasks")]
@@ -27,7 +27,7 @@ enum Task {
     Test,
     /// Measure Punctual, alternately with peers where their drivers are at hand
     Bench(bench::Args),
-    /// Run a command with a throw-away PostgreSQL, named by PUNCTUAL_TEST_POSTGRES_URL
+    /// Run a command with a throw-away PostgreSQL and Redis, named by PUNCTUAL_TEST_POSTGRES_URL and PUNCTUAL_TEST_REDIS_URL
     With {
         /// The command and its arguments
         #[arg(required = true, trailing_var_arg = true)]
@@ -37,8 +37,9 @@ enum Task {
     Ci,
 }
 
-/// Where the tests find the server that was started for them.
+/// Where the tests find the servers that were started for them.
 const POSTGRES_URL: &str = "PUNCTUAL_TEST_POSTGRES_URL";
+const REDIS_URL: &str = "PUNCTUAL_TEST_REDIS_URL";
 
 /// The examples, each of which must run to its end.
 const EXAMPLES: [&str; 6] =
@@ -70,22 +71,39 @@ fn ci() -> Result<()> {
 }
 
 fn test() -> Result<()> {
-    let server = Postgres::start(Care::None)?;
-    let with_server = |args: &[&str]| run(Command::new(env!("CARGO")).args(args).env(POSTGRES_URL, server.url()));
-    with_server(&["test", "--workspace", "--quiet"])?;
+    let servers = Servers::start(Care::None)?;
+    let with_servers = |args: &[&str]| run(servers.named_to(Command::new(env!("CARGO")).args(args)));
+    with_servers(&["test", "--workspace", "--quiet"])?;
     for example in EXAMPLES {
-        with_server(&["run", "--quiet", "--package", "examples", "--example", example])?;
+        with_servers(&["run", "--quiet", "--package", "examples", "--example", example])?;
     }
     Ok(())
 }
 
 fn with(command: &[String]) -> Result<()> {
-    let server = Postgres::start(Care::Durable)?;
+    let servers = Servers::start(Care::Durable)?;
     let (program, args) = command.split_first().context("name a command")?;
-    let status = Command::new(program).args(args).env(POSTGRES_URL, server.url()).status();
+    let status = servers.named_to(Command::new(program).args(args)).status();
     let status = status.with_context(|| format!("cannot start {program}"))?;
     ensure!(status.success(), "{program} failed with {status}");
     Ok(())
+}
+
+/// The servers that tests need, gone when this is.
+struct Servers {
+    postgres: Postgres,
+    redis: Redis,
+}
+
+impl Servers {
+    fn start(care: Care) -> Result<Self> {
+        Ok(Self { postgres: Postgres::start(care)?, redis: Redis::start()? })
+    }
+
+    /// A command that is told where they are.
+    fn named_to<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env(POSTGRES_URL, self.postgres.url()).env(REDIS_URL, self.redis.url())
+    }
 }
 
 /// The root of the workspace.

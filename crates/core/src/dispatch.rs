@@ -11,7 +11,9 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::{ClaimRequest, Claimed, Enqueued, Job, JobId, NewJob, Settlement, Store, StoreResult, Timestamp, WorkerId};
+use crate::{
+    ClaimRequest, Claimed, Enqueued, Job, JobId, NewJob, Settlement, Store, StoreResult, Timestamp, Watch, WorkerId,
+};
 
 /// Jobs that may start within so long are told to the dispatcher; others stay with the ledger alone.
 pub const HORIZON: Duration = Duration::from_secs(30);
@@ -90,6 +92,8 @@ pub struct ServedLanes {
 /// who reach it, and the ledger itself only some time after that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatching {
+    /// What the dispatcher knows the ledger by.
+    pub ledger: String,
     /// How much longer the dispatcher hands jobs out, unless it is prolonged.
     pub left: Duration,
     /// It has been told of jobs that wait for a time up to this one.
@@ -107,8 +111,8 @@ pub struct DispatchedQueue {
     pub epoch: u64,
     /// How long nobody hands out its jobs yet: what was handed out before has to be known to the ledger first.
     pub opens_in: Duration,
-    /// Whether somebody has opened it in this epoch.
-    pub opened: bool,
+    /// How long ago somebody opened it in this epoch.
+    pub opened: Option<Duration>,
     /// Whether the dispatcher has got hints of all jobs that were there when it opened.
     pub loaded: bool,
 }
@@ -138,6 +142,12 @@ pub trait Ledger: Store {
     /// Queued jobs of a lane that passes no gate, in the order of their time, after a place.
     async fn queued(&self, lane: &Lane, after: Option<(Timestamp, JobId)>, limit: usize) -> StoreResult<Vec<Hint>>;
 
+    /// For each of some hints, whether the job still stands there.
+    async fn stand(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>>;
+
+    /// Hears when there may be something that [`untold`](Self::untold) tells of, or a gate lets through.
+    fn watch_work(&self) -> Box<dyn Watch>;
+
     /// Jobs that are queued, or will be until `until`, of which the dispatcher has not been told.
     async fn untold(&self, until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>>;
 
@@ -146,6 +156,9 @@ pub trait Ledger: Store {
 
     /// Jobs that wait for a time up to `until`, in the order of their time, after a place.
     async fn due(&self, after: (Timestamp, JobId), until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>>;
+
+    /// Makes due jobs queued, if any may be due; says when the next one is that waits for its time, as far as known.
+    async fn promote_due(&self) -> StoreResult<Option<Timestamp>>;
 
     /// The dispatcher has been told of jobs that wait for a time up to `until`, after those of which it was told before.
     async fn told_due(&self, before: Timestamp, until: Timestamp) -> StoreResult<()>;

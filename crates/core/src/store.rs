@@ -334,7 +334,7 @@ impl ClaimRequest {
 pub struct Claimed {
     /// The jobs, first to start first.
     pub claims: Vec<Claim>,
-    /// When the next scheduled or retrying job is due, in any queue.
+    /// When the next scheduled or retrying job is due, in any queue. If there are jobs already, an engine may know only of some queues.
     pub next_run_at: Option<Timestamp>,
     /// When a rate lets through what it holds back now, as far as known.
     pub opens_at: Option<Timestamp>,

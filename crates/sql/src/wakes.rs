@@ -21,6 +21,7 @@ impl Wakes {
         Listener(self.0.subscribe())
     }
 
+    #[cfg(feature = "sqlite")]
     pub(crate) fn anybody_listens(&self) -> bool {
         self.0.receiver_count() > 0
     }

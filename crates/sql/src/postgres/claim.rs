@@ -210,6 +210,22 @@ async fn read_table(store: &Core, table: &str, ids: &[JobId]) -> sqlx::Result<Ve
     Ok(rows)
 }
 
+/// Makes due jobs queued, if any may be due; says when the next one is, as far as known.
+pub(crate) async fn promote_due(store: &Core) -> Result<Option<Timestamp>, StoreError> {
+    let error = |error| store.sessions.error(error);
+    if store.outlook.may_be_due(store.clock_now()) {
+        let bound = if store.hints.take_late() { Timestamp::MIN } else { store.outlook.lock().due_bound };
+        promote_since(store, bound, limits::PROMOTE_MAX_JOBS).await?;
+        let bound = store.outlook.lock().due_bound;
+        let mut unit = store.sessions.single().await.map_err(error)?;
+        let next = sqlx::query(*sql::NEXT_DUE).bind(At(bound)).fetch_optional(&mut *unit).await.map_err(error)?;
+        unit.done().await.map_err(error)?;
+        let next = next.map(|row| rows::instant(&row, 0)).transpose().map_err(error)?;
+        store.outlook.know(next);
+    }
+    Ok(store.outlook.lock().next_run_at)
+}
+
 /// Makes due scheduled and retrying jobs queued; says how many.
 pub(crate) async fn promote(store: &Core, limit: usize) -> Result<usize, StoreError> {
     promote_since(store, Timestamp::MIN, limit).await

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
-    ClaimRequest, Claimed, JobId, NewJob, Settlement, StoreResult, Timestamp,
+    ClaimRequest, Claimed, JobId, NewJob, Settlement, StoreResult, Timestamp, Watch,
     dispatch::{DispatchedQueue, Dispatching, GRACE, Hint, Lane, Ledger, ServedLanes, Start, Stored},
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
@@ -26,10 +26,9 @@ pub(crate) async fn is_closed(store: &Core, queues: &Known) -> sqlx::Result<bool
         return Ok(false);
     }
     let mut unit = store.sessions.single().await?;
-    let row = sqlx::query(*sql::DISPATCH).fetch_optional(&mut *unit).await?;
+    let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *unit).await?;
     unit.done().await?;
-    let left: i64 = row.map(|row| row.try_get(0)).transpose()?.unwrap_or(i64::MIN);
-    Ok(left > -(GRACE.as_micros() as i64))
+    Ok(row.try_get::<i64, _>(0)? > -(GRACE.as_micros() as i64))
 }
 
 /// The places of hinted jobs that are due, in lanes that the worker serves.
@@ -80,36 +79,57 @@ async fn begin(store: &Core, starts: &[Start]) -> sqlx::Result<Vec<bool>> {
 async fn untold(store: &Core, until: Timestamp, limit: usize) -> sqlx::Result<Vec<Hint>> {
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::UNTOLD).bind(At(until)).bind(limit as i64).fetch_all(&mut *unit).await?;
-    let hints = hints(store, &mut unit, &rows).await?;
+    let rows = rows.iter().map(spot).collect::<sqlx::Result<Vec<_>>>()?;
+    if rows.iter().any(|spot| store.lanes.lane(spot.lane).is_none()) {
+        store.lanes.refresh(&mut unit).await?;
+    }
+    // Of jobs with a key, it need never be told.
+    let is_plain = |lane: i32| store.lanes.lane(lane).is_some_and(|(.., keyed)| !keyed);
+    let (plain, keyed): (Vec<Spot>, Vec<Spot>) = rows.into_iter().partition(|spot| is_plain(spot.lane));
+    if !keyed.is_empty() {
+        tell(&mut unit, &keyed).await?;
+    }
     unit.done().await?;
-    Ok(hints)
+    Ok(hints(store, &plain))
 }
 
-/// Rows of lanes, times and ids as hints.
-async fn hints(store: &Core, connection: &mut PgConnection, rows: &[PgRow]) -> sqlx::Result<Vec<Hint>> {
-    let (mut hints, mut looked) = (Vec::with_capacity(rows.len()), false);
+/// A row of lane, time and id.
+fn spot(row: &PgRow) -> sqlx::Result<Spot> {
+    Ok(Spot { lane: row.try_get(0)?, run_at: rows::instant(row, 1)?, id: job_id(row.try_get(2)?) })
+}
+
+/// Places as hints.
+fn hints(store: &Core, spots: &[Spot]) -> Vec<Hint> {
     let mut last: Option<(i32, Arc<Lane>)> = None;
-    for row in rows {
-        let number: i32 = row.try_get(0)?;
-        if last.as_ref().is_none_or(|(former, _)| *former != number) {
-            if store.lanes.shared(number).is_none() && !std::mem::replace(&mut looked, true) {
-                store.lanes.refresh(&mut *connection).await?;
-            }
-            last = store.lanes.shared(number).map(|lane| (number, lane));
+    let hint = |spot: &Spot| {
+        if last.as_ref().is_none_or(|(former, _)| *former != spot.lane) {
+            last = store.lanes.shared(spot.lane).map(|lane| (spot.lane, lane));
         }
-        if let Some((_, lane)) = &last {
-            hints.push(Hint { lane: Arc::clone(lane), run_at: rows::instant(row, 1)?, job: job_id(row.try_get(2)?) });
-        }
-    }
-    Ok(hints)
+        let lane = Arc::clone(&last.as_ref()?.1);
+        Some(Hint { lane, run_at: spot.run_at, job: spot.id })
+    };
+    spots.iter().filter_map(hint).collect()
+}
+
+/// The dispatcher has been told of jobs.
+async fn tell(connection: &mut PgConnection, spots: &[Spot]) -> sqlx::Result<()> {
+    sqlx::query(*sql::TOLD)
+        .bind(spots.iter().map(|spot| spot.lane).collect::<Vec<_>>())
+        .bind(spots.iter().map(|spot| At(spot.run_at)).collect::<Vec<_>>())
+        .bind(spots.iter().map(|spot| uuid(spot.id)).collect::<Vec<_>>())
+        .execute(connection)
+        .await
+        .map(drop)
 }
 
 async fn told(store: &Core, hints: &[Hint]) -> sqlx::Result<()> {
-    let mut ordered: Vec<&Hint> = hints.iter().collect();
-    ordered.sort_unstable_by_key(|hint| hint.job);
-    let (lanes, times, ids) = places(store, ordered.into_iter());
+    let numbers = store.lanes.plain(hints.iter().map(|hint| &*hint.lane));
+    let spot = |(hint, lane): (&Hint, Option<i32>)| Some(Spot { lane: lane?, run_at: hint.run_at, id: hint.job });
+    let mut spots: Vec<Spot> = hints.iter().zip(numbers).filter_map(spot).collect();
+    // In one order everywhere, so that two of these never wait for each other.
+    spots.sort_unstable_by_key(|spot| spot.id);
     let mut unit = store.sessions.single().await?;
-    sqlx::query(*sql::TOLD).bind(lanes).bind(times).bind(ids).execute(&mut *unit).await?;
+    tell(&mut unit, &spots).await?;
     unit.done().await
 }
 
@@ -122,7 +142,7 @@ async fn dispatching(store: &Core, prolong: Option<Duration>, pause: Duration) -
             sqlx::query(*sql::DISPATCH_GIVE_ALL).execute(&mut *unit).await?;
         }
     }
-    let row = sqlx::query(*sql::DISPATCH).fetch_optional(&mut *unit).await?;
+    let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *unit).await?;
     let queues = sqlx::query(*sql::DISPATCH_QUEUES).fetch_all(&mut *unit).await?;
     unit.done().await?;
     let micros =
@@ -132,13 +152,14 @@ async fn dispatching(store: &Core, prolong: Option<Duration>, pause: Duration) -
             queue: row.try_get(0)?,
             epoch: row.try_get::<i64, _>(1)? as u64,
             opens_in: micros(row, 2)?,
-            opened: row.try_get(3)?,
+            opened: row.try_get::<Option<i64>, _>(3)?.map(|since| Duration::from_micros(since.max(0) as u64)),
             loaded: row.try_get(4)?,
         })
     };
     Ok(Dispatching {
-        left: row.as_ref().map(|row| micros(row, 0)).transpose()?.unwrap_or_default(),
-        due_until: row.as_ref().map(|row| rows::instant(row, 1)).transpose()?.unwrap_or(Timestamp::MIN),
+        ledger: format!("{:08x}", row.try_get::<Uuid, _>(2)?.as_u128() >> 96),
+        left: micros(&row, 0)?,
+        due_until: rows::instant(&row, 1)?,
         queues: queues.iter().map(queue).collect::<sqlx::Result<_>>()?,
     })
 }
@@ -210,6 +231,22 @@ impl Ledger for PostgresStore {
         self.told(read.await)
     }
 
+    async fn stand(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>> {
+        let (lanes, times, ids) = places(&self.core, hints.iter());
+        let read = async {
+            let mut unit = self.core.sessions.single().await?;
+            let query = sqlx::query_scalar(*sql::STAND).bind(lanes).bind(times).bind(ids);
+            let stand = query.fetch_all(&mut *unit).await?;
+            unit.done().await?;
+            Ok(stand)
+        };
+        self.told(read.await)
+    }
+
+    fn watch_work(&self) -> Box<dyn Watch> {
+        Box::new(self.core.hints.work.listen())
+    }
+
     async fn untold(&self, until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>> {
         self.told(untold(&self.core, until, limit).await)
     }
@@ -221,13 +258,17 @@ impl Ledger for PostgresStore {
     async fn due(&self, after: (Timestamp, JobId), until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>> {
         let read = async {
             let mut unit = self.core.sessions.single().await?;
+            self.core.lanes.refresh(&mut unit).await?;
             let query = sqlx::query(*sql::DUE_BETWEEN).bind(At(after.0)).bind(uuid(after.1)).bind(At(until));
-            let rows = query.bind(limit as i64).fetch_all(&mut *unit).await?;
-            let hints = hints(&self.core, &mut unit, &rows).await?;
+            let rows = query.bind(limit as i64).bind(self.core.lanes.keyless()).fetch_all(&mut *unit).await?;
             unit.done().await?;
-            Ok(hints)
+            Ok(hints(&self.core, &rows.iter().map(spot).collect::<sqlx::Result<Vec<_>>>()?))
         };
         self.told(read.await)
+    }
+
+    async fn promote_due(&self) -> StoreResult<Option<Timestamp>> {
+        claim::promote_due(&self.core).await
     }
 
     async fn told_due(&self, before: Timestamp, until: Timestamp) -> StoreResult<()> {

@@ -51,7 +51,11 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob], tells: Tells) -> Resu
             }
         }
     };
-    announce(store, jobs);
+    let queues = store.queues.known();
+    let is_plain = |job: &NewJob| job.spec.extras.concurrency_key.is_none() && !queues.guards(&job.spec.queue);
+    if !store.options.dispatched || !jobs.iter().all(is_plain) {
+        announce(store, jobs);
+    }
     Ok(enqueued)
 }
 

@@ -133,7 +133,13 @@ impl Lanes {
         self.lock().shared.get(&number).cloned()
     }
 
-    /// The numbers of lanes whose jobs have no keys, of those that are known.
+    /// The numbers of all lanes whose jobs have no keys.
+    pub(crate) fn keyless(&self) -> Vec<i32> {
+        let known = self.lock();
+        known.bounds.iter().filter(|(_, ((.., keyed), _))| !keyed).map(|(number, _)| *number).collect()
+    }
+
+    /// The numbers of some lanes whose jobs have no keys, of those that are known.
     pub(crate) fn plain<'a>(&self, lanes: impl IntoIterator<Item = &'a dispatch::Lane>) -> Vec<Option<i32>> {
         let known = self.lock();
         let mut last: Option<(&dispatch::Lane, Option<i32>)> = None;

@@ -34,7 +34,7 @@ pub(crate) struct Outlook {
 #[derive(Debug)]
 pub(crate) struct OutlookState {
     /// When the next job is due, as far as known.
-    next_run_at: Option<Timestamp>,
+    pub(crate) next_run_at: Option<Timestamp>,
     /// When that was asked for.
     asked: Option<Instant>,
     /// No job is due and no lease has run out before, as far as known.
@@ -71,10 +71,15 @@ impl Outlook {
     /// What the rows of a claim say of the next job's time.
     pub(crate) fn learn(&self, rows: &[PgRow]) -> sqlx::Result<Option<Timestamp>> {
         let next_run_at = rows.first().map(|row| rows::optional_instant(row, 1)).transpose()?.flatten();
+        self.know(next_run_at);
+        Ok(next_run_at)
+    }
+
+    /// The next job is due then.
+    pub(crate) fn know(&self, next_run_at: Option<Timestamp>) {
         let mut state = self.lock();
         state.next_run_at = next_run_at;
         state.asked = Some(Instant::now());
-        Ok(next_run_at)
     }
 
     /// Something was scheduled that may be due before what is known.

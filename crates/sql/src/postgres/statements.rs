@@ -69,6 +69,8 @@ statements! {
     DISPATCH_DUE "dispatch_due"
     UNTOLD "untold"
     TOLD "told"
+    NEXT_DUE "next_due"
+    STAND "stand"
     DISPATCH "dispatch"
     DISPATCH_QUEUES "dispatch_queues"
     DISPATCH_PROLONG "dispatch_prolong"

@@ -4,20 +4,24 @@
 -- time of the job comes near.
 alter table punctual_ready add column told boolean not null default true;
 alter table punctual_ready alter column told set default false;
-create index punctual_ready_untold on punctual_ready (queued_at) where not told;
+create index punctual_ready_untold on punctual_ready (queued_at) where not told and gate is null;
 alter table punctual_due add column told boolean not null default true;
 alter table punctual_due alter column told set default false;
 create index punctual_due_untold on punctual_due (run_at) where not told;
 
--- Until when the other store hands jobs out, unless that is prolonged. One row at most.
+-- One row: how the other store stands.
 create table punctual_dispatch (
-    only_one boolean     not null primary key default true check (only_one),
-    until    timestamptz not null,
+    only_one  boolean     not null primary key default true check (only_one),
+    -- What the other store knows this one by.
+    ledger    uuid        not null default gen_random_uuid(),
+    -- Until when it hands jobs out, unless that is prolonged.
+    until     timestamptz not null default '-infinity',
     -- Queues that it is given for the first time open then.
-    opens_at timestamptz not null,
+    opens_at  timestamptz not null default '-infinity',
     -- It has been told of jobs that wait for a time up to this one.
     due_until timestamptz not null default '-infinity'
 );
+insert into punctual_dispatch default values;
 
 -- The queues whose jobs it hands out.
 create table punctual_dispatch_queues (
@@ -26,6 +30,6 @@ create table punctual_dispatch_queues (
     epoch    bigint      not null,
     -- Nobody hands out its jobs before.
     opens_at timestamptz not null,
-    opened   boolean     not null default false,
+    opened_at timestamptz,
     loaded   boolean     not null default false
 );

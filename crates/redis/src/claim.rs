@@ -1,0 +1,350 @@
+//! Jobs go out to workers.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use punctual_core::{
+    Claim, ClaimRequest, Claimed, JobId, NewJob, Settlement, Spec, StoreError, StoreResult, Timestamp,
+    dispatch::{GRACE, Hint, Lane, Start},
+    limits,
+};
+use redis::RedisResult;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    keeper::{PAUSE, QueueStanding, Standing},
+    record::Unrecorded,
+    scripts::{Candidate, Handed, HandedOut, Wish},
+    store::Inner,
+};
+
+/// How often an idle claim looks, without a hint.
+const POLL: Duration = Duration::from_millis(250);
+/// How long jobs stay in somebody's hands who says nothing of them: until nobody can be about to record them.
+const HOLD: Duration = GRACE.saturating_mul(2);
+/// Somebody who opens a queue may take so long between saying so and doing it.
+const OPENING: Duration = Duration::from_secs(1);
+
+/// Claims jobs, and waits for some if the request says so.
+pub(crate) async fn claim(store: &Arc<Inner>, request: ClaimRequest) -> StoreResult<Claimed> {
+    let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
+    let mut hurried = store.hurry.listen();
+    loop {
+        let (mut told, mut work) = (store.work.listen(), store.ledger.watch_work());
+        let claimed = claim_now(store, &request).await?;
+        if !claimed.claims.is_empty() || Instant::now() >= deadline {
+            return Ok(claimed);
+        }
+        let now = store.ledger.now();
+        let due = claimed.next_run_at.map(|next| request.look_again_at(now, next));
+        let due = due.into_iter().chain(claimed.opens_at).min().map_or(POLL, |at| at.since(now));
+        let pause = POLL.min(due).min(deadline - Instant::now());
+        tokio::select! {
+            _ = told.changed() => {}
+            () = work.changed() => {}
+            () = sleep(pause) => {}
+            _ = hurried.changed() => return Ok(claimed),
+        }
+    }
+}
+
+/// One try, on a task of its own, which sees to the end of what it began.
+async fn claim_now(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Claimed> {
+    let (caller, answer) = oneshot::channel();
+    let (own, request) = (Arc::clone(store), request.clone());
+    let task = async move {
+        let claimed = try_claim(&own, &request).await;
+        if let Err(Ok(untaken)) = caller.send(claimed) {
+            give_back(&own, untaken.claims).await;
+        }
+    };
+    tokio::spawn(task);
+    answer.await.map_err(|_| StoreError::Closed)?
+}
+
+/// Gives back what was claimed for nobody.
+async fn give_back(store: &Inner, claims: Vec<Claim>) {
+    let release = |claim: &Claim| Settlement::release(claim.attempt_id(), claim.worker);
+    let unrecorded = store.recorder.remove(claims.iter().map(Claim::attempt_id));
+    let begun: HashSet<JobId> = unrecorded.iter().map(|one| one.start.hint.job).collect();
+    let handed: Vec<(&Hint, &str)> = unrecorded.iter().map(|one| (&one.start.hint, &*one.token)).collect();
+    release_all(store, &handed, true).await;
+    let recorded: Vec<Settlement> = claims.iter().filter(|claim| !begun.contains(&claim.job.id)).map(release).collect();
+    if !recorded.is_empty()
+        && let Err(error) = store.ledger.settle(recorded).await
+    {
+        tracing::warn!(%error, "could not give back jobs that nobody waits for; their leases will run out");
+    }
+}
+
+async fn try_claim(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Claimed> {
+    let standing = store.keeper.standing().await?;
+    let own = ClaimRequest { wait: Duration::ZERO, ..request.clone() };
+    if !standing.is_open() {
+        // What passes a gate; the rest once nobody can be handing it out in Redis any more.
+        return store.ledger.claim(own).await;
+    }
+    let lanes = store.ledger.lanes(request);
+    let (open, opens_in) = open_queues(store, &standing, &lanes.plain).await?;
+    // Of what was opened just now, more is to be told.
+    store.loader.look(&*store.keeper.standing().await?, request.ahead).await?;
+    let number = store.claims.fetch_add(1, Ordering::Relaxed);
+    let token: Arc<str> = format!("{:x}.{number:x}", store.process).into();
+    let HandedOut { jobs, next_run_at } = hand_out(store, request, &open, &token).await?;
+    let (fresh, asked) = if lanes.gated { (Vec::new(), jobs) } else { parted(jobs) };
+    let mut claimed = Claimed { claims: Vec::new(), next_run_at, opens_at: None };
+    if !asked.is_empty() || lanes.gated {
+        let taken = take(store, own, &asked, &token).await;
+        match taken {
+            Ok(taken) => claimed = taken,
+            Err(error) => {
+                let back: Vec<(&Hint, &str)> = fresh.iter().map(|(one, _)| (&one.hint, &*token)).collect();
+                release_all(store, &back, true).await;
+                return Err(error);
+            }
+        }
+    }
+    claimed.claims.extend(begin(store, request, fresh, &token));
+    if claimed.claims.is_empty() {
+        claimed.next_run_at = store.ledger.promote_due().await?;
+        claimed.opens_at =
+            claimed.opens_at.into_iter().chain(opens_in.map(|wait| store.ledger.now().after(wait))).min();
+    }
+    let rank = |claim: &Claim| request.rank(&claim.job.spec.queue, claim.job.spec.priority);
+    if !lanes.gated {
+        let now = store.ledger.now();
+        claimed.claims.sort_by_cached_key(|claim| {
+            let ahead = claim.job.run_at > now;
+            (ahead, if ahead { 0 } else { rank(claim) }, claim.job.run_at, claim.job.id)
+        });
+    }
+    Ok(claimed)
+}
+
+/// Those of which all is known, and those that the ledger is to be asked for.
+fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
+    let (mut fresh, mut asked) = (Vec::new(), Vec::new());
+    for job in jobs {
+        match job.document.as_deref().and_then(Document::read) {
+            Some(document) => fresh.push((job, document)),
+            None => asked.push(job),
+        }
+    }
+    (fresh, asked)
+}
+
+/// Jobs begin at once of which all is known.
+fn begin(store: &Inner, request: &ClaimRequest, jobs: Vec<(Handed, Document)>, token: &Arc<str>) -> Vec<Claim> {
+    let (started_at, since) = (store.ledger.now(), Instant::now());
+    let mut begun = Vec::with_capacity(jobs.len());
+    let claim = |(Handed { hint, .. }, Document { at, spec }): (Handed, Document)| {
+        let new = NewJob::new(hint.job, spec);
+        let start = Start { hint, worker: request.worker, started_at, lease: request.lease };
+        let job = start.job(new, at);
+        begun.push(Unrecorded { start, token: Arc::clone(token), since });
+        Claim { job, worker: request.worker }
+    };
+    let claims = jobs.into_iter().map(claim).collect();
+    store.recorder.add(begun);
+    claims
+}
+
+/// Asks the ledger for jobs of which Redis has a hint, and for what passes a gate.
+async fn take(store: &Inner, request: ClaimRequest, asked: &[Handed], token: &str) -> StoreResult<Claimed> {
+    let hints: Vec<Hint> = asked.iter().map(|job| job.hint.clone()).collect();
+    let taken = store.ledger.take(request, hints.clone()).await;
+    let ours: HashSet<JobId> = taken.iter().flat_map(|claimed| &claimed.claims).map(|claim| claim.job.id).collect();
+    let (got, missed): (Vec<Hint>, Vec<Hint>) = hints.into_iter().partition(|hint| ours.contains(&hint.job));
+    // Those that were not wanted now, or were in other hands, go back; the others were wrong.
+    let stand = if missed.is_empty() { Ok(Vec::new()) } else { store.ledger.stand(missed.clone()).await };
+    let stand = stand.unwrap_or_else(|_| vec![true; missed.len()]);
+    let (back, wrong): (Vec<_>, Vec<_>) = missed.iter().zip(stand).partition(|(_, stands)| *stands);
+    let with_token = |hint| (hint, token);
+    let done: Vec<_> = got.iter().chain(wrong.into_iter().map(|(hint, _)| hint)).map(with_token).collect();
+    release_all(store, &done, false).await;
+    release_all(store, &back.into_iter().map(|(hint, _)| with_token(hint)).collect::<Vec<_>>(), true).await;
+    taken
+}
+
+/// Lets go of jobs in Redis, or puts them back there.
+async fn release_all(store: &Inner, jobs: &[(&Hint, &str)], put_back: bool) {
+    let mut queues: BTreeMap<&str, Vec<(JobId, &str)>> = BTreeMap::new();
+    for (hint, token) in jobs {
+        queues.entry(&hint.lane.queue).or_default().push((hint.job, token));
+    }
+    for (name, jobs) in queues {
+        if let Err(error) = store.queue(name, 0).release(&jobs, put_back).await {
+            tracing::debug!(%error, "cannot let go of jobs in Redis; they are put back before long");
+        }
+    }
+}
+
+/// A queue that is open, its epoch, and the lanes of it that a worker serves.
+type OpenQueue = (String, u64, Vec<(Arc<Lane>, u32)>);
+
+/// Sees to it that Redis hands out the jobs of some lanes; says when those open that it does not yet.
+async fn open_queues(
+    store: &Arc<Inner>,
+    standing: &Arc<Standing>,
+    lanes: &[(Arc<Lane>, u32)],
+) -> StoreResult<(Vec<OpenQueue>, Option<Duration>)> {
+    let mut queues: BTreeMap<&str, Vec<(Arc<Lane>, u32)>> = BTreeMap::new();
+    for (lane, rank) in lanes {
+        queues.entry(&lane.queue).or_default().push((Arc::clone(lane), *rank));
+    }
+    let (mut open, mut opens_in) = (Vec::new(), None::<Duration>);
+    for (name, mut lanes) in queues {
+        match opened(store, standing, name).await? {
+            Opened::Now(epoch) => {
+                lanes.sort_by_key(|(_, rank)| *rank);
+                open.push((name.to_owned(), epoch, lanes));
+            }
+            Opened::In(wait) => opens_in = Some(opens_in.unwrap_or(wait).min(wait)),
+        }
+    }
+    Ok((open, opens_in))
+}
+
+/// Has Redis hand out the first jobs of some queues.
+async fn hand_out(
+    store: &Arc<Inner>,
+    request: &ClaimRequest,
+    open: &[OpenQueue],
+    token: &str,
+) -> StoreResult<HandedOut> {
+    let now = store.ledger.now();
+    let wish = |lanes, limit| Wish {
+        lanes,
+        now,
+        until: now.after(request.ahead),
+        limit,
+        hold_ms: HOLD.as_millis() as u64,
+        token,
+    };
+    let limits = match open {
+        [_] => vec![request.limit],
+        several => {
+            let looks = several.iter().map(|(name, epoch, lanes)| async move {
+                store.queue(name, *epoch).look(&wish(lanes, request.limit)).await
+            });
+            shares(join_all(looks).await, request.limit)
+        }
+    };
+    let mut handed = HandedOut::default();
+    let claims = open.iter().zip(limits).map(|((name, epoch, lanes), limit)| async move {
+        (name, *epoch, store.queue(name, *epoch).claim(&wish(lanes, limit)).await)
+    });
+    for (name, epoch, answer) in join_all(claims).await {
+        match answer {
+            Ok(Some(mut more)) => {
+                handed.jobs.append(&mut more.jobs);
+                handed.next_run_at = handed.next_run_at.into_iter().chain(more.next_run_at).min();
+            }
+            Ok(None) => lost(store, name, epoch).await?,
+            Err(error) => {
+                tracing::warn!(queue = name, %error, "cannot claim in Redis");
+                store.keeper.forget();
+            }
+        }
+    }
+    handed.jobs.sort_by_key(|job| (job.hint.run_at > now, job.rank, job.hint.run_at, job.hint.job));
+    Ok(handed)
+}
+
+/// How many jobs of each queue are among the first of all.
+fn shares(looks: Vec<RedisResult<Option<Vec<Candidate>>>>, limit: usize) -> Vec<usize> {
+    let count = looks.len();
+    let mut all: Vec<(Candidate, usize)> = Vec::new();
+    for (number, look) in looks.into_iter().enumerate() {
+        all.extend(look.ok().flatten().unwrap_or_default().into_iter().map(|candidate| (candidate, number)));
+    }
+    all.sort_unstable();
+    let mut shares = vec![0; count];
+    all.iter().take(limit).for_each(|(_, number)| shares[*number] += 1);
+    shares
+}
+
+/// Whether Redis hands out the jobs of a queue.
+enum Opened {
+    Now(u64),
+    In(Duration),
+}
+
+/// Sees to it that Redis hands out the jobs of a queue.
+async fn opened(store: &Arc<Inner>, standing: &Arc<Standing>, name: &str) -> StoreResult<Opened> {
+    let mut standing = Arc::clone(standing);
+    for _ in 0..3 {
+        match standing.queue(name) {
+            QueueStanding::Open { epoch, .. } => return Ok(Opened::Now(epoch)),
+            QueueStanding::Closed { opens_in } => return Ok(Opened::In(opens_in)),
+            QueueStanding::Unknown => store.ledger.give(name.to_owned(), 0, PAUSE).await?,
+            QueueStanding::Ready { epoch } => {
+                if store.ledger.open(name.to_owned(), epoch).await? {
+                    open(store, name, epoch).await?;
+                }
+            }
+        }
+        store.keeper.forget();
+        standing = store.keeper.standing().await?;
+    }
+    Ok(Opened::In(POLL))
+}
+
+/// Opens a queue, and tells of what is in it: of the first jobs now, of the others beside.
+async fn open(store: &Arc<Inner>, name: &str, epoch: u64) -> StoreResult<()> {
+    if let Err(error) = store.loader.open(name, epoch).await {
+        tracing::warn!(queue = name, %error, "cannot open the queue in Redis");
+        return Ok(());
+    }
+    tracing::info!(queue = name, epoch, "Redis hands out the queue's jobs");
+    if store.loader.load(name, epoch, false).await? {
+        let (own, name) = (Arc::clone(store), name.to_owned());
+        tokio::spawn(async move {
+            if let Err(error) = own.loader.load(&name, epoch, true).await {
+                tracing::warn!(queue = name, %error, "cannot tell Redis of all jobs yet");
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Redis does not know a queue that it should: it has lost what it knew, or the queue is limited now.
+async fn lost(store: &Inner, name: &str, epoch: u64) -> StoreResult<()> {
+    store.keeper.forget();
+    let standing = store.keeper.standing().await?;
+    match standing.queue(name) {
+        QueueStanding::Open { epoch: now, since } if now == epoch && since > OPENING => {}
+        _ => return Ok(()),
+    }
+    if store.loader.serves(name) {
+        tracing::warn!(queue = name, "Redis has lost the queue's jobs; they are told anew");
+        store.ledger.give(name.to_owned(), epoch, PAUSE).await?;
+        store.keeper.forget();
+    }
+    Ok(())
+}
+
+/// What is cached of a job that has just been stored.
+pub(crate) struct Document {
+    at: Timestamp,
+    spec: Spec,
+}
+
+impl Document {
+    /// As it is cached.
+    pub(crate) fn write(at: Timestamp, spec: &Spec) -> Option<Vec<u8>> {
+        serde_json::to_vec(&(at.as_micros(), spec)).ok()
+    }
+
+    fn read(text: &[u8]) -> Option<Self> {
+        let (at, spec): (i64, Spec) = serde_json::from_slice(text).ok()?;
+        Some(Self { at: Timestamp::from_micros(at), spec })
+    }
+}

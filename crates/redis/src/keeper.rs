@@ -1,0 +1,166 @@
+//! Who hands out a queue's jobs now.
+//!
+//! The ledger has the last word: until when Redis does, and in which epoch of each queue. Whoever claims prolongs the one and goes by the other,
+//! and asks again before what it knows is old. So nobody hands out jobs that somebody else may be handing out.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use punctual_core::{
+    StoreResult, Timestamp,
+    dispatch::{DispatchedQueue, GRACE, Ledger},
+};
+use tokio::time::Instant;
+
+use crate::server::Server;
+
+/// Redis hands out jobs for so long after somebody has said so.
+const PROLONG: Duration = Duration::from_secs(2);
+/// What is known is good for so long, and asked for again after so long.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+const ASK_EVERY: Duration = Duration::from_millis(400);
+/// Between two who hand out the same jobs: until the first has noticed, and what it handed out is recorded or given up.
+pub(crate) const PAUSE: Duration = GOOD_FOR.saturating_add(GRACE);
+/// A job is new for so long after it was stored. By then it is in Redis with all that is known of it, or comes there in another way.
+const NEW_FOR_MS: u64 = 2_000;
+
+/// What this process knows of who hands out jobs.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    /// When the ledger was asked.
+    asked: Instant,
+    /// How much longer Redis handed out jobs then.
+    left: Duration,
+    /// Jobs that wait for a time up to this one have been told.
+    pub(crate) due_until: Timestamp,
+    queues: HashMap<String, DispatchedQueue>,
+    /// What time it was in Redis then, in milliseconds, if it was reached.
+    redis_ms: Option<u64>,
+}
+
+/// How a queue stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QueueStanding {
+    /// Redis has not been given it.
+    Unknown,
+    /// Nobody hands out its jobs yet.
+    Closed { opens_in: Duration },
+    /// Somebody is to open it.
+    Ready { epoch: u64 },
+    /// Redis hands out its jobs.
+    Open { epoch: u64, since: Duration },
+}
+
+impl Standing {
+    /// Whether Redis hands out jobs, as far as this process may trust what it knows.
+    pub(crate) fn is_open(&self) -> bool {
+        self.redis_ms.is_some() && self.asked.elapsed() < self.left.min(GOOD_FOR)
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.asked.elapsed() < ASK_EVERY
+    }
+
+    /// How a queue stands.
+    pub(crate) fn queue(&self, queue: &str) -> QueueStanding {
+        let passed = self.asked.elapsed();
+        match self.queues.get(queue) {
+            None => QueueStanding::Unknown,
+            Some(DispatchedQueue { epoch, opened: Some(since), .. }) => {
+                QueueStanding::Open { epoch: *epoch, since: *since + passed }
+            }
+            Some(DispatchedQueue { opens_in, .. }) if *opens_in > passed => {
+                QueueStanding::Closed { opens_in: *opens_in - passed }
+            }
+            Some(DispatchedQueue { epoch, .. }) => QueueStanding::Ready { epoch: *epoch },
+        }
+    }
+
+    /// The epoch of a queue whose jobs Redis hands out.
+    pub(crate) fn epoch(&self, queue: &str) -> Option<u64> {
+        match self.queue(queue) {
+            QueueStanding::Open { epoch, .. } if self.is_open() => Some(epoch),
+            _ => None,
+        }
+    }
+
+    /// The queues that Redis has been given.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &DispatchedQueue> {
+        self.queues.values()
+    }
+
+    /// Until when a job that is stored now is new, by the time of Redis.
+    pub(crate) fn new_until(&self) -> u64 {
+        self.redis_ms.unwrap_or(0) + self.asked.elapsed().as_millis() as u64 + NEW_FOR_MS
+    }
+}
+
+/// Asks the ledger how Redis stands, and prolongs that.
+pub(crate) struct Keeper {
+    ledger: Arc<dyn Ledger>,
+    server: Server,
+    known: Mutex<Option<Arc<Standing>>>,
+    /// One asks for all.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Keeper {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server) -> Self {
+        Self { ledger, server, known: Mutex::default(), asking: tokio::sync::Mutex::default() }
+    }
+
+    fn known(&self) -> Option<Arc<Standing>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How it stands, for somebody who claims.
+    pub(crate) async fn standing(&self) -> StoreResult<Arc<Standing>> {
+        self.ask(true, Standing::is_fresh).await
+    }
+
+    /// How it stands, for somebody who only tells.
+    pub(crate) async fn standing_for_news(&self) -> StoreResult<Arc<Standing>> {
+        self.ask(false, |known| known.asked.elapsed() < GOOD_FOR).await
+    }
+
+    /// Something has changed.
+    pub(crate) fn forget(&self) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    async fn ask(&self, claims: bool, is_good: impl Fn(&Standing) -> bool) -> StoreResult<Arc<Standing>> {
+        if let Some(known) = self.known().filter(|known| is_good(known)) {
+            return Ok(known);
+        }
+        let _one = self.asking.lock().await;
+        if let Some(known) = self.known().filter(|known| is_good(known)) {
+            return Ok(known);
+        }
+        let asked = Instant::now();
+        let redis_ms = self.redis_ms().await;
+        let prolong = (claims && redis_ms.is_some()).then_some(PROLONG);
+        let answer = self.ledger.dispatching(prolong, PAUSE).await?;
+        if claims {
+            self.ledger.look().await?;
+        }
+        let queues = answer.queues.into_iter().map(|queue| (queue.queue.clone(), queue)).collect();
+        let standing = Arc::new(Standing { asked, left: answer.left, due_until: answer.due_until, queues, redis_ms });
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&standing));
+        Ok(standing)
+    }
+
+    /// The time in Redis, if it can be reached.
+    async fn redis_ms(&self) -> Option<u64> {
+        let time: Result<(u64, u64), _> = self.server.call(&redis::cmd("TIME")).await;
+        match time {
+            Ok((seconds, micros)) => Some(seconds * 1_000 + micros / 1_000),
+            Err(error) => {
+                tracing::warn!(server = %self.server.address(), %error, "cannot reach Redis; jobs are handed out without it before long");
+                None
+            }
+        }
+    }
+}

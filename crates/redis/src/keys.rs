@@ -1,0 +1,57 @@
+//! What is where in Redis. All keys of a queue have the same hash tag, so that they are on the same node of a cluster.
+
+use punctual_core::dispatch::Lane;
+
+/// The beginning of every key: which ledger's jobs they are about.
+#[derive(Debug, Clone)]
+pub(crate) struct Namespace(String);
+
+impl Namespace {
+    /// That of the ledger of this name.
+    pub(crate) fn of(ledger: &str) -> Self {
+        Self(format!("punctual:{ledger}"))
+    }
+
+    /// Hints to those who wait for work: the name of a queue.
+    pub(crate) fn channel(&self) -> String {
+        format!("{}:work", self.0)
+    }
+
+    pub(crate) fn queue(&self, queue: &str) -> QueueKeys {
+        QueueKeys { prefix: format!("{}:{{{queue}}}:", self.0) }
+    }
+}
+
+/// The keys of a queue.
+#[derive(Debug, Clone)]
+pub(crate) struct QueueKeys {
+    /// With which they begin. Scripts make the keys of cached documents from it.
+    pub(crate) prefix: String,
+}
+
+impl QueueKeys {
+    /// A hash: the epoch in which the queue is open, the run of the server, whether it is paused, and a field for each of its lanes.
+    pub(crate) fn state(&self) -> String {
+        format!("{}state", self.prefix)
+    }
+
+    /// A sorted set: jobs in somebody's hands of which their owner may not know yet, by the time at which they are given up.
+    pub(crate) fn held(&self) -> String {
+        format!("{}held", self.prefix)
+    }
+
+    /// A hash: in whose hands they are, when each may start, and in which lane it was.
+    pub(crate) fn owners(&self) -> String {
+        format!("{}owners", self.prefix)
+    }
+
+    /// A sorted set: the jobs of a lane, by the time at which they may start.
+    pub(crate) fn lane(&self, lane: &Lane) -> String {
+        format!("{}{}", self.prefix, lane_suffix(lane))
+    }
+}
+
+/// What the key of a lane ends with.
+pub(crate) fn lane_suffix(lane: &Lane) -> String {
+    format!("ready:{}:{}", lane.priority, lane.name)
+}

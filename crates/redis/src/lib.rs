@@ -1,0 +1,29 @@
+//! Redis hands out the jobs that another store owns, faster than that store could.
+//!
+//! What it knows of a job is a hint. The owner, a [`Ledger`](punctual_core::dispatch::Ledger), says what is true; `docs/adr/0014` says why
+//! the two never contradict each other for long, and never to anybody's harm.
+//!
+//! | question | file |
+//! |---|---|
+//! | what is where in Redis? | `keys` |
+//! | what happens there in one step? | `scripts/*.lua`, by `scripts` |
+//! | how is it reached? | `server` |
+//! | which store is it? | `store` |
+//! | who hands out a queue's jobs now? | `keeper` |
+//! | how does a job get to its worker? | `claim` |
+//! | when does the owner know? | `record` |
+//! | what is told again, and when? | `loader` |
+//! | how are idle workers woken? | `wake` |
+
+mod claim;
+mod keeper;
+mod keys;
+mod loader;
+mod record;
+mod scripts;
+mod server;
+mod store;
+mod wake;
+
+pub use server::Address;
+pub use store::DispatchStore;

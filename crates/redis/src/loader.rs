@@ -1,0 +1,245 @@
+//! What Redis is told of jobs, other than by whoever has just stored them. A hint too many does no harm: nothing is cached of these, so that
+//! whoever gets one asks the ledger first.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use punctual_core::{
+    ClaimRequest, JobId, StoreResult, Timestamp, Watch, WorkerId,
+    dispatch::{HORIZON, Hint, Lane, Ledger},
+};
+use redis::RedisResult;
+use tokio::time::Instant;
+
+use crate::{
+    keeper::{Keeper, Standing},
+    keys::Namespace,
+    scripts::{CALL_MAX_JOBS, Queue},
+    server::Server,
+};
+
+/// How often to look for jobs that nobody has told of, when no hint comes.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long ahead of the horizon's end the next part of it is told.
+const HORIZON_STEP: Duration = Duration::from_secs(5);
+/// Jobs in hands that one look puts back.
+const REAP_MAX_JOBS: usize = 500;
+/// Queued jobs that a sweep looks at in one go.
+const SWEEP_MAX_JOBS: usize = 5_000;
+
+/// Tells Redis of jobs.
+pub(crate) struct Loader {
+    ledger: Arc<dyn Ledger>,
+    server: Server,
+    namespace: Namespace,
+    /// Hears when there may be something to tell.
+    work: tokio::sync::Mutex<(Box<dyn Watch>, Option<Instant>)>,
+    /// Where the sweep has come to.
+    sweep: Mutex<Sweep>,
+    pub(crate) counters: Counters,
+}
+
+#[derive(Default)]
+struct Sweep {
+    lanes: Vec<Arc<Lane>>,
+    after: Option<(Timestamp, JobId)>,
+}
+
+/// What had to be told again.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Jobs that were in somebody's hands for too long.
+    pub(crate) reaped: std::sync::atomic::AtomicU64,
+    /// Queued jobs that Redis did not know.
+    pub(crate) repaired: std::sync::atomic::AtomicU64,
+}
+
+impl Loader {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace) -> Self {
+        let work = tokio::sync::Mutex::new((ledger.watch_work(), None));
+        Self { ledger, server, namespace, work, sweep: Mutex::default(), counters: Counters::default() }
+    }
+
+    fn queue<'a>(&'a self, name: &'a str, epoch: u64) -> Queue<'a> {
+        Queue { server: &self.server, namespace: &self.namespace, name, epoch }
+    }
+
+    /// Tells of jobs of which nobody has told, and of those whose time comes near.
+    pub(crate) async fn look(&self, standing: &Standing, ahead: Duration) -> StoreResult<()> {
+        self.ledger.promote_due().await?;
+        let now = self.ledger.now();
+        if standing.due_until < now.after(ahead + HORIZON_STEP) {
+            self.load_due(standing, now.after(HORIZON)).await?;
+        }
+        let mut work = self.work.lock().await;
+        let hinted = work.0.changed().now_or_never().is_some();
+        if hinted || work.1.is_none_or(|last| last.elapsed() > LOOK_EVERY) {
+            self.load_untold(standing, now.after(HORIZON)).await?;
+            work.1 = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    async fn load_untold(&self, standing: &Standing, until: Timestamp) -> StoreResult<()> {
+        loop {
+            let hints = self.ledger.untold(until, CALL_MAX_JOBS).await?;
+            if hints.is_empty() || !self.put(standing, &hints, false).await {
+                return Ok(());
+            }
+            let all = hints.len() < CALL_MAX_JOBS;
+            self.ledger.told(hints).await?;
+            if all {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn load_due(&self, standing: &Standing, until: Timestamp) -> StoreResult<()> {
+        let mut after = (standing.due_until, JobId::from_bits(0));
+        loop {
+            let hints = self.ledger.due(after, until, CALL_MAX_JOBS).await?;
+            if !hints.is_empty() && !self.put(standing, &hints, false).await {
+                return Ok(());
+            }
+            match hints.last().filter(|_| hints.len() == CALL_MAX_JOBS) {
+                Some(last) => after = (last.run_at, last.job),
+                None => return self.ledger.told_due(standing.due_until, until).await,
+            }
+        }
+    }
+
+    /// Tells of jobs, those of open queues; the others are told of when their queue is opened. Says whether Redis has heard.
+    async fn put(&self, standing: &Standing, hints: &[Hint], leave_held: bool) -> bool {
+        let mut lanes: BTreeMap<&Arc<Lane>, Vec<Hint>> = BTreeMap::new();
+        for hint in hints {
+            lanes.entry(&hint.lane).or_default().push(hint.clone());
+        }
+        for (lane, hints) in lanes {
+            let Some(epoch) = standing.epoch(&lane.queue) else { continue };
+            for part in hints.chunks(CALL_MAX_JOBS) {
+                if let Err(error) = self.queue(&lane.queue, epoch).put(part, leave_held).await {
+                    tracing::debug!(%error, "cannot tell Redis of jobs");
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Opens a queue in Redis.
+    pub(crate) async fn open(&self, name: &str, epoch: u64) -> RedisResult<()> {
+        self.queue(name, epoch).open(false).await
+    }
+
+    /// Tells of the queued jobs of a queue: of a page of each lane, or of all.
+    pub(crate) async fn load(&self, name: &str, epoch: u64, all: bool) -> StoreResult<bool> {
+        let mut more = false;
+        for lane in self.lanes(Some(name)) {
+            let mut after = None;
+            loop {
+                let hints = self.ledger.queued(&lane, after, CALL_MAX_JOBS).await?;
+                if self.queue(name, epoch).put(&hints, true).await.is_err() {
+                    return Ok(true);
+                }
+                match hints.last().filter(|_| hints.len() == CALL_MAX_JOBS) {
+                    Some(last) if all => after = Some((last.run_at, last.job)),
+                    last => {
+                        more |= last.is_some();
+                        break;
+                    }
+                }
+            }
+        }
+        if !more {
+            self.ledger.opened(name.to_owned(), epoch).await?;
+        }
+        Ok(more)
+    }
+
+    /// Whether a queue has jobs that pass no gate.
+    pub(crate) fn serves(&self, queue: &str) -> bool {
+        !self.lanes(Some(queue)).is_empty()
+    }
+
+    /// The lanes whose jobs pass no gate, highest priorities first.
+    fn lanes(&self, queue: Option<&str>) -> Vec<Arc<Lane>> {
+        let all = ClaimRequest {
+            worker: WorkerId::from_bits(0),
+            queues: queue.map(str::to_owned).into_iter().collect(),
+            in_order: false,
+            names: Vec::new(),
+            limit: 0,
+            lease: Duration::ZERO,
+            ahead: Duration::ZERO,
+            wait: Duration::ZERO,
+        };
+        let mut lanes = self.ledger.lanes(&all).plain;
+        lanes.sort_by_key(|(_, rank)| *rank);
+        lanes.into_iter().map(|(lane, _)| lane).collect()
+    }
+
+    /// Puts right whatever a crash has left, a bounded part of it at a time.
+    pub(crate) async fn tend(&self, keeper: &Keeper) -> StoreResult<()> {
+        use std::sync::atomic::Ordering;
+        let standing = keeper.standing().await?;
+        if !standing.is_open() {
+            return Ok(());
+        }
+        for queue in standing.queues() {
+            match self.queue(&queue.queue, queue.epoch).reap(REAP_MAX_JOBS).await {
+                Ok(0) => {}
+                Ok(jobs) => {
+                    self.counters.reaped.fetch_add(jobs as u64, Ordering::Relaxed);
+                    tracing::info!(queue = queue.queue, jobs, "put jobs back that their claimers have said nothing of");
+                }
+                Err(error) => tracing::debug!(%error, "cannot look for jobs in hands"),
+            }
+        }
+        let repaired = self.sweep(&standing).await?;
+        if repaired > 0 {
+            self.counters.repaired.fetch_add(repaired as u64, Ordering::Relaxed);
+            tracing::info!(jobs = repaired, "told Redis of jobs that it should have known");
+        }
+        Ok(())
+    }
+
+    /// Compares a part of what is queued with what Redis knows; says how much it did not know.
+    async fn sweep(&self, standing: &Standing) -> StoreResult<usize> {
+        let mut left = SWEEP_MAX_JOBS;
+        let mut repaired = 0;
+        while left > 0 {
+            let (lane, after) = {
+                let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+                if sweep.lanes.is_empty() {
+                    sweep.lanes = self.lanes(None);
+                    sweep.lanes.reverse();
+                    left = left.min(CALL_MAX_JOBS);
+                }
+                let Some(lane) = sweep.lanes.last().cloned() else { return Ok(repaired) };
+                (lane, sweep.after)
+            };
+            let page = left.min(CALL_MAX_JOBS);
+            let hints = self.ledger.queued(&lane, after, page).await?;
+            if let Some(epoch) = standing.epoch(&lane.queue) {
+                // What has just been stored is being told by whoever did.
+                let settled = self.ledger.now().before(HORIZON_STEP);
+                let old: Vec<Hint> = hints.iter().filter(|hint| hint.run_at <= settled).cloned().collect();
+                repaired += self.queue(&lane.queue, epoch).put(&old, true).await.ok().flatten().unwrap_or(0);
+            }
+            let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+            sweep.after = hints.last().filter(|_| hints.len() == page).map(|last| (last.run_at, last.job));
+            if sweep.after.is_none() {
+                sweep.lanes.pop();
+            }
+            left = left.saturating_sub(hints.len().max(1));
+            if sweep.lanes.is_empty() {
+                break;
+            }
+        }
+        Ok(repaired)
+    }
+}

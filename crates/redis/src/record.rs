@@ -1,0 +1,279 @@
+//! Executions of which the ledger does not know yet. They are recorded soon; with their end in one go, if they end before.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use punctual_core::{
+    AttemptId, Ending, Settled, Settlement, StoreResult,
+    dispatch::{GRACE, Ledger, Start},
+};
+use tokio::{
+    sync::{Notify, watch},
+    time::{self, Instant},
+};
+
+use crate::{keys::Namespace, scripts::Queue, server::Server};
+
+/// How long an execution may last before it is recorded by itself.
+const RECORD_AFTER: Duration = Duration::from_millis(100);
+/// Executions that one statement records.
+const STATEMENT_MAX_STARTS: usize = 1_000;
+/// How long an execution that was given up is remembered.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+/// How soon to try again when the ledger cannot be reached.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// An execution of which the ledger does not know.
+#[derive(Debug, Clone)]
+pub(crate) struct Unrecorded {
+    pub(crate) start: Start,
+    /// The token of the claim that brought it.
+    pub(crate) token: Arc<str>,
+    pub(crate) since: Instant,
+}
+
+impl Unrecorded {
+    pub(crate) fn attempt(&self) -> AttemptId {
+        AttemptId { job: self.start.hint.job, run: Start::RUN }
+    }
+}
+
+/// Records executions.
+pub(crate) struct Recorder {
+    ledger: Arc<dyn Ledger>,
+    server: Server,
+    namespace: Namespace,
+    state: Mutex<State>,
+    filled: Notify,
+    /// One records for all.
+    recording: tokio::sync::Mutex<()>,
+    /// Somebody has lost an execution.
+    pub(crate) lost: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: HashMap<AttemptId, Unrecorded>,
+    /// Those that were given up because they could not be recorded in time. If their worker has ended them all the same, and nobody has taken
+    /// their jobs, that counts.
+    given_up: HashMap<AttemptId, Unrecorded>,
+}
+
+impl Recorder {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace) -> Self {
+        Self {
+            ledger,
+            server,
+            namespace,
+            state: Mutex::default(),
+            filled: Notify::new(),
+            recording: tokio::sync::Mutex::default(),
+            lost: watch::Sender::new(()),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Executions begin.
+    pub(crate) fn add(&self, begun: Vec<Unrecorded>) {
+        self.state().waiting.extend(begun.into_iter().map(|one| (one.attempt(), one)));
+        self.filled.notify_one();
+    }
+
+    /// They are not to begin after all.
+    pub(crate) fn remove(&self, attempts: impl IntoIterator<Item = AttemptId>) -> Vec<Unrecorded> {
+        let mut state = self.state();
+        attempts.into_iter().filter_map(|attempt| state.waiting.remove(&attempt)).collect()
+    }
+
+    /// Records what lasts, for as long as anybody needs it.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            let oldest = self.state().waiting.values().map(|one| one.since).min();
+            match oldest.map(|since| since + RECORD_AFTER) {
+                None => self.filled.notified().await,
+                Some(at) if at > Instant::now() => time::sleep_until(at).await,
+                Some(_) => {
+                    if self.record(RECORD_AFTER).await.is_err() {
+                        time::sleep(RETRY_AFTER).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records all that has begun until now, so that who asks the ledger next hears of it.
+    pub(crate) async fn flush(self: &Arc<Self>) {
+        if self.state().waiting.is_empty() {
+            // What is being recorded was begun before, too.
+            return drop(self.recording.lock().await);
+        }
+        // On a task of its own: what is half done must not be dropped. Whoever asks next will hear if the ledger cannot be reached.
+        let recorder = Arc::clone(self);
+        let _ = tokio::spawn(async move { recorder.record(Duration::ZERO).await }).await;
+    }
+
+    /// Records executions that have lasted for so long.
+    async fn record(&self, lasted: Duration) -> StoreResult<()> {
+        let _one = self.recording.lock().await;
+        loop {
+            let mut batch: Vec<Unrecorded> =
+                self.state().waiting.values().filter(|one| one.since.elapsed() >= lasted).cloned().collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            batch.truncate(STATEMENT_MAX_STARTS);
+            self.record_batch(batch).await?;
+        }
+    }
+
+    async fn record_batch(&self, batch: Vec<Unrecorded>) -> StoreResult<()> {
+        let (late, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(|one| one.since.elapsed() >= GRACE);
+        self.give_up(late);
+        // From here on, they are ours to record: a settlement that comes meanwhile waits.
+        let batch: Vec<Unrecorded> = self.remove(batch.iter().map(Unrecorded::attempt));
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let answers = match self.ledger.begin(batch.iter().map(|one| one.start.clone()).collect()).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                self.add(batch);
+                return Err(error);
+            }
+        };
+        let mut wrong = 0;
+        for (one, right) in batch.iter().zip(&answers) {
+            if !right {
+                wrong += 1;
+                tracing::warn!(job = %one.start.hint.job, "the job changed as it was handed out; its execution does not count");
+            }
+        }
+        if wrong > 0 {
+            self.lost.send_replace(());
+        }
+        self.release(&batch).await;
+        Ok(())
+    }
+
+    /// Executions that could not be recorded in time: others may have them now.
+    fn give_up(&self, late: Vec<Unrecorded>) {
+        if late.is_empty() {
+            return;
+        }
+        tracing::warn!(jobs = late.len(), "executions could not be recorded in time and are given up");
+        let mut state = self.state();
+        state.given_up.retain(|_, one| one.since.elapsed() < FORGOTTEN_AFTER);
+        for one in late {
+            state.waiting.remove(&one.attempt());
+            state.given_up.insert(one.attempt(), one);
+        }
+        drop(state);
+        self.lost.send_replace(());
+    }
+
+    /// Lets go of what the ledger knows of now.
+    pub(crate) async fn release(&self, known: &[Unrecorded]) {
+        let mut queues: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for one in known {
+            let of_queue = queues.entry(one.start.hint.lane.queue.as_str()).or_default();
+            of_queue.push((one.start.hint.job, &*one.token));
+        }
+        for (name, jobs) in queues {
+            let queue = Queue { server: &self.server, namespace: &self.namespace, name, epoch: 0 };
+            if let Err(error) = queue.release(&jobs, false).await {
+                // They are put back when nobody says anything of them, and found to be known then.
+                tracing::debug!(%error, "cannot let go of jobs in Redis");
+            }
+        }
+    }
+
+    /// Ends executions, whether the ledger knows of them or not.
+    pub(crate) async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        let unrecorded = self.take(&settlements).await;
+        if unrecorded.is_empty() {
+            return self.ledger.settle(settlements).await;
+        }
+        let settled = self.settle_unrecorded(&settlements, &unrecorded).await;
+        if settled.is_err() {
+            // They are settled again once the ledger can be reached.
+            self.add(unrecorded.into_values().collect());
+            return settled;
+        }
+        let known: Vec<Unrecorded> = unrecorded.into_values().collect();
+        self.release(&known).await;
+        settled
+    }
+
+    /// Takes the executions that are to be settled and not recorded.
+    async fn take(&self, settlements: &[Settlement]) -> HashMap<AttemptId, Unrecorded> {
+        let take = || {
+            let mut state = self.state();
+            let State { waiting, given_up } = &mut *state;
+            let mut take = |settlement: &Settlement| {
+                let fits = |one: &Unrecorded| one.start.worker == settlement.worker;
+                let attempt = settlement.attempt;
+                let of = if waiting.get(&attempt).is_some_and(fits) { &mut *waiting } else { &mut *given_up };
+                of.get(&attempt).is_some_and(fits).then(|| of.remove(&attempt)).flatten()
+            };
+            settlements.iter().filter_map(|settlement| take(settlement).map(|one| (settlement.attempt, one))).collect()
+        };
+        let taken: HashMap<_, _> = take();
+        if taken.len() == settlements.len() {
+            return taken;
+        }
+        // The others may be being recorded.
+        drop(self.recording.lock().await);
+        taken.into_iter().chain(take()).collect()
+    }
+
+    async fn settle_unrecorded(
+        &self,
+        settlements: &[Settlement],
+        unrecorded: &HashMap<AttemptId, Unrecorded>,
+    ) -> StoreResult<Vec<Settled>> {
+        let simple = |one: &Settlement| one.ending == Ending::Succeed && !one.flow && !one.only_if_expired;
+        let mut ends: HashMap<AttemptId, (Start, Settlement)> = HashMap::new();
+        for one in settlements.iter().filter(|one| simple(one)) {
+            if let Some(Unrecorded { start, .. }) = unrecorded.get(&one.attempt) {
+                ends.entry(one.attempt).or_insert_with(|| (start.clone(), one.clone()));
+            }
+        }
+        let ends: Vec<(Start, Settlement)> = ends.into_values().collect();
+        let mut done: HashMap<AttemptId, bool> = HashMap::new();
+        if !ends.is_empty() {
+            let attempts: Vec<AttemptId> = ends.iter().map(|(_, end)| end.attempt).collect();
+            done =
+                attempts.into_iter().zip(self.ledger.finish(ends).await?).filter(|(_, finished)| *finished).collect();
+        }
+        // What could not be recorded in one go is recorded step by step.
+        let begun: Vec<Start> = unrecorded
+            .iter()
+            .filter(|(attempt, _)| !done.contains_key(attempt))
+            .map(|(_, one)| one.start.clone())
+            .collect();
+        if !begun.is_empty() {
+            self.ledger.begin(begun).await?;
+        }
+        let left: Vec<Settlement> =
+            settlements.iter().filter(|one| !done.contains_key(&one.attempt)).cloned().collect();
+        let mut answers = if left.is_empty() { Vec::new() } else { self.ledger.settle(left).await? }.into_iter();
+        let answer = |one: &Settlement| match done.get_mut(&one.attempt) {
+            // Of two settlements of the same execution, the first was applied.
+            Some(unanswered) => {
+                if std::mem::take(unanswered) {
+                    Settled::Done
+                } else {
+                    Settled::Stale
+                }
+            }
+            None => answers.next().unwrap_or(Settled::Stale),
+        };
+        Ok(settlements.iter().map(answer).collect())
+    }
+}

@@ -1,0 +1,241 @@
+//! What happens in Redis in one step. Each script says at its head what goes in and what comes out.
+
+use std::sync::{Arc, LazyLock};
+
+use punctual_core::{
+    JobId, Timestamp,
+    dispatch::{Hint, Lane},
+};
+use redis::{RedisError, RedisResult, Script, Value};
+
+use crate::{
+    keys::{Namespace, QueueKeys, lane_suffix},
+    server::Server,
+};
+
+macro_rules! scripts {
+    ($($name:ident $file:literal)*) => {
+        $(static $name: LazyLock<Script> = LazyLock::new(|| {
+            Script::new(concat!(include_str!("scripts/common.lua"), include_str!(concat!("scripts/", $file, ".lua"))))
+        });)*
+    };
+}
+
+scripts! {
+    CLAIM "claim"
+    PUSH "push"
+    PUT "put"
+    RELEASE "release"
+    REAP "reap"
+    OPEN "open"
+    PAUSE "pause"
+    CLOSE "close"
+    FORGET "forget"
+}
+
+/// How long documents are cached.
+const CACHE_S: u32 = 3_600;
+/// Jobs that one call tells of: Lua has a bound for the arguments of a command.
+pub(crate) const CALL_MAX_JOBS: usize = 1_000;
+
+/// One queue in Redis, in one epoch.
+pub(crate) struct Queue<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) namespace: &'a Namespace,
+    pub(crate) name: &'a str,
+    pub(crate) epoch: u64,
+}
+
+/// A wish for jobs of one queue.
+pub(crate) struct Wish<'a> {
+    /// With ranks, first ranks first.
+    pub(crate) lanes: &'a [(Arc<Lane>, u32)],
+    pub(crate) now: Timestamp,
+    /// What is due by then may be handed out ahead.
+    pub(crate) until: Timestamp,
+    pub(crate) limit: usize,
+    pub(crate) hold_ms: u64,
+    pub(crate) token: &'a str,
+}
+
+/// A job that was handed out.
+pub(crate) struct Handed {
+    pub(crate) hint: Hint,
+    pub(crate) rank: u32,
+    /// What was cached of it.
+    pub(crate) document: Option<Vec<u8>>,
+}
+
+/// What was handed out, and when there is more.
+#[derive(Default)]
+pub(crate) struct HandedOut {
+    pub(crate) jobs: Vec<Handed>,
+    pub(crate) next_run_at: Option<Timestamp>,
+}
+
+/// A job that would be handed out. In the order in which they would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Candidate {
+    ahead: bool,
+    rank: u32,
+    run_at: i64,
+    job: JobId,
+}
+
+/// A new job to tell of, with what its worker needs to know, if it may start at once.
+pub(crate) struct News {
+    pub(crate) hint: Hint,
+    pub(crate) document: Option<Vec<u8>>,
+}
+
+impl Queue<'_> {
+    fn keys(&self) -> QueueKeys {
+        self.namespace.queue(self.name)
+    }
+
+    /// Opens it. Whatever it knew is forgotten.
+    pub(crate) async fn open(&self, paused: bool) -> RedisResult<()> {
+        let keys = self.keys();
+        let mut call = OPEN.prepare_invoke();
+        call.key(keys.state()).key(keys.held()).key(keys.owners());
+        call.arg(keys.prefix).arg(self.epoch).arg(u8::from(paused));
+        self.server.run(&call).await
+    }
+
+    /// Closes it; says how many jobs are in somebody's hands of which their owner may not know yet.
+    pub(crate) async fn close(&self) -> RedisResult<usize> {
+        let keys = self.keys();
+        self.server.run(CLOSE.prepare_invoke().key(keys.state()).key(keys.held())).await
+    }
+
+    /// Pauses or resumes it.
+    pub(crate) async fn pause(&self, paused: bool) -> RedisResult<()> {
+        self.server.run(PAUSE.prepare_invoke().key(self.keys().state()).arg(u8::from(paused))).await
+    }
+
+    /// Hands out jobs; nothing at all if it is not open in this epoch.
+    pub(crate) async fn claim(&self, wish: &Wish<'_>) -> RedisResult<Option<HandedOut>> {
+        let Some(answer) = self.ask(wish, false).await? else { return Ok(None) };
+        let mut values = answer.into_iter();
+        let next: String = read(values.next())?;
+        let mut handed = HandedOut {
+            jobs: Vec::with_capacity(wish.limit),
+            next_run_at: next.parse().ok().map(Timestamp::from_micros),
+        };
+        while let Some(lane) = values.next() {
+            let lane: usize = read(Some(lane))?;
+            let (lane, rank) = wish.lanes.get(lane - 1).ok_or_else(strange)?;
+            let (job, run_at) = (job(values.next())?, read(values.next())?);
+            let hint = Hint { lane: Arc::clone(lane), run_at: Timestamp::from_micros(run_at), job };
+            handed.jobs.push(Handed { hint, rank: *rank, document: read(values.next())? });
+        }
+        Ok(Some(handed))
+    }
+
+    /// What would be handed out; nothing at all if it is not open in this epoch.
+    pub(crate) async fn look(&self, wish: &Wish<'_>) -> RedisResult<Option<Vec<Candidate>>> {
+        let Some(answer) = self.ask(wish, true).await? else { return Ok(None) };
+        let mut values = answer.into_iter().skip(1);
+        let mut found = Vec::new();
+        while let Some(ahead) = values.next() {
+            found.push(Candidate {
+                ahead: read::<u8>(Some(ahead))? == 1,
+                rank: read(values.next())?,
+                run_at: read(values.next())?,
+                job: job(values.next())?,
+            });
+        }
+        Ok(Some(found))
+    }
+
+    async fn ask(&self, wish: &Wish<'_>, only_look: bool) -> RedisResult<Option<Vec<Value>>> {
+        let keys = self.keys();
+        let mut call = CLAIM.prepare_invoke();
+        call.key(keys.state()).key(keys.held()).key(keys.owners());
+        call.arg(self.epoch).arg(wish.now.as_micros()).arg(wish.until.as_micros()).arg(wish.limit).arg(wish.hold_ms);
+        call.arg(wish.token).arg(&keys.prefix).arg(u8::from(only_look));
+        for (lane, rank) in wish.lanes {
+            call.key(keys.lane(lane)).arg(*rank).arg(lane_suffix(lane));
+        }
+        self.server.run(&call).await
+    }
+
+    /// Tells of jobs that were just stored, which are new until `new_until`; false if it is not open in this epoch.
+    pub(crate) async fn push(&self, news: &[News], new_until: u64) -> RedisResult<bool> {
+        let keys = self.keys();
+        let mut call = PUSH.prepare_invoke();
+        call.key(keys.state()).arg(self.epoch).arg(new_until).arg(&keys.prefix).arg(CACHE_S);
+        call.arg(self.namespace.channel()).arg(self.name);
+        for of_lane in news.chunk_by(|one, other| one.hint.lane == other.hint.lane) {
+            let lane = &of_lane[0].hint.lane;
+            call.key(keys.lane(lane)).arg(lane_suffix(lane)).arg(of_lane.len());
+            for News { hint, document } in of_lane {
+                call.arg(hint.job.to_string()).arg(hint.run_at.as_micros());
+                call.arg(document.as_deref().unwrap_or_default());
+            }
+        }
+        self.server.run(&call).await
+    }
+
+    /// Tells of jobs of one lane again, or late; says how many were not known, and nothing if it is not open in this epoch.
+    pub(crate) async fn put(&self, hints: &[Hint], leave_held: bool) -> RedisResult<Option<usize>> {
+        let Some(first) = hints.first() else { return Ok(Some(0)) };
+        let keys = self.keys();
+        let mut call = PUT.prepare_invoke();
+        call.key(keys.state()).key(keys.owners()).key(keys.lane(&first.lane));
+        call.arg(self.epoch).arg(lane_suffix(&first.lane)).arg(u8::from(leave_held));
+        call.arg(self.namespace.channel()).arg(self.name);
+        for hint in hints {
+            call.arg(hint.run_at.as_micros()).arg(hint.job.to_string());
+        }
+        self.server.run(&call).await
+    }
+
+    /// Lets go of jobs that claims took, each with the token of its claim; puts them back if they were not wanted.
+    pub(crate) async fn release(&self, jobs: &[(JobId, &str)], put_back: bool) -> RedisResult<()> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let keys = self.keys();
+        let mut call = RELEASE.prepare_invoke();
+        call.key(keys.held()).key(keys.owners()).arg(&keys.prefix).arg(u8::from(put_back));
+        for (job, token) in jobs {
+            call.arg(job.to_string()).arg(*token);
+        }
+        self.server.run(&call).await
+    }
+
+    /// Puts jobs back that nobody has said anything of for too long; says how many.
+    pub(crate) async fn reap(&self, limit: usize) -> RedisResult<usize> {
+        let keys = self.keys();
+        let mut call = REAP.prepare_invoke();
+        call.key(keys.held()).key(keys.owners()).arg(&keys.prefix).arg(limit);
+        call.arg(self.namespace.channel()).arg(self.name);
+        self.server.run(&call).await
+    }
+
+    /// Forgets jobs of one lane that are not to be handed out any more.
+    pub(crate) async fn forget(&self, hints: &[Hint]) -> RedisResult<()> {
+        let Some(first) = hints.first() else { return Ok(()) };
+        let keys = self.keys();
+        let mut call = FORGET.prepare_invoke();
+        call.key(keys.lane(&first.lane)).arg(&keys.prefix).arg(self.epoch);
+        for hint in hints {
+            call.arg(hint.run_at.as_micros()).arg(hint.job.to_string());
+        }
+        self.server.run(&call).await
+    }
+}
+
+fn read<T: redis::FromRedisValue>(value: Option<Value>) -> RedisResult<T> {
+    Ok(redis::from_redis_value(value.ok_or_else(strange)?)?)
+}
+
+fn job(value: Option<Value>) -> RedisResult<JobId> {
+    read::<String>(value)?.parse().map_err(|_| strange())
+}
+
+/// Somebody else has written under our keys.
+fn strange() -> RedisError {
+    (redis::ErrorKind::UnexpectedReturnType, "what is stored under Punctual's keys is not Punctual's").into()
+}

@@ -1,0 +1,12 @@
+-- Opens a queue in an epoch. Whatever is left of an earlier one goes.
+--
+-- KEYS: state, held, owners.
+-- ARGV: prefix of the queue's keys, epoch, whether it is paused.
+
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if string.sub(field, 1, 6) == 'ready:' then redis.call('UNLINK', ARGV[1] .. field) end
+end
+redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
+redis.call('HSET', KEYS[1], 'epoch', ARGV[2], 'server', server_run())
+if ARGV[3] == '1' then redis.call('HSET', KEYS[1], 'paused', '1') end
+return 1

@@ -1,0 +1,231 @@
+//! How Redis is reached: one server, one that sentinels watch over, or a cluster.
+
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+
+use punctual_core::{StoreError, StoreResult};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisFuture, RedisResult,
+    ScriptInvocation, Value,
+    aio::{ConnectionLike, MultiplexedConnection, PubSub},
+    cluster::{ClusterClient, ClusterClientBuilder},
+    cluster_async::ClusterConnection,
+    sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
+};
+use tokio::sync::Mutex;
+
+/// How long a connection may take to come about, and an answer to come.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Where Redis is: `redis://host:6379`, `rediss://…` with TLS, `redis+cluster://one:6379,two:6379`,
+/// `redis+sentinel://one:26379,two:26379/name`; each with `user:password@` before the hosts if need be.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    kind: Kind,
+    /// One address a host, as the driver reads them.
+    hosts: Vec<String>,
+    /// The address without secrets.
+    shown: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    Single,
+    Cluster,
+    /// Of the master of this name.
+    Sentinel(String),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({})", self.shown)
+    }
+}
+
+impl FromStr for Address {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self, StoreError> {
+        let bad = |reason: String| StoreError::Unreachable { store: "redis".to_owned(), reason };
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(
+                bad("an address begins with redis://, rediss://, redis+cluster:// or redis+sentinel://".into()),
+            );
+        };
+        let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+        if !["redis", "rediss", "valkey", "valkeys"].contains(&scheme) {
+            return Err(bad(format!("{scheme}:// is no address of Redis; try redis://127.0.0.1:6379")));
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = authority.rsplit_once('@').map_or(("", authority), |(login, hosts)| (login, hosts));
+        let login = if login.is_empty() { String::new() } else { format!("{login}@") };
+        let (kind, path) = match kind {
+            "" => (Kind::Single, path),
+            "cluster" => (Kind::Cluster, path),
+            "sentinel" => {
+                let (name, database) = path.split_once('/').unwrap_or((path, ""));
+                if name.is_empty() {
+                    return Err(bad("redis+sentinel:// needs the name of the master: …/mymaster".into()));
+                }
+                (Kind::Sentinel(name.to_owned()), database)
+            }
+            other => return Err(bad(format!("`+{other}` is unknown: +cluster or +sentinel"))),
+        };
+        if kind == Kind::Single && hosts.contains(',') {
+            return Err(bad("several hosts need redis+cluster:// or redis+sentinel://".into()));
+        }
+        let shown = match &kind {
+            Kind::Single => format!("{scheme}://{hosts}"),
+            Kind::Cluster => format!("{scheme}+cluster://{hosts}"),
+            Kind::Sentinel(name) => format!("{scheme}+sentinel://{hosts}/{name}"),
+        };
+        let hosts: Vec<String> = hosts.split(',').map(|host| format!("{scheme}://{login}{host}/{path}")).collect();
+        for host in &hosts {
+            // The text may hold a password, and is not repeated.
+            Client::open(host.as_str()).map_err(|error| bad(format!("{shown}: {}", error.category())))?;
+        }
+        Ok(Self { kind, hosts, shown })
+    }
+}
+
+/// Redis, reached as its address says. Reconnects when it is used after it was away.
+#[derive(Clone)]
+pub(crate) struct Server {
+    address: Arc<Address>,
+    connection: Arc<Mutex<Option<Connection>>>,
+}
+
+#[derive(Clone)]
+enum Connection {
+    Node(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::Node(connection) => connection.req_packed_command(cmd),
+            Self::Cluster(connection) => connection.req_packed_command(cmd),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::Node(connection) => connection.req_packed_commands(pipeline, offset, count),
+            Self::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::Node(connection) => connection.get_db(),
+            Self::Cluster(connection) => connection.get_db(),
+        }
+    }
+}
+
+impl Server {
+    pub(crate) fn new(address: Address) -> Self {
+        Self { address: Arc::new(address), connection: Arc::default() }
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Runs a script.
+    pub(crate) async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> RedisResult<T> {
+        let mut connection = self.connection().await?;
+        let answer = script.invoke_async(&mut connection).await;
+        self.told(answer).await
+    }
+
+    /// Does one command.
+    pub(crate) async fn call<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+        let mut connection = self.connection().await?;
+        let answer = command.query_async(&mut connection).await;
+        self.told(answer).await
+    }
+
+    async fn connection(&self) -> RedisResult<Connection> {
+        let mut known = self.connection.lock().await;
+        match &*known {
+            Some(connection) => Ok(connection.clone()),
+            None => Ok(known.insert(self.connect().await?).clone()),
+        }
+    }
+
+    /// Forgets a connection that is of no more use.
+    async fn told<T>(&self, answer: RedisResult<T>) -> RedisResult<T> {
+        if let Err(error) = &answer
+            && (error.is_unrecoverable_error()
+                || error.is_io_error()
+                || error.kind() == ErrorKind::Server(redis::ServerErrorKind::ReadOnly))
+        {
+            *self.connection.lock().await = None;
+        }
+        answer
+    }
+
+    async fn connect(&self) -> RedisResult<Connection> {
+        let hosts = self.address.hosts.iter().map(String::as_str);
+        if self.address.kind == Kind::Cluster {
+            let cluster: ClusterClient = ClusterClientBuilder::new(hosts)
+                .connection_timeout(CONNECT_TIMEOUT)
+                .response_timeout(ANSWER_TIMEOUT)
+                .build()?;
+            return cluster.get_async_connection().await.map(Connection::Cluster);
+        }
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(ANSWER_TIMEOUT));
+        self.node().await?.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Node)
+    }
+
+    /// The server itself, or one of the cluster.
+    async fn node(&self) -> RedisResult<Client> {
+        let hosts = self.address.hosts.clone();
+        match &self.address.kind {
+            Kind::Sentinel(name) => {
+                let info = SentinelNodeConnectionInfo::default();
+                let mut sentinel = SentinelClient::build(hosts, name.clone(), Some(info), SentinelServerType::Master)?;
+                sentinel.async_get_client().await
+            }
+            Kind::Single | Kind::Cluster => {
+                let host = fastrand::choice(&hosts).map_or("", String::as_str);
+                Client::open(host)
+            }
+        }
+    }
+
+    /// A connection that listens to a channel. What is said on one node of a cluster is heard on all.
+    pub(crate) async fn listen(&self, channel: &str) -> RedisResult<PubSub> {
+        let mut ears = self.node().await?.get_async_pubsub().await?;
+        ears.subscribe(channel).await?;
+        Ok(ears)
+    }
+}
+
+/// An error of Redis as one of the store.
+pub(crate) fn store_error(address: &Address, error: &RedisError) -> StoreError {
+    StoreError::Unreachable { store: address.to_string(), reason: error.to_string() }
+}
+
+/// The version of the server.
+pub(crate) async fn version(server: &Server) -> StoreResult<String> {
+    let info: RedisResult<String> = server.call(redis::cmd("INFO").arg("server")).await;
+    let info = info.map_err(|error| store_error(server.address(), &error))?;
+    let line = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    Ok(line("valkey_version").or(line("redis_version")).unwrap_or("unknown").trim().to_owned())
+}

@@ -1,0 +1,356 @@
+//! The store: the ledger's, with Redis in front of its queues.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use punctual_core::{
+    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
+    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending,
+    Queue as QueueRecord, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled,
+    Settlement, Status, Store, StoreInfo, StoreResult, Timestamp, Verb, Watch, WorkerId, WorkerRecord, Workflow,
+    WorkflowId,
+    dispatch::{GRACE, HORIZON, Hint, Lane, Ledger, Stored},
+    gate::Passed,
+    measure::Tally,
+};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{self, Instant},
+};
+
+use crate::{
+    claim::{self, Document},
+    keeper::{Keeper, QueueStanding, Standing},
+    keys::Namespace,
+    loader::Loader,
+    record::Recorder,
+    scripts::{CALL_MAX_JOBS, News, Queue},
+    server::{self, Address, Server},
+    wake::Wakes,
+};
+
+/// How often to look whether what is in somebody's hands has become known.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Jobs that a ledger owns and Redis hands out.
+#[derive(Clone)]
+pub struct DispatchStore(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    server: Server,
+    namespace: Namespace,
+    version: String,
+    pub(crate) keeper: Keeper,
+    pub(crate) loader: Loader,
+    pub(crate) recorder: Arc<Recorder>,
+    /// There may be something to claim.
+    pub(crate) work: Wakes,
+    /// Claims are to wait no longer.
+    pub(crate) hurry: Wakes,
+    /// Tells the claims of this process from those of others, and from each other.
+    pub(crate) process: u64,
+    pub(crate) claims: AtomicU64,
+    /// End with the store.
+    _tasks: JoinSet<()>,
+}
+
+impl Inner {
+    pub(crate) fn queue<'a>(&'a self, name: &'a str, epoch: u64) -> Queue<'a> {
+        Queue { server: &self.server, namespace: &self.namespace, name, epoch }
+    }
+}
+
+impl fmt::Debug for DispatchStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DispatchStore({:?}, {})", self.0.ledger, self.0.server.address())
+    }
+}
+
+impl DispatchStore {
+    /// Puts Redis in front of a ledger, which must have been opened to be dispatched.
+    ///
+    /// Redis need not be there: jobs are handed out without it until it is.
+    pub async fn open(ledger: Arc<dyn Ledger>, address: Address) -> StoreResult<Self> {
+        let server = Server::new(address);
+        let namespace = Namespace::of(&ledger.dispatching(None, Duration::ZERO).await?.ledger);
+        let version = server::version(&server).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
+            "unknown".to_owned()
+        });
+        let recorder = Arc::new(Recorder::new(Arc::clone(&ledger), server.clone(), namespace.clone()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Arc::clone(&recorder).run());
+        Ok(Self(Arc::new(Inner {
+            keeper: Keeper::new(Arc::clone(&ledger), server.clone()),
+            loader: Loader::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
+            recorder,
+            work: Wakes::listen_to(server.clone(), namespace.channel()),
+            hurry: Wakes::of_process(),
+            process: fastrand::u64(..),
+            claims: AtomicU64::new(0),
+            version,
+            ledger,
+            server,
+            namespace,
+            _tasks: tasks,
+        })))
+    }
+
+    /// The store that owns the jobs.
+    pub fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.0.ledger
+    }
+
+    /// What the ledger is about to be asked, it has to know all for that has begun.
+    pub async fn record(&self) {
+        self.0.recorder.flush().await;
+    }
+
+    /// Tells Redis of jobs that have just been stored.
+    async fn push(&self, jobs: Vec<NewJob>, stored: &[Stored], standing: &Standing, new_until: u64) {
+        let now = self.0.ledger.now();
+        let mut queues: BTreeMap<String, Vec<News>> = BTreeMap::new();
+        let mut last: Option<Arc<Lane>> = None;
+        for (job, stored) in jobs.into_iter().zip(stored) {
+            if let Some(news) = news(job, stored, now, &mut last) {
+                queues.entry(news.hint.lane.queue.clone()).or_default().push(news);
+            }
+        }
+        for (name, mut news) in queues {
+            let Some(epoch) = standing.epoch(&name) else { continue };
+            news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
+            for part in news.chunks(CALL_MAX_JOBS) {
+                match self.0.queue(&name, epoch).push(part, new_until).await {
+                    Ok(true) => {}
+                    // Given anew meanwhile: they are told of when it opens.
+                    Ok(false) => self.0.keeper.forget(),
+                    Err(error) => tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long"),
+                }
+            }
+        }
+    }
+
+    /// Before a queue is limited: Redis hands out nothing of it any more, and the ledger knows what it has handed out.
+    async fn close(&self, name: &str) -> StoreResult<()> {
+        let standing = self.0.keeper.standing_for_news().await?;
+        let QueueStanding::Open { epoch, .. } = standing.queue(name) else { return Ok(()) };
+        let deadline = Instant::now() + 2 * GRACE;
+        while let Ok(1..) = self.0.queue(name, epoch).close().await {
+            self.0.recorder.flush().await;
+            if Instant::now() > deadline {
+                break;
+            }
+            time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// Forgets jobs that are not to be handed out any more.
+    async fn forget(&self, ids: &[JobId]) -> StoreResult<()> {
+        let standing = self.0.keeper.standing_for_news().await?;
+        for id in ids {
+            let Some(job) = self.0.ledger.get(*id).await? else { continue };
+            let Some(epoch) = standing.epoch(&job.spec.queue) else { continue };
+            let lane = Lane { queue: job.spec.queue, name: job.spec.name, priority: job.spec.priority };
+            let hint = Hint { lane: Arc::new(lane), run_at: job.run_at, job: *id };
+            let queue = self.0.queue(&hint.lane.queue, epoch);
+            if let Err(error) = queue.forget(std::slice::from_ref(&hint)).await {
+                tracing::debug!(%error, "cannot take a job from Redis");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What to tell of a job that was stored, if it passes no gate and may start soon.
+fn news(job: NewJob, stored: &Stored, now: Timestamp, last: &mut Option<Arc<Lane>>) -> Option<News> {
+    if stored.enqueued.existing || !job.parents.is_empty() || job.spec.extras.concurrency_key.is_some() {
+        return None;
+    }
+    let (status, run_at) = job.start(stored.at);
+    if run_at > now.after(HORIZON) {
+        return None;
+    }
+    let spec = &job.spec;
+    let same = |lane: &&Arc<Lane>| (&lane.queue, &lane.name, lane.priority) == (&spec.queue, &spec.name, spec.priority);
+    let lane = last.as_ref().filter(same).cloned().unwrap_or_else(|| {
+        let (queue, name) = (spec.queue.clone(), spec.name.clone());
+        Arc::new(Lane { queue, name, priority: spec.priority })
+    });
+    *last = Some(Arc::clone(&lane));
+    // One that is dropped at restart may be gone by then.
+    let document = if status == Status::Queued && !spec.ephemeral { Document::write(stored.at, spec) } else { None };
+    Some(News { hint: Hint { lane, run_at, job: job.id }, document })
+}
+
+/// Hears of what the ledger hears of, and of executions that were lost before the ledger knew of them.
+struct Ears {
+    ledger: Box<dyn Watch>,
+    lost: watch::Receiver<()>,
+}
+
+#[async_trait]
+impl Watch for Ears {
+    async fn changed(&mut self) {
+        tokio::select! {
+            () = self.ledger.changed() => {}
+            Ok(()) = self.lost.changed() => {}
+        }
+    }
+}
+
+macro_rules! pass_on {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        #[async_trait]
+        impl Store for DispatchStore {
+            fn info(&self) -> StoreInfo {
+                let ledger = self.0.ledger.info();
+                StoreInfo {
+                    engine: "postgres+redis",
+                    version: format!("{} + {}", ledger.version, self.0.version),
+                    location: format!("{} + {}", ledger.location, self.0.server.address()),
+                }
+            }
+
+            fn now(&self) -> Timestamp {
+                self.0.ledger.now()
+            }
+
+            fn watch(&self) -> Box<dyn Watch> {
+                Box::new(Ears { ledger: self.0.ledger.watch(), lost: self.0.recorder.lost.subscribe() })
+            }
+
+            fn hurry(&self) {
+                self.0.hurry.wake();
+            }
+
+            async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+                let standing = self.0.keeper.standing_for_news().await?;
+                // From before they are stored: whoever stands still in between must not take them for new.
+                let new_until = standing.new_until();
+                let stored = self.0.ledger.store(jobs.clone()).await?;
+                if standing.is_open() {
+                    self.push(jobs, &stored, &standing, new_until).await;
+                }
+                self.0.work.wake();
+                Ok(stored.into_iter().map(|stored| stored.enqueued).collect())
+            }
+
+            async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+                claim::claim(&self.0, request).await
+            }
+
+            async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+                // On a task of its own: what is half done must not be dropped.
+                let recorder = Arc::clone(&self.0.recorder);
+                let settled = tokio::spawn(async move { recorder.settle(settlements).await }).await;
+                settled.map_err(|_| punctual_core::StoreError::Closed)?
+            }
+
+            async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+                self.record().await;
+                let gone = |change: &&Change| matches!(change.verb, Verb::Cancel | Verb::Delete);
+                let ids: Vec<JobId> = changes.iter().filter(gone).map(|change| change.job).collect();
+                let changed = self.0.ledger.change(changes).await?;
+                self.forget(&ids).await?;
+                Ok(changed)
+            }
+
+            async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
+                self.record().await;
+                let (name, paused) = (save.name.clone(), save.settings.paused);
+                let former = self.0.ledger.queues().await?.into_iter().find(|queue| queue.name == name);
+                let was_guarded = former.is_some_and(|queue| queue.settings.limits.guard_all());
+                let guarded = save.settings.limits.guard_all();
+                if guarded {
+                    self.close(&name).await?;
+                }
+                let saved = self.0.ledger.save_queue(save).await?;
+                if !saved {
+                    return Ok(false);
+                }
+                let standing = self.0.keeper.standing_for_news().await?;
+                if let QueueStanding::Open { epoch, .. } = standing.queue(&name) {
+                    if let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
+                        tracing::warn!(queue = name, %error, "cannot tell Redis whether the queue is paused");
+                    }
+                    if was_guarded && !guarded {
+                        // Nobody is at its gates: whoever saves waits for those.
+                        self.0.ledger.give(name, epoch, Duration::ZERO).await?;
+                        self.0.keeper.forget();
+                    }
+                }
+                self.0.ledger.look().await?;
+                self.0.work.wake();
+                Ok(true)
+            }
+
+            async fn tend(&self) -> StoreResult<()> {
+                self.0.loader.tend(&self.0.keeper).await?;
+                self.0.ledger.tend().await
+            }
+
+            $(
+                async fn $method(&self, $($argument: $type),*) -> StoreResult<$result> {
+                    self.record().await;
+                    self.0.ledger.$method($($argument),*).await
+                }
+            )*
+        }
+    };
+}
+
+pass_on! {
+    extend(worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> Vec<bool>;
+    held(worker: WorkerId, attempts: Vec<AttemptId>) -> Vec<bool>;
+    note(notes: Vec<Note>) -> ();
+    expired(limit: usize) -> Vec<Claim>;
+    promote(limit: usize) -> usize;
+    get(id: JobId) -> Option<Job>;
+    list(filter: Filter, page: Page) -> JobPage;
+    attempts(job: JobId) -> Vec<Attempt>;
+    events(job: JobId) -> Vec<Event>;
+    logs(job: JobId, limit: usize) -> Vec<LogLine>;
+    counts() -> Vec<Count>;
+    pending_by_user(limit: usize) -> Vec<Pending>;
+    dead_by_name(since: Timestamp, until: Timestamp) -> Vec<(String, u64)>;
+    tallies(since: Timestamp, until: Timestamp) -> Vec<Tally>;
+    submit(workflow: NewWorkflow, jobs: Vec<NewJob>) -> ();
+    resubmit(changes: Vec<Change>, jobs: Vec<NewJob>) -> Vec<Changed>;
+    workflow(id: WorkflowId) -> Option<Workflow>;
+    workflows(before: Option<WorkflowId>, limit: usize) -> Vec<Workflow>;
+    nodes(workflow: WorkflowId) -> Vec<Node>;
+    parents(job: JobId) -> Vec<Relative>;
+    children(job: JobId, limit: usize) -> Vec<Relative>;
+    results(jobs: Vec<JobId>) -> Vec<(JobId, Json)>;
+    schedules(after: Option<String>, limit: usize) -> Vec<Schedule>;
+    schedule(name: String) -> Option<Schedule>;
+    upcoming(after: Option<(Timestamp, String)>, until: Timestamp, limit: usize) -> Vec<Schedule>;
+    save_schedules(saves: Vec<ScheduleSave>) -> Vec<bool>;
+    remove_schedule(name: String, actor: String) -> bool;
+    schedule_events(name: String, limit: usize) -> Vec<ScheduleEvent>;
+    queues() -> Vec<QueueRecord>;
+    queue_events(name: String, limit: usize) -> Vec<QueueEvent>;
+    passed(queue: String, key: Option<String>) -> Passed;
+    beat(beat: Beat) -> ();
+    leave(worker: WorkerId) -> ();
+    workers() -> Vec<WorkerRecord>;
+    lock(name: String, owner: String, ttl: Duration) -> Option<Lock>;
+    extend_lock(name: String, owner: String, ttl: Duration) -> bool;
+    unlock(name: String, owner: String) -> bool;
+    locks() -> Vec<Lock>;
+    retire(keep: Keep, limit: usize) -> usize;
+    purge(after: Duration, limit: usize) -> usize;
+    trim(after: Duration, limit: usize) -> usize;
+    drop_ephemeral(before: Timestamp, limit: usize) -> usize;
+    drop_days(keep: Keep, deleted: Duration) -> usize;
+    schema() -> Schema;
+    examine() -> Vec<Finding>;
+}
