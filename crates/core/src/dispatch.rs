@@ -96,8 +96,8 @@ pub struct Dispatching {
     pub ledger: String,
     /// How much longer the dispatcher hands jobs out, unless it is prolonged.
     pub left: Duration,
-    /// It has been told of jobs that wait for a time up to this one.
-    pub due_until: Timestamp,
+    /// It has been told of jobs that wait for a time up to this one, if of any.
+    pub due_until: Option<Timestamp>,
     /// The queues that it has been given.
     pub queues: Vec<DispatchedQueue>,
 }
@@ -161,7 +161,7 @@ pub trait Ledger: Store {
     async fn promote_due(&self) -> StoreResult<Option<Timestamp>>;
 
     /// The dispatcher has been told of jobs that wait for a time up to `until`, after those of which it was told before.
-    async fn told_due(&self, before: Timestamp, until: Timestamp) -> StoreResult<()>;
+    async fn told_due(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()>;
 
     /// How the dispatcher stands; prolonged by `prolong`, if the caller reaches it. If that comes too late, every queue is given anew, and opens
     /// after `pause`.

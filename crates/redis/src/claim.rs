@@ -29,6 +29,8 @@ use crate::{
 const POLL: Duration = Duration::from_millis(250);
 /// How long jobs stay in somebody's hands who says nothing of them: until nobody can be about to record them.
 const HOLD: Duration = GRACE.saturating_mul(2);
+/// How often a claim goes on behind hints that were wrong.
+const ROUNDS_MAX: usize = 20;
 /// Somebody who opens a queue may take so long between saying so and doing it.
 const OPENING: Duration = Duration::from_secs(1);
 
@@ -92,18 +94,51 @@ async fn try_claim(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Cl
         return store.ledger.claim(own).await;
     }
     let lanes = store.ledger.lanes(request);
-    let (open, opens_in) = open_queues(store, &standing, &lanes.plain).await?;
-    // Of what was opened just now, more is to be told.
-    store.loader.look(&*store.keeper.standing().await?, request.ahead).await?;
+    let Queues { open, new, opens_in } = open_queues(store, &standing, &lanes.plain).await?;
+    store.loader.look(&store.keeper, request.ahead).await?;
+    // After the jobs that wait for their time, since one whose time comes meanwhile is among these.
+    for (name, epoch) in new {
+        load(store, name, epoch).await?;
+    }
+    let mut claimed = Claimed::default();
+    for _ in 0..ROUNDS_MAX {
+        let rest = ClaimRequest { limit: request.limit - claimed.claims.len(), ..own.clone() };
+        let round = claim_round(store, rest, &open, lanes.gated).await;
+        // What was claimed before an error must not be lost.
+        let (more, wrong) = if claimed.claims.is_empty() { round? } else { round.unwrap_or_default() };
+        claimed.claims.extend(more.claims);
+        claimed.opens_at = more.opens_at;
+        if wrong == 0 || claimed.claims.len() == request.limit {
+            break;
+        }
+    }
+    if claimed.claims.is_empty() {
+        claimed.next_run_at = store.ledger.promote_due().await?;
+        claimed.opens_at =
+            claimed.opens_at.into_iter().chain(opens_in.map(|wait| store.ledger.now().after(wait))).min();
+    }
+    Ok(claimed)
+}
+
+/// Claims once; says how many hints were wrong. There may be more behind them.
+async fn claim_round(
+    store: &Arc<Inner>,
+    request: ClaimRequest,
+    open: &[OpenQueue],
+    gated: bool,
+) -> StoreResult<(Claimed, usize)> {
     let number = store.claims.fetch_add(1, Ordering::Relaxed);
     let token: Arc<str> = format!("{:x}.{number:x}", store.process).into();
-    let HandedOut { jobs, next_run_at } = hand_out(store, request, &open, &token).await?;
-    let (fresh, asked) = if lanes.gated { (Vec::new(), jobs) } else { parted(jobs) };
-    let mut claimed = Claimed { claims: Vec::new(), next_run_at, opens_at: None };
-    if !asked.is_empty() || lanes.gated {
-        let taken = take(store, own, &asked, &token).await;
-        match taken {
-            Ok(taken) => claimed = taken,
+    let HandedOut { jobs, next_run_at } = if gated {
+        hand_out_standing(store, &request, open, &token).await?
+    } else {
+        hand_out(store, &request, open, &token).await?
+    };
+    let (fresh, asked) = if gated { (Vec::new(), jobs) } else { parted(jobs) };
+    let (mut claimed, mut wrong) = (Claimed::default(), 0);
+    if !asked.is_empty() || gated {
+        match take(store, request.clone(), &asked, &token).await {
+            Ok(taken) => (claimed, wrong) = taken,
             Err(error) => {
                 let back: Vec<(&Hint, &str)> = fresh.iter().map(|(one, _)| (&one.hint, &*token)).collect();
                 release_all(store, &back, true).await;
@@ -111,21 +146,16 @@ async fn try_claim(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Cl
             }
         }
     }
-    claimed.claims.extend(begin(store, request, fresh, &token));
-    if claimed.claims.is_empty() {
-        claimed.next_run_at = store.ledger.promote_due().await?;
-        claimed.opens_at =
-            claimed.opens_at.into_iter().chain(opens_in.map(|wait| store.ledger.now().after(wait))).min();
-    }
-    let rank = |claim: &Claim| request.rank(&claim.job.spec.queue, claim.job.spec.priority);
-    if !lanes.gated {
+    claimed.next_run_at = claimed.next_run_at.into_iter().chain(next_run_at).min();
+    claimed.claims.extend(begin(store, &request, fresh, &token));
+    if !gated {
         let now = store.ledger.now();
-        claimed.claims.sort_by_cached_key(|claim| {
-            let ahead = claim.job.run_at > now;
-            (ahead, if ahead { 0 } else { rank(claim) }, claim.job.run_at, claim.job.id)
+        claimed.claims.sort_by_cached_key(|Claim { job, .. }| {
+            let ahead = job.run_at > now;
+            (ahead, if ahead { 0 } else { request.rank(&job.spec.queue, job.spec.priority) }, job.run_at, job.id)
         });
     }
-    Ok(claimed)
+    Ok((claimed, wrong))
 }
 
 /// Those of which all is known, and those that the ledger is to be asked for.
@@ -156,8 +186,8 @@ fn begin(store: &Inner, request: &ClaimRequest, jobs: Vec<(Handed, Document)>, t
     claims
 }
 
-/// Asks the ledger for jobs of which Redis has a hint, and for what passes a gate.
-async fn take(store: &Inner, request: ClaimRequest, asked: &[Handed], token: &str) -> StoreResult<Claimed> {
+/// Asks the ledger for jobs of which Redis has a hint, and for what passes a gate; says how many hints were wrong.
+async fn take(store: &Inner, request: ClaimRequest, asked: &[Handed], token: &str) -> StoreResult<(Claimed, usize)> {
     let hints: Vec<Hint> = asked.iter().map(|job| job.hint.clone()).collect();
     let taken = store.ledger.take(request, hints.clone()).await;
     let ours: HashSet<JobId> = taken.iter().flat_map(|claimed| &claimed.claims).map(|claim| claim.job.id).collect();
@@ -166,11 +196,11 @@ async fn take(store: &Inner, request: ClaimRequest, asked: &[Handed], token: &st
     let stand = if missed.is_empty() { Ok(Vec::new()) } else { store.ledger.stand(missed.clone()).await };
     let stand = stand.unwrap_or_else(|_| vec![true; missed.len()]);
     let (back, wrong): (Vec<_>, Vec<_>) = missed.iter().zip(stand).partition(|(_, stands)| *stands);
-    let with_token = |hint| (hint, token);
+    let (with_token, wrong_count) = (|hint| (hint, token), wrong.len());
     let done: Vec<_> = got.iter().chain(wrong.into_iter().map(|(hint, _)| hint)).map(with_token).collect();
     release_all(store, &done, false).await;
     release_all(store, &back.into_iter().map(|(hint, _)| with_token(hint)).collect::<Vec<_>>(), true).await;
-    taken
+    Ok((taken?, wrong_count))
 }
 
 /// Lets go of jobs in Redis, or puts them back there.
@@ -189,27 +219,33 @@ async fn release_all(store: &Inner, jobs: &[(&Hint, &str)], put_back: bool) {
 /// A queue that is open, its epoch, and the lanes of it that a worker serves.
 type OpenQueue = (String, u64, Vec<(Arc<Lane>, u32)>);
 
-/// Sees to it that Redis hands out the jobs of some lanes; says when those open that it does not yet.
-async fn open_queues(
-    store: &Arc<Inner>,
-    standing: &Arc<Standing>,
-    lanes: &[(Arc<Lane>, u32)],
-) -> StoreResult<(Vec<OpenQueue>, Option<Duration>)> {
+/// Queues of which jobs are wanted.
+#[derive(Default)]
+struct Queues {
+    open: Vec<OpenQueue>,
+    /// Those that were opened just now, with their epochs. Nothing is known of their jobs yet.
+    new: Vec<(String, u64)>,
+    /// When another one opens.
+    opens_in: Option<Duration>,
+}
+
+/// Sees to it that Redis hands out the jobs of some lanes.
+async fn open_queues(store: &Arc<Inner>, standing: &Arc<Standing>, lanes: &[(Arc<Lane>, u32)]) -> StoreResult<Queues> {
     let mut queues: BTreeMap<&str, Vec<(Arc<Lane>, u32)>> = BTreeMap::new();
     for (lane, rank) in lanes {
         queues.entry(&lane.queue).or_default().push((Arc::clone(lane), *rank));
     }
-    let (mut open, mut opens_in) = (Vec::new(), None::<Duration>);
+    let mut wanted = Queues::default();
     for (name, mut lanes) in queues {
-        match opened(store, standing, name).await? {
+        match opened(store, standing, name, &mut wanted.new).await? {
             Opened::Now(epoch) => {
                 lanes.sort_by_key(|(_, rank)| *rank);
-                open.push((name.to_owned(), epoch, lanes));
+                wanted.open.push((name.to_owned(), epoch, lanes));
             }
-            Opened::In(wait) => opens_in = Some(opens_in.unwrap_or(wait).min(wait)),
+            Opened::In(wait) => wanted.opens_in = Some(wanted.opens_in.unwrap_or(wait).min(wait)),
         }
     }
-    Ok((open, opens_in))
+    Ok(wanted)
 }
 
 /// Has Redis hand out the first jobs of some queues.
@@ -258,6 +294,40 @@ async fn hand_out(
     Ok(handed)
 }
 
+/// The same, without hints that are wrong: what passes a gate is weighed against them.
+async fn hand_out_standing(
+    store: &Arc<Inner>,
+    request: &ClaimRequest,
+    open: &[OpenQueue],
+    token: &str,
+) -> StoreResult<HandedOut> {
+    let mut right = HandedOut::default();
+    for _ in 0..ROUNDS_MAX {
+        let rest = ClaimRequest { limit: request.limit - right.jobs.len(), ..request.clone() };
+        let HandedOut { jobs, next_run_at } = hand_out(store, &rest, open, token).await?;
+        right.next_run_at = next_run_at;
+        let hints: Vec<Hint> = jobs.iter().map(|job| job.hint.clone()).collect();
+        if hints.is_empty() {
+            break;
+        }
+        let stand = match store.ledger.stand(hints).await {
+            Ok(stand) => stand,
+            Err(error) => {
+                let back: Vec<_> = right.jobs.iter().chain(&jobs).map(|job| (&job.hint, token)).collect();
+                release_all(store, &back, true).await;
+                return Err(error);
+            }
+        };
+        let (standing, wrong): (Vec<_>, Vec<_>) = jobs.into_iter().zip(stand).partition(|(_, stands)| *stands);
+        right.jobs.extend(standing.into_iter().map(|(job, _)| job));
+        if wrong.is_empty() {
+            break;
+        }
+        release_all(store, &wrong.iter().map(|(job, _)| (&job.hint, token)).collect::<Vec<_>>(), false).await;
+    }
+    Ok(right)
+}
+
 /// How many jobs of each queue are among the first of all.
 fn shares(looks: Vec<RedisResult<Option<Vec<Candidate>>>>, limit: usize) -> Vec<usize> {
     let count = looks.len();
@@ -278,7 +348,12 @@ enum Opened {
 }
 
 /// Sees to it that Redis hands out the jobs of a queue.
-async fn opened(store: &Arc<Inner>, standing: &Arc<Standing>, name: &str) -> StoreResult<Opened> {
+async fn opened(
+    store: &Arc<Inner>,
+    standing: &Arc<Standing>,
+    name: &str,
+    new: &mut Vec<(String, u64)>,
+) -> StoreResult<Opened> {
     let mut standing = Arc::clone(standing);
     for _ in 0..3 {
         match standing.queue(name) {
@@ -287,7 +362,13 @@ async fn opened(store: &Arc<Inner>, standing: &Arc<Standing>, name: &str) -> Sto
             QueueStanding::Unknown => store.ledger.give(name.to_owned(), 0, PAUSE).await?,
             QueueStanding::Ready { epoch } => {
                 if store.ledger.open(name.to_owned(), epoch).await? {
-                    open(store, name, epoch).await?;
+                    match store.queue(name, epoch).open(false).await {
+                        Ok(()) => {
+                            tracing::info!(queue = name, epoch, "Redis hands out the queue's jobs");
+                            new.push((name.to_owned(), epoch));
+                        }
+                        Err(error) => tracing::warn!(queue = name, %error, "cannot open the queue in Redis"),
+                    }
                 }
             }
         }
@@ -297,15 +378,10 @@ async fn opened(store: &Arc<Inner>, standing: &Arc<Standing>, name: &str) -> Sto
     Ok(Opened::In(POLL))
 }
 
-/// Opens a queue, and tells of what is in it: of the first jobs now, of the others beside.
-async fn open(store: &Arc<Inner>, name: &str, epoch: u64) -> StoreResult<()> {
-    if let Err(error) = store.loader.open(name, epoch).await {
-        tracing::warn!(queue = name, %error, "cannot open the queue in Redis");
-        return Ok(());
-    }
-    tracing::info!(queue = name, epoch, "Redis hands out the queue's jobs");
-    if store.loader.load(name, epoch, false).await? {
-        let (own, name) = (Arc::clone(store), name.to_owned());
+/// Tells Redis of the queued jobs of a queue that was just opened: of the first ones now, of the others beside.
+async fn load(store: &Arc<Inner>, name: String, epoch: u64) -> StoreResult<()> {
+    if store.loader.load(&name, epoch, false).await? {
+        let own = Arc::clone(store);
         tokio::spawn(async move {
             if let Err(error) = own.loader.load(&name, epoch, true).await {
                 tracing::warn!(queue = name, %error, "cannot tell Redis of all jobs yet");

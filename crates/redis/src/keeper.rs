@@ -35,8 +35,10 @@ pub(crate) struct Standing {
     /// How much longer Redis handed out jobs then.
     left: Duration,
     /// Jobs that wait for a time up to this one have been told.
-    pub(crate) due_until: Timestamp,
+    pub(crate) due_until: Option<Timestamp>,
     queues: HashMap<String, DispatchedQueue>,
+    /// Whether it was prolonged, if it could be.
+    for_claims: bool,
     /// What time it was in Redis then, in milliseconds, if it was reached.
     redis_ms: Option<u64>,
 }
@@ -60,8 +62,8 @@ impl Standing {
         self.redis_ms.is_some() && self.asked.elapsed() < self.left.min(GOOD_FOR)
     }
 
-    fn is_fresh(&self) -> bool {
-        self.asked.elapsed() < ASK_EVERY
+    fn is_good_for_claims(&self) -> bool {
+        self.for_claims && self.asked.elapsed() < ASK_EVERY
     }
 
     /// How a queue stands.
@@ -79,10 +81,10 @@ impl Standing {
         }
     }
 
-    /// The epoch of a queue whose jobs Redis hands out.
+    /// The epoch in which a queue is open. Redis may be told of its jobs, whether or not anybody may claim them there.
     pub(crate) fn epoch(&self, queue: &str) -> Option<u64> {
         match self.queue(queue) {
-            QueueStanding::Open { epoch, .. } if self.is_open() => Some(epoch),
+            QueueStanding::Open { epoch, .. } if self.redis_ms.is_some() => Some(epoch),
             _ => None,
         }
     }
@@ -118,12 +120,17 @@ impl Keeper {
 
     /// How it stands, for somebody who claims.
     pub(crate) async fn standing(&self) -> StoreResult<Arc<Standing>> {
-        self.ask(true, Standing::is_fresh).await
+        self.ask(true, Standing::is_good_for_claims).await
     }
 
     /// How it stands, for somebody who only tells.
     pub(crate) async fn standing_for_news(&self) -> StoreResult<Arc<Standing>> {
         self.ask(false, |known| known.asked.elapsed() < GOOD_FOR).await
+    }
+
+    /// How it stands, as it was asked for after that.
+    pub(crate) async fn standing_since(&self, instant: Instant) -> StoreResult<Arc<Standing>> {
+        self.ask(false, |known| known.asked >= instant).await
     }
 
     /// Something has changed.
@@ -147,7 +154,14 @@ impl Keeper {
             self.ledger.look().await?;
         }
         let queues = answer.queues.into_iter().map(|queue| (queue.queue.clone(), queue)).collect();
-        let standing = Arc::new(Standing { asked, left: answer.left, due_until: answer.due_until, queues, redis_ms });
+        let standing = Arc::new(Standing {
+            asked,
+            left: answer.left,
+            due_until: answer.due_until,
+            queues,
+            for_claims: claims,
+            redis_ms,
+        });
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&standing));
         Ok(standing)
     }

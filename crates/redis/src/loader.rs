@@ -12,7 +12,6 @@ use punctual_core::{
     ClaimRequest, JobId, StoreResult, Timestamp, Watch, WorkerId,
     dispatch::{HORIZON, Hint, Lane, Ledger},
 };
-use redis::RedisResult;
 use tokio::time::Instant;
 
 use crate::{
@@ -58,6 +57,16 @@ pub(crate) struct Counters {
     pub(crate) repaired: std::sync::atomic::AtomicU64,
 }
 
+/// What Redis has heard of some jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    All,
+    /// Their queue is not open.
+    Closed,
+    /// It could not be reached.
+    Nothing,
+}
+
 impl Loader {
     pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace) -> Self {
         let work = tokio::sync::Mutex::new((ledger.watch_work(), None));
@@ -69,25 +78,27 @@ impl Loader {
     }
 
     /// Tells of jobs of which nobody has told, and of those whose time comes near.
-    pub(crate) async fn look(&self, standing: &Standing, ahead: Duration) -> StoreResult<()> {
+    pub(crate) async fn look(&self, keeper: &Keeper, ahead: Duration) -> StoreResult<()> {
         self.ledger.promote_due().await?;
+        let standing = keeper.standing().await?;
         let now = self.ledger.now();
-        if standing.due_until < now.after(ahead + HORIZON_STEP) {
-            self.load_due(standing, now.after(HORIZON)).await?;
+        if standing.due_until.is_none_or(|until| until < now.after(ahead + HORIZON_STEP)) {
+            self.load_due(keeper, standing.due_until, now.after(HORIZON)).await?;
+            keeper.forget();
         }
         let mut work = self.work.lock().await;
         let hinted = work.0.changed().now_or_never().is_some();
         if hinted || work.1.is_none_or(|last| last.elapsed() > LOOK_EVERY) {
-            self.load_untold(standing, now.after(HORIZON)).await?;
+            self.load_untold(keeper, now.after(HORIZON)).await?;
             work.1 = Some(Instant::now());
         }
         Ok(())
     }
 
-    async fn load_untold(&self, standing: &Standing, until: Timestamp) -> StoreResult<()> {
+    async fn load_untold(&self, keeper: &Keeper, until: Timestamp) -> StoreResult<()> {
         loop {
             let hints = self.ledger.untold(until, CALL_MAX_JOBS).await?;
-            if hints.is_empty() || !self.put(standing, &hints, false).await {
+            if hints.is_empty() || !self.put(keeper, &hints).await? {
                 return Ok(());
             }
             let all = hints.len() < CALL_MAX_JOBS;
@@ -98,41 +109,57 @@ impl Loader {
         }
     }
 
-    async fn load_due(&self, standing: &Standing, until: Timestamp) -> StoreResult<()> {
-        let mut after = (standing.due_until, JobId::from_bits(0));
+    async fn load_due(&self, keeper: &Keeper, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
+        let mut after = (before.unwrap_or(Timestamp::MIN), JobId::from_bits(0));
         loop {
             let hints = self.ledger.due(after, until, CALL_MAX_JOBS).await?;
-            if !hints.is_empty() && !self.put(standing, &hints, false).await {
+            if !hints.is_empty() && !self.put(keeper, &hints).await? {
                 return Ok(());
             }
             match hints.last().filter(|_| hints.len() == CALL_MAX_JOBS) {
                 Some(last) => after = (last.run_at, last.job),
-                None => return self.ledger.told_due(standing.due_until, until).await,
+                None => return self.ledger.told_due(before, until).await,
             }
         }
     }
 
-    /// Tells of jobs, those of open queues; the others are told of when their queue is opened. Says whether Redis has heard.
-    async fn put(&self, standing: &Standing, hints: &[Hint], leave_held: bool) -> bool {
+    /// Tells of jobs, those of open queues; of the others it is told when their queue is opened. Says whether Redis has heard.
+    async fn put(&self, keeper: &Keeper, hints: &[Hint]) -> StoreResult<bool> {
+        let read_at = Instant::now();
         let mut lanes: BTreeMap<&Arc<Lane>, Vec<Hint>> = BTreeMap::new();
         for hint in hints {
             lanes.entry(&hint.lane).or_default().push(hint.clone());
         }
+        let known = keeper.standing().await?;
         for (lane, hints) in lanes {
-            let Some(epoch) = standing.epoch(&lane.queue) else { continue };
-            for part in hints.chunks(CALL_MAX_JOBS) {
-                if let Err(error) = self.queue(&lane.queue, epoch).put(part, leave_held).await {
-                    tracing::debug!(%error, "cannot tell Redis of jobs");
-                    return false;
+            let heard = match known.epoch(&lane.queue) {
+                Some(epoch) => self.put_lane(lane, epoch, &hints).await,
+                None => Heard::Closed,
+            };
+            if heard == Heard::Closed {
+                // One that was opened before they were read has not been told of them, perhaps.
+                let now = keeper.standing_since(read_at).await?;
+                if let Some(epoch) = now.epoch(&lane.queue)
+                    && self.put_lane(lane, epoch, &hints).await == Heard::Nothing
+                {
+                    return Ok(false);
                 }
+            } else if heard == Heard::Nothing {
+                return Ok(false);
             }
         }
-        true
+        Ok(true)
     }
 
-    /// Opens a queue in Redis.
-    pub(crate) async fn open(&self, name: &str, epoch: u64) -> RedisResult<()> {
-        self.queue(name, epoch).open(false).await
+    async fn put_lane(&self, lane: &Lane, epoch: u64, hints: &[Hint]) -> Heard {
+        match self.queue(&lane.queue, epoch).put(hints, false).await {
+            Ok(Some(_)) => Heard::All,
+            Ok(None) => Heard::Closed,
+            Err(error) => {
+                tracing::debug!(%error, "cannot tell Redis of jobs");
+                Heard::Nothing
+            }
+        }
     }
 
     /// Tells of the queued jobs of a queue: of a page of each lane, or of all.

@@ -114,8 +114,8 @@ impl DispatchStore {
     }
 
     /// Tells Redis of jobs that have just been stored.
-    async fn push(&self, jobs: Vec<NewJob>, stored: &[Stored], standing: &Standing, new_until: u64) {
-        let now = self.0.ledger.now();
+    async fn push(&self, jobs: Vec<NewJob>, stored: &[Stored], standing: &Standing, new_until: u64) -> StoreResult<()> {
+        let (now, stored_at) = (self.0.ledger.now(), Instant::now());
         let mut queues: BTreeMap<String, Vec<News>> = BTreeMap::new();
         let mut last: Option<Arc<Lane>> = None;
         for (job, stored) in jobs.into_iter().zip(stored) {
@@ -124,17 +124,30 @@ impl DispatchStore {
             }
         }
         for (name, mut news) in queues {
-            let Some(epoch) = standing.epoch(&name) else { continue };
             news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
-            for part in news.chunks(CALL_MAX_JOBS) {
-                match self.0.queue(&name, epoch).push(part, new_until).await {
-                    Ok(true) => {}
-                    // Given anew meanwhile: they are told of when it opens.
-                    Ok(false) => self.0.keeper.forget(),
-                    Err(error) => tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long"),
+            if !self.push_to(standing, &name, &news, new_until).await {
+                // Of a queue that is not open even now, Redis is told of all jobs when it opens.
+                let standing = self.0.keeper.standing_since(stored_at).await?;
+                self.push_to(&standing, &name, &news, new_until).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells Redis of jobs of one queue; says whether the queue is open.
+    async fn push_to(&self, standing: &Standing, name: &str, news: &[News], new_until: u64) -> bool {
+        let Some(epoch) = standing.epoch(name) else { return false };
+        for part in news.chunks(CALL_MAX_JOBS) {
+            match self.0.queue(name, epoch).push(part, new_until).await {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long");
+                    return true;
                 }
             }
         }
+        true
     }
 
     /// Before a queue is limited: Redis hands out nothing of it any more, and the ledger knows what it has handed out.
@@ -156,7 +169,8 @@ impl DispatchStore {
     async fn forget(&self, ids: &[JobId]) -> StoreResult<()> {
         let standing = self.0.keeper.standing_for_news().await?;
         for id in ids {
-            let Some(job) = self.0.ledger.get(*id).await? else { continue };
+            let job = self.0.ledger.get(*id).await?;
+            let Some(job) = job.filter(|job| !job.status.is_active()) else { continue };
             let Some(epoch) = standing.epoch(&job.spec.queue) else { continue };
             let lane = Lane { queue: job.spec.queue, name: job.spec.name, priority: job.spec.priority };
             let hint = Hint { lane: Arc::new(lane), run_at: job.run_at, job: *id };
@@ -236,8 +250,9 @@ macro_rules! pass_on {
                 // From before they are stored: whoever stands still in between must not take them for new.
                 let new_until = standing.new_until();
                 let stored = self.0.ledger.store(jobs.clone()).await?;
-                if standing.is_open() {
-                    self.push(jobs, &stored, &standing, new_until).await;
+                // They are stored, whatever else happens.
+                if let Err(error) = self.push(jobs, &stored, &standing, new_until).await {
+                    tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long");
                 }
                 self.0.work.wake();
                 Ok(stored.into_iter().map(|stored| stored.enqueued).collect())
@@ -273,23 +288,20 @@ macro_rules! pass_on {
                     self.close(&name).await?;
                 }
                 let saved = self.0.ledger.save_queue(save).await?;
-                if !saved {
-                    return Ok(false);
-                }
                 let standing = self.0.keeper.standing_for_news().await?;
                 if let QueueStanding::Open { epoch, .. } = standing.queue(&name) {
-                    if let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
+                    if saved && let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
                         tracing::warn!(queue = name, %error, "cannot tell Redis whether the queue is paused");
                     }
-                    if was_guarded && !guarded {
-                        // Nobody is at its gates: whoever saves waits for those.
+                    if (saved && was_guarded && !guarded) || (!saved && guarded && !was_guarded) {
+                        // Redis hands out its jobs again. Nobody is at its gates: whoever saves waits for those.
                         self.0.ledger.give(name, epoch, Duration::ZERO).await?;
                         self.0.keeper.forget();
                     }
                 }
                 self.0.ledger.look().await?;
                 self.0.work.wake();
-                Ok(true)
+                Ok(saved)
             }
 
             async fn tend(&self) -> StoreResult<()> {

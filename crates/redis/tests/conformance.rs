@@ -9,7 +9,7 @@ use punctual_sql::postgres::{Options, PostgresStore};
 use punctual_testkit::{Fixture, Ties, conformance, random};
 
 fn url(name: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| panic!("{name} names no server; `cargo xtask test` starts one and names it"))
+    std::env::var(name).expect("the tests need servers of their own; `cargo xtask test` starts them and names them")
 }
 
 async fn fixture() -> Fixture {
@@ -28,8 +28,7 @@ conformance!(fixture);
 /// One seed of every run is new, so that the suite keeps looking; its number is printed when it fails.
 fn seeds() -> impl Iterator<Item = u64> {
     let given = std::env::var("PUNCTUAL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let fresh = given.unwrap_or_else(|| fastrand::u64(..));
-    [1, 2, fresh].into_iter()
+    given.map_or_else(|| vec![1, 2, fastrand::u64(..)], |seed| vec![seed]).into_iter()
 }
 
 #[tokio::test]

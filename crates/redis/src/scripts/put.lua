@@ -15,7 +15,8 @@ for i, id in ipairs(ids) do
   end
 end
 if #members == 0 then return 0 end
-local added = redis.call('ZADD', KEYS[3], 'NX', unpack(members))
+-- A job may have got another time since it was told of last.
+local added = redis.call('ZADD', KEYS[3], unpack(members))
 redis.call('HSET', KEYS[1], ARGV[2], 1)
 if added > 0 then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
 return added

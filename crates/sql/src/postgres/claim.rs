@@ -150,7 +150,12 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
         return Ok(());
     }
     let queues = store.queues.known();
-    if matches!(source, Source::Lanes) && dispatch::is_closed(store, &queues).await? {
+    let now = store.clock_now();
+    let wanted = match source {
+        Source::Lanes => !dispatch::is_closed(store, &queues).await?,
+        Source::Hints(hints) => hints.iter().any(|hint| hint.run_at > now),
+    };
+    if !wanted {
         return Ok(());
     }
     // Gates count starts as they happen, so that what has to pass one is left alone.
@@ -229,6 +234,12 @@ pub(crate) async fn promote_due(store: &Core) -> Result<Option<Timestamp>, Store
 /// Makes due scheduled and retrying jobs queued; says how many.
 pub(crate) async fn promote(store: &Core, limit: usize) -> Result<usize, StoreError> {
     promote_since(store, Timestamp::MIN, limit).await
+}
+
+/// The same of those whose time has come since they were looked for last.
+pub(crate) async fn promote_since_last(store: &Core) -> Result<usize, StoreError> {
+    let bound = store.outlook.lock().due_bound;
+    promote_since(store, bound, limits::PROMOTE_MAX_JOBS).await
 }
 
 async fn promote_since(store: &Core, bound: Timestamp, limit: usize) -> Result<usize, StoreError> {

@@ -159,7 +159,7 @@ async fn dispatching(store: &Core, prolong: Option<Duration>, pause: Duration) -
     Ok(Dispatching {
         ledger: format!("{:08x}", row.try_get::<Uuid, _>(2)?.as_u128() >> 96),
         left: micros(&row, 0)?,
-        due_until: rows::instant(&row, 1)?,
+        due_until: rows::optional_instant(&row, 1)?,
         queues: queues.iter().map(queue).collect::<sqlx::Result<_>>()?,
     })
 }
@@ -200,7 +200,20 @@ impl Ledger for PostgresStore {
     }
 
     async fn take(&self, request: ClaimRequest, hints: Vec<Hint>) -> StoreResult<Claimed> {
-        claim::claim_now(&self.core, &request, Source::Hints(hints)).await
+        let mut claimed = claim::claim_now(&self.core, &request, Source::Hints(hints.clone())).await?;
+        let (now, ours) = (self.core.clock_now(), |hint: &Hint, claimed: &Claimed| {
+            claimed.claims.iter().any(|claim| claim.job.id == hint.job)
+        });
+        let missed: Vec<Hint> = hints.into_iter().filter(|hint| hint.run_at <= now && !ours(hint, &claimed)).collect();
+        let room = request.limit - claimed.claims.len();
+        // They may still wait for their time, though it has come: somebody else has scheduled them at short notice.
+        if room > 0 && !missed.is_empty() && claim::promote_since_last(&self.core).await? > 0 {
+            let rest = ClaimRequest { limit: room, ..request };
+            let more = claim::claim_now(&self.core, &rest, Source::Hints(missed)).await?;
+            claimed.claims.extend(more.claims);
+            (claimed.next_run_at, claimed.opens_at) = (more.next_run_at, more.opens_at);
+        }
+        Ok(claimed)
     }
 
     async fn begin(&self, starts: Vec<Start>) -> StoreResult<Vec<bool>> {
@@ -271,10 +284,10 @@ impl Ledger for PostgresStore {
         claim::promote_due(&self.core).await
     }
 
-    async fn told_due(&self, before: Timestamp, until: Timestamp) -> StoreResult<()> {
+    async fn told_due(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
         let write = async {
             let mut unit = self.core.sessions.single().await?;
-            sqlx::query(*sql::DISPATCH_DUE).bind(At(before)).bind(At(until)).execute(&mut *unit).await?;
+            sqlx::query(*sql::DISPATCH_DUE).bind(before.map(At)).bind(At(until)).execute(&mut *unit).await?;
             unit.done().await
         };
         self.told(write.await)

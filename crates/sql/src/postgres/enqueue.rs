@@ -51,19 +51,22 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob], tells: Tells) -> Resu
             }
         }
     };
-    let queues = store.queues.known();
-    let is_plain = |job: &NewJob| job.spec.extras.concurrency_key.is_none() && !queues.guards(&job.spec.queue);
-    if !store.options.dispatched || !jobs.iter().all(is_plain) {
-        announce(store, jobs);
-    }
+    announce(store, jobs, tells);
     Ok(enqueued)
 }
 
 /// Jobs have been stored: claims are to look for them.
-pub(crate) fn announce(store: &Core, jobs: &[NewJob]) {
+pub(crate) fn announce(store: &Core, jobs: &[NewJob], tells: Tells) {
     store.lanes.put_all(jobs);
     store.outlook.scheduled_all(jobs);
-    store.hints.tell_work();
+    let queues = store.queues.known();
+    let told_here = |job: &NewJob| {
+        job.spec.extras.concurrency_key.is_some() || queues.guards(&job.spec.queue) || !job.parents.is_empty()
+    };
+    // A dispatcher that is told of jobs tells those who wait for them; of some it is not.
+    if tells == Tells::Loader || !store.options.dispatched || jobs.iter().any(told_here) {
+        store.hints.tell_work();
+    }
 }
 
 /// Makes the lanes and days that jobs need, apart from the transaction that brings them: others may need them too, and are
@@ -240,6 +243,9 @@ async fn insert_families(
     let waits = |job: &NewJob| beginnings.get(&job.id).is_some_and(|(next, _)| *next != Next::Start);
     let (waiting, starting): (Vec<&NewJob>, Vec<&NewJob>) =
         jobs.iter().copied().filter(|job| !known.contains(&job.id)).partition(|job| waits(job));
+    // Whoever enqueues does not know which of those with parents may start.
+    let tells = if starting.iter().any(|job| !job.parents.is_empty()) { store.tells() } else { how.tells };
+    let how = How { tells, ..how };
     let mut new = New::none();
     for part in starting.chunks(STATEMENT_MAX_JOBS) {
         new.add(insert(store, connection, part, how, None).await?);

@@ -66,7 +66,7 @@ pub(crate) async fn save(store: &Core, saves: &[ScheduleSave]) -> Result<Vec<boo
     enqueue::prepare(store, &all).await?;
     let (saved, jobs) = save_prepared(store, saves).await.map_err(|error| store.sessions.error(error))?;
     if !jobs.is_empty() {
-        enqueue::announce(store, &jobs);
+        enqueue::announce(store, &jobs, store.tells());
     }
     Ok(saves.iter().map(|save| saved.contains(&save.schedule.spec.name)).collect())
 }

@@ -28,7 +28,7 @@ pub(crate) async fn submit(store: &Core, workflow: &NewWorkflow, jobs: &[NewJob]
             Err(refused) if error::has_moved_on(&refused) || error::gave_way(&refused) => {}
             submitted => {
                 submitted.map_err(error)?;
-                enqueue::announce(store, jobs);
+                enqueue::announce(store, jobs, store.tells());
                 return Ok(());
             }
         }
@@ -55,7 +55,7 @@ async fn try_submit(store: &Core, workflow: &NewWorkflow, jobs: &[NewJob]) -> sq
 pub(crate) async fn resubmit(store: &Core, changes: &[Change], jobs: &[NewJob]) -> Result<Vec<Changed>, StoreError> {
     enqueue::prepare(store, jobs).await?;
     let changed = change::change_and_enqueue(store, changes, jobs).await?;
-    enqueue::announce(store, jobs);
+    enqueue::announce(store, jobs, store.tells());
     Ok(changed)
 }
 

@@ -18,8 +18,8 @@ create table punctual_dispatch (
     until     timestamptz not null default '-infinity',
     -- Queues that it is given for the first time open then.
     opens_at  timestamptz not null default '-infinity',
-    -- It has been told of jobs that wait for a time up to this one.
-    due_until timestamptz not null default '-infinity'
+    -- It has been told of jobs that wait for a time up to this one; of none, if there is no time.
+    due_until timestamptz
 );
 insert into punctual_dispatch default values;
 

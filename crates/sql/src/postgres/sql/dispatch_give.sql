@@ -7,4 +7,4 @@ with g as (
         opens_at = clock_timestamp() + $3::int8 * interval '1 microsecond'
     where q.epoch = $2::int8
     returning 1)
-update punctual_dispatch set due_until = '-infinity' where exists (select from g)
+update punctual_dispatch set due_until = null where exists (select from g)

@@ -11,7 +11,10 @@ j as (
     returning j.id, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, j.{key} as gate, d.status as was, d.since, d.told),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate, told)
-    select run_at, id, {now}, lane, attempt, run, events, keep_for_ms, user_id, flow, gate, told from j),
+    select run_at, id, {now}, lane, attempt, run, events, keep_for_ms, user_id, flow, gate,
+        -- A dispatcher is told of jobs as their time comes near, unless it comes all at once.
+        told and coalesce(run_at <= (select due_until from punctual_dispatch), not exists (select from punctual_dispatch_queues))
+    from j),
 m as (insert into punctual_marks (queue, at, key) select distinct queue, {now}, gate from j where gate is not null),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, status) select id, events, {now}, since, 'queued' from j),
