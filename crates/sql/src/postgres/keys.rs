@@ -118,7 +118,9 @@ pub(crate) async fn give_back(connection: &mut PgConnection, known: &[&NewJob]) 
 /// Whether jobs have to be stored one after the other: because one may change what is in its way, or because of two that want the same key, one
 /// may be in the way of the other only as it turns out.
 pub(crate) fn need_order(jobs: &[NewJob]) -> bool {
-    let conditional = |job: &NewJob| job.spec.extras.unique.is_some() && job.spec.unique_key.is_some();
+    // One whose parent has failed may be cancelled as it comes, and keeps no key then.
+    let conditional =
+        |job: &NewJob| job.spec.unique_key.is_some() && (job.spec.extras.unique.is_some() || !job.parents.is_empty());
     if !jobs.iter().any(conditional) {
         return false;
     }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Change, Changed, Ends, Filter, JobId, Json, Keep, NewJob, NewWorkflow, OnParentFailure, Outcome, Page, Settled,
-    Spec, Status, StoreError, Timestamp, Verb, WorkflowId, WorkflowStatus, settle,
+    Change, Changed, Ends, Enqueued, Filter, JobId, Json, Keep, NewJob, NewWorkflow, OnParentFailure, Outcome, Page,
+    Settled, Spec, Status, StoreError, Timestamp, Verb, WorkflowId, WorkflowStatus, settle,
 };
 
 use crate::{Fixture, fixture::success};
@@ -30,6 +30,16 @@ pub async fn a_job_that_is_cancelled_as_it_comes_was_never_pending(fx: &Fixture)
     let id = fx.enqueue_all(vec![late]).await[0];
     assert_eq!(fx.job(id).await.status, Status::Cancelled);
     assert_eq!(fx.store.pending_by_user(10).await.unwrap(), []);
+}
+
+pub async fn a_job_that_is_cancelled_as_it_comes_keeps_no_key(fx: &Fixture) {
+    let parent = fx.enqueue(|_| ()).await;
+    run_one(fx, death()).await;
+    let unique = |spec: &mut Spec| spec.unique_key = Some("one".into());
+    let (cancelled, takes) = (child(fx, &[parent], unique), fx.new_job(unique));
+    let ids = [cancelled.id, takes.id];
+    assert_eq!(fx.store.enqueue(vec![cancelled, takes]).await.unwrap(), ids.map(Enqueued::new));
+    assert_eq!((fx.job(ids[0]).await.status, fx.job(ids[1]).await.status), (Status::Cancelled, Status::Queued));
 }
 
 fn death() -> Outcome {
