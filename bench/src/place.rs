@@ -73,7 +73,7 @@ impl Place {
                 Punctual::new(Arc::new(sqlite::SqliteStore::open(options.clock(clock)).await?))
             }
             Ground::Database { .. } => {
-                let options: postgres::Options = url.parse()?;
+                let options: postgres::Options = ledger(&url).parse()?;
                 Punctual::new(Arc::new(postgres::PostgresStore::open(options.clock(clock)).await?))
             }
         })
@@ -82,7 +82,7 @@ impl Place {
     /// A connection to the server itself, if there is one.
     pub(crate) async fn server(&self) -> Result<Option<PgConnection>> {
         let Ground::Database { url, .. } = &self.ground else { return Ok(None) };
-        let options: postgres::Options = url.parse()?;
+        let options: postgres::Options = ledger(url).parse()?;
         Ok(Some(PgConnection::connect_with(&options.connect).await?))
     }
 
@@ -102,7 +102,7 @@ impl Place {
     /// Clears it away. A folder goes by itself.
     pub async fn clear(&self) -> Result<()> {
         let Ground::Database { url, prefix, .. } = &self.ground else { return Ok(()) };
-        let options: postgres::Options = url.parse()?;
+        let options: postgres::Options = ledger(url).parse()?;
         postgres::drop_schemas(&options, prefix).await.context("cannot drop the benchmark's schemas")
     }
 }
@@ -127,6 +127,13 @@ impl Ground {
     }
 }
 
+/// The address of the database, without that of the dispatcher before it.
+fn ledger(url: &str) -> String {
+    let (address, query) = url.split_once('?').unwrap_or((url, ""));
+    let settings: Vec<&str> = query.split('&').filter(|setting| !setting.starts_with("dispatch=")).collect();
+    format!("{address}?{}", settings.join("&"))
+}
+
 /// A folder beside the file that was named, so that it measures the disk that the user means.
 fn folder(store: &str) -> Result<Ground> {
     let path = store.trim_start_matches("sqlite:").trim_start_matches("//");
@@ -137,7 +144,7 @@ fn folder(store: &str) -> Result<Ground> {
 
 /// Schemas of the benchmark's own in the database that was named.
 async fn database(store: &str) -> Result<(Ground, String)> {
-    let options: postgres::Options = store.parse()?;
+    let options: postgres::Options = ledger(store).parse()?;
     let settings = postgres::server_settings(&options).await.context("cannot reach the database")?;
     let prefix = format!("punctual_bench_{:08x}_", fastrand::u32(..));
     let mut connection = PgConnection::connect_with(&options.connect).await?;

@@ -24,6 +24,8 @@ use crate::{
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
     store: Option<String>,
+    /// Redis in front of it.
+    dispatch: Option<String>,
     worker: WorkerConfig,
     retention: RetentionConfig,
     /// The name by which this program owns the schedules of this file.
@@ -71,9 +73,13 @@ impl Config {
         Ok(config)
     }
 
-    /// The address of the store.
+    /// The address of the store, with that of the dispatcher before it.
     pub(crate) fn store_url(&self, cli: &Cli) -> String {
-        cli.store.clone().or_else(|| self.store.clone()).unwrap_or_else(|| "sqlite:punctual.db".to_owned())
+        let store = cli.store.as_ref().or(self.store.as_ref()).map_or("sqlite:punctual.db", String::as_str);
+        match cli.dispatch.as_ref().or(self.dispatch.as_ref()) {
+            None => store.to_owned(),
+            Some(dispatch) => format!("{store}{}dispatch={dispatch}", if store.contains('?') { '&' } else { '?' }),
+        }
     }
 
     /// Connects to the store.

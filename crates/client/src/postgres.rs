@@ -16,12 +16,12 @@ impl<'a> Within<'a> for &'a mut PgConnection {
     type Settled = Answer<'a, Settled>;
 
     fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued {
-        Box::pin(async move { Ok(store(punctual)?.enqueue_in(self, &jobs?).await?) })
+        Box::pin(async move { Ok(store(punctual).await?.enqueue_in(self, &jobs?).await?) })
     }
 
     fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
         Box::pin(async move {
-            let settled = store(ctx.punctual())?.settle_in(self, &[settlement?]).await?[0];
+            let settled = store(ctx.punctual()).await?.settle_in(self, &[settlement?]).await?[0];
             ctx.note_completion(settled);
             Ok(settled)
         })
@@ -41,9 +41,14 @@ impl<'a> Within<'a> for &'a mut Transaction<'_, Postgres> {
     }
 }
 
-/// The engine behind a connection, which must be PostgreSQL for its transactions.
-fn store(punctual: &Punctual) -> Result<&PostgresStore, StoreError> {
-    let any: &dyn Any = &**punctual.store();
+/// The engine behind a connection, which must be PostgreSQL for its transactions, and know all that has begun.
+async fn store(punctual: &Punctual) -> Result<&PostgresStore, StoreError> {
+    let mut any: &dyn Any = &**punctual.store();
+    #[cfg(feature = "redis")]
+    if let Some(dispatched) = any.downcast_ref::<punctual_redis::DispatchStore>() {
+        dispatched.record().await;
+        any = &**dispatched.ledger();
+    }
     any.downcast_ref().ok_or_else(|| {
         let info = punctual.store().info();
         StoreError::Other(format!(

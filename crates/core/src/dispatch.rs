@@ -164,8 +164,8 @@ pub trait Ledger: Store {
     async fn told_due(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()>;
 
     /// How the dispatcher stands; prolonged by `prolong`, if the caller reaches it. If that comes too late, every queue is given anew, and opens
-    /// after `pause`.
-    async fn dispatching(&self, prolong: Option<Duration>, pause: Duration) -> StoreResult<Dispatching>;
+    /// once what was handed out before is recorded or given up.
+    async fn dispatching(&self, prolong: Option<Duration>) -> StoreResult<Dispatching>;
 
     /// Gives a queue to the dispatcher, for the first time or anew; nothing if it was given since `epoch`.
     async fn give(&self, queue: String, epoch: u64, pause: Duration) -> StoreResult<()>;

@@ -19,7 +19,8 @@ use tokio::{
 };
 
 use crate::{
-    keeper::{PAUSE, QueueStanding, Standing},
+    keeper::Standing,
+    opening::{self, Opened},
     record::Unrecorded,
     scripts::{Candidate, Handed, HandedOut, Wish},
     store::Inner,
@@ -31,8 +32,6 @@ const POLL: Duration = Duration::from_millis(250);
 const HOLD: Duration = GRACE.saturating_mul(2);
 /// How often a claim goes on behind hints that were wrong.
 const ROUNDS_MAX: usize = 20;
-/// Somebody who opens a queue may take so long between saying so and doing it.
-const OPENING: Duration = Duration::from_secs(1);
 
 /// Claims jobs, and waits for some if the request says so.
 pub(crate) async fn claim(store: &Arc<Inner>, request: ClaimRequest) -> StoreResult<Claimed> {
@@ -94,12 +93,8 @@ async fn try_claim(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Cl
         return store.ledger.claim(own).await;
     }
     let lanes = store.ledger.lanes(request);
-    let Queues { open, new, opens_in } = open_queues(store, &standing, &lanes.plain).await?;
+    let (open, opens_in) = open_queues(store, &standing, &lanes.plain).await?;
     store.loader.look(&store.keeper, request.ahead).await?;
-    // After the jobs that wait for their time, since one whose time comes meanwhile is among these.
-    for (name, epoch) in new {
-        load(store, name, epoch).await?;
-    }
     let mut claimed = Claimed::default();
     for _ in 0..ROUNDS_MAX {
         let rest = ClaimRequest { limit: request.limit - claimed.claims.len(), ..own.clone() };
@@ -219,33 +214,27 @@ async fn release_all(store: &Inner, jobs: &[(&Hint, &str)], put_back: bool) {
 /// A queue that is open, its epoch, and the lanes of it that a worker serves.
 type OpenQueue = (String, u64, Vec<(Arc<Lane>, u32)>);
 
-/// Queues of which jobs are wanted.
-#[derive(Default)]
-struct Queues {
-    open: Vec<OpenQueue>,
-    /// Those that were opened just now, with their epochs. Nothing is known of their jobs yet.
-    new: Vec<(String, u64)>,
-    /// When another one opens.
-    opens_in: Option<Duration>,
-}
-
-/// Sees to it that Redis hands out the jobs of some lanes.
-async fn open_queues(store: &Arc<Inner>, standing: &Arc<Standing>, lanes: &[(Arc<Lane>, u32)]) -> StoreResult<Queues> {
+/// Sees to it that Redis hands out the jobs of some lanes; says when those open that it does not yet.
+async fn open_queues(
+    store: &Arc<Inner>,
+    standing: &Standing,
+    lanes: &[(Arc<Lane>, u32)],
+) -> StoreResult<(Vec<OpenQueue>, Option<Duration>)> {
     let mut queues: BTreeMap<&str, Vec<(Arc<Lane>, u32)>> = BTreeMap::new();
     for (lane, rank) in lanes {
         queues.entry(&lane.queue).or_default().push((Arc::clone(lane), *rank));
     }
-    let mut wanted = Queues::default();
+    let (mut open, mut opens_in) = (Vec::new(), None::<Duration>);
     for (name, mut lanes) in queues {
-        match opened(store, standing, name, &mut wanted.new).await? {
+        match opening::open(store, standing, name).await? {
             Opened::Now(epoch) => {
                 lanes.sort_by_key(|(_, rank)| *rank);
-                wanted.open.push((name.to_owned(), epoch, lanes));
+                open.push((name.to_owned(), epoch, lanes));
             }
-            Opened::In(wait) => wanted.opens_in = Some(wanted.opens_in.unwrap_or(wait).min(wait)),
+            Opened::In(wait) => opens_in = Some(opens_in.unwrap_or(wait).min(wait)),
         }
     }
-    Ok(wanted)
+    Ok((open, opens_in))
 }
 
 /// Has Redis hand out the first jobs of some queues.
@@ -283,7 +272,7 @@ async fn hand_out(
                 handed.jobs.append(&mut more.jobs);
                 handed.next_run_at = handed.next_run_at.into_iter().chain(more.next_run_at).min();
             }
-            Ok(None) => lost(store, name, epoch).await?,
+            Ok(None) => opening::lost(store, name, epoch).await?,
             Err(error) => {
                 tracing::warn!(queue = name, %error, "cannot claim in Redis");
                 store.keeper.forget();
@@ -339,72 +328,6 @@ fn shares(looks: Vec<RedisResult<Option<Vec<Candidate>>>>, limit: usize) -> Vec<
     let mut shares = vec![0; count];
     all.iter().take(limit).for_each(|(_, number)| shares[*number] += 1);
     shares
-}
-
-/// Whether Redis hands out the jobs of a queue.
-enum Opened {
-    Now(u64),
-    In(Duration),
-}
-
-/// Sees to it that Redis hands out the jobs of a queue.
-async fn opened(
-    store: &Arc<Inner>,
-    standing: &Arc<Standing>,
-    name: &str,
-    new: &mut Vec<(String, u64)>,
-) -> StoreResult<Opened> {
-    let mut standing = Arc::clone(standing);
-    for _ in 0..3 {
-        match standing.queue(name) {
-            QueueStanding::Open { epoch, .. } => return Ok(Opened::Now(epoch)),
-            QueueStanding::Closed { opens_in } => return Ok(Opened::In(opens_in)),
-            QueueStanding::Unknown => store.ledger.give(name.to_owned(), 0, PAUSE).await?,
-            QueueStanding::Ready { epoch } => {
-                if store.ledger.open(name.to_owned(), epoch).await? {
-                    match store.queue(name, epoch).open(false).await {
-                        Ok(()) => {
-                            tracing::info!(queue = name, epoch, "Redis hands out the queue's jobs");
-                            new.push((name.to_owned(), epoch));
-                        }
-                        Err(error) => tracing::warn!(queue = name, %error, "cannot open the queue in Redis"),
-                    }
-                }
-            }
-        }
-        store.keeper.forget();
-        standing = store.keeper.standing().await?;
-    }
-    Ok(Opened::In(POLL))
-}
-
-/// Tells Redis of the queued jobs of a queue that was just opened: of the first ones now, of the others beside.
-async fn load(store: &Arc<Inner>, name: String, epoch: u64) -> StoreResult<()> {
-    if store.loader.load(&name, epoch, false).await? {
-        let own = Arc::clone(store);
-        tokio::spawn(async move {
-            if let Err(error) = own.loader.load(&name, epoch, true).await {
-                tracing::warn!(queue = name, %error, "cannot tell Redis of all jobs yet");
-            }
-        });
-    }
-    Ok(())
-}
-
-/// Redis does not know a queue that it should: it has lost what it knew, or the queue is limited now.
-async fn lost(store: &Inner, name: &str, epoch: u64) -> StoreResult<()> {
-    store.keeper.forget();
-    let standing = store.keeper.standing().await?;
-    match standing.queue(name) {
-        QueueStanding::Open { epoch: now, since } if now == epoch && since > OPENING => {}
-        _ => return Ok(()),
-    }
-    if store.loader.serves(name) {
-        tracing::warn!(queue = name, "Redis has lost the queue's jobs; they are told anew");
-        store.ledger.give(name.to_owned(), epoch, PAUSE).await?;
-        store.keeper.forget();
-    }
-    Ok(())
 }
 
 /// What is cached of a job that has just been stored.

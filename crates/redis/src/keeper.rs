@@ -13,7 +13,7 @@ use punctual_core::{
     StoreResult, Timestamp,
     dispatch::{DispatchedQueue, GRACE, Ledger},
 };
-use tokio::time::Instant;
+use tokio::time::{self, Instant};
 
 use crate::server::Server;
 
@@ -21,7 +21,9 @@ use crate::server::Server;
 const PROLONG: Duration = Duration::from_secs(2);
 /// What is known is good for so long, and asked for again after so long.
 const GOOD_FOR: Duration = Duration::from_secs(1);
-const ASK_EVERY: Duration = Duration::from_millis(400);
+const ASK_EVERY: Duration = Duration::from_millis(300);
+/// As long as anybody has used what is known within so long, it is kept good, so that nobody has to wait for it.
+const KEPT_FOR: Duration = Duration::from_secs(60);
 /// Between two who hand out the same jobs: until the first has noticed, and what it handed out is recorded or given up.
 pub(crate) const PAUSE: Duration = GOOD_FOR.saturating_add(GRACE);
 /// A job is new for so long after it was stored. By then it is in Redis with all that is known of it, or comes there in another way.
@@ -37,8 +39,6 @@ pub(crate) struct Standing {
     /// Jobs that wait for a time up to this one have been told.
     pub(crate) due_until: Option<Timestamp>,
     queues: HashMap<String, DispatchedQueue>,
-    /// Whether it was prolonged, if it could be.
-    for_claims: bool,
     /// What time it was in Redis then, in milliseconds, if it was reached.
     redis_ms: Option<u64>,
 }
@@ -60,10 +60,6 @@ impl Standing {
     /// Whether Redis hands out jobs, as far as this process may trust what it knows.
     pub(crate) fn is_open(&self) -> bool {
         self.redis_ms.is_some() && self.asked.elapsed() < self.left.min(GOOD_FOR)
-    }
-
-    fn is_good_for_claims(&self) -> bool {
-        self.for_claims && self.asked.elapsed() < ASK_EVERY
     }
 
     /// How a queue stands.
@@ -105,32 +101,49 @@ pub(crate) struct Keeper {
     ledger: Arc<dyn Ledger>,
     server: Server,
     known: Mutex<Option<Arc<Standing>>>,
+    /// When it was last wanted.
+    wanted: Mutex<Instant>,
     /// One asks for all.
     asking: tokio::sync::Mutex<()>,
 }
 
 impl Keeper {
     pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server) -> Self {
-        Self { ledger, server, known: Mutex::default(), asking: tokio::sync::Mutex::default() }
+        Self {
+            ledger,
+            server,
+            known: Mutex::default(),
+            wanted: Mutex::new(Instant::now()),
+            asking: tokio::sync::Mutex::default(),
+        }
     }
 
     fn known(&self) -> Option<Arc<Standing>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How it stands, for somebody who claims.
+    /// How it stands, as far as it is known and may be trusted.
     pub(crate) async fn standing(&self) -> StoreResult<Arc<Standing>> {
-        self.ask(true, Standing::is_good_for_claims).await
-    }
-
-    /// How it stands, for somebody who only tells.
-    pub(crate) async fn standing_for_news(&self) -> StoreResult<Arc<Standing>> {
-        self.ask(false, |known| known.asked.elapsed() < GOOD_FOR).await
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.ask(|known| known.asked.elapsed() < GOOD_FOR / 2).await
     }
 
     /// How it stands, as it was asked for after that.
     pub(crate) async fn standing_since(&self, instant: Instant) -> StoreResult<Arc<Standing>> {
-        self.ask(false, |known| known.asked >= instant).await
+        self.ask(|known| known.asked >= instant).await
+    }
+
+    /// Asks again and again, while anybody wants to know.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            time::sleep(ASK_EVERY).await;
+            let wanted = *self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            if wanted.elapsed() < KEPT_FOR
+                && let Err(error) = self.ask(|known| known.asked.elapsed() < ASK_EVERY).await
+            {
+                tracing::debug!(%error, "cannot ask the ledger who hands out jobs");
+            }
+        }
     }
 
     /// Something has changed.
@@ -138,7 +151,7 @@ impl Keeper {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    async fn ask(&self, claims: bool, is_good: impl Fn(&Standing) -> bool) -> StoreResult<Arc<Standing>> {
+    async fn ask(&self, is_good: impl Fn(&Standing) -> bool) -> StoreResult<Arc<Standing>> {
         if let Some(known) = self.known().filter(|known| is_good(known)) {
             return Ok(known);
         }
@@ -148,20 +161,11 @@ impl Keeper {
         }
         let asked = Instant::now();
         let redis_ms = self.redis_ms().await;
-        let prolong = (claims && redis_ms.is_some()).then_some(PROLONG);
-        let answer = self.ledger.dispatching(prolong, PAUSE).await?;
-        if claims {
-            self.ledger.look().await?;
-        }
+        let prolong = redis_ms.is_some().then_some(PROLONG);
+        let answer = self.ledger.dispatching(prolong).await?;
+        self.ledger.look().await?;
         let queues = answer.queues.into_iter().map(|queue| (queue.queue.clone(), queue)).collect();
-        let standing = Arc::new(Standing {
-            asked,
-            left: answer.left,
-            due_until: answer.due_until,
-            queues,
-            for_claims: claims,
-            redis_ms,
-        });
+        let standing = Arc::new(Standing { asked, left: answer.left, due_until: answer.due_until, queues, redis_ms });
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&standing));
         Ok(standing)
     }

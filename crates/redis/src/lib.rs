@@ -10,6 +10,7 @@
 //! | how is it reached? | `server` |
 //! | which store is it? | `store` |
 //! | who hands out a queue's jobs now? | `keeper` |
+//! | when does Redis begin to hand out a queue's jobs, and when has it lost them? | `opening` |
 //! | how does a job get to its worker? | `claim` |
 //! | when does the owner know? | `record` |
 //! | what is told again, and when? | `loader` |
@@ -19,6 +20,7 @@ mod claim;
 mod keeper;
 mod keys;
 mod loader;
+mod opening;
 mod record;
 mod scripts;
 mod server;

@@ -29,6 +29,7 @@ use crate::{
     keeper::{Keeper, QueueStanding, Standing},
     keys::Namespace,
     loader::Loader,
+    opening,
     record::Recorder,
     scripts::{CALL_MAX_JOBS, News, Queue},
     server::{self, Address, Server},
@@ -47,7 +48,7 @@ pub(crate) struct Inner {
     server: Server,
     namespace: Namespace,
     version: String,
-    pub(crate) keeper: Keeper,
+    pub(crate) keeper: Arc<Keeper>,
     pub(crate) loader: Loader,
     pub(crate) recorder: Arc<Recorder>,
     /// There may be something to claim.
@@ -79,7 +80,7 @@ impl DispatchStore {
     /// Redis need not be there: jobs are handed out without it until it is.
     pub async fn open(ledger: Arc<dyn Ledger>, address: Address) -> StoreResult<Self> {
         let server = Server::new(address);
-        let namespace = Namespace::of(&ledger.dispatching(None, Duration::ZERO).await?.ledger);
+        let namespace = Namespace::of(&ledger.dispatching(None).await?.ledger);
         let version = server::version(&server).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
             "unknown".to_owned()
@@ -87,8 +88,10 @@ impl DispatchStore {
         let recorder = Arc::new(Recorder::new(Arc::clone(&ledger), server.clone(), namespace.clone()));
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&recorder).run());
+        let keeper = Arc::new(Keeper::new(Arc::clone(&ledger), server.clone()));
+        tasks.spawn(Arc::clone(&keeper).run());
         Ok(Self(Arc::new(Inner {
-            keeper: Keeper::new(Arc::clone(&ledger), server.clone()),
+            keeper,
             loader: Loader::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
             recorder,
             work: Wakes::listen_to(server.clone(), namespace.channel()),
@@ -125,10 +128,11 @@ impl DispatchStore {
         }
         for (name, mut news) in queues {
             news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
-            if !self.push_to(standing, &name, &news, new_until).await {
+            if !self.push_to(standing, &name, &news, new_until).await && self.0.loader.serves(&name) {
                 // Of a queue that is not open even now, Redis is told of all jobs when it opens.
                 let standing = self.0.keeper.standing_since(stored_at).await?;
-                self.push_to(&standing, &name, &news, new_until).await;
+                opening::open(&self.0, &standing, &name).await?;
+                self.push_to(&*self.0.keeper.standing().await?, &name, &news, new_until).await;
             }
         }
         Ok(())
@@ -152,7 +156,7 @@ impl DispatchStore {
 
     /// Before a queue is limited: Redis hands out nothing of it any more, and the ledger knows what it has handed out.
     async fn close(&self, name: &str) -> StoreResult<()> {
-        let standing = self.0.keeper.standing_for_news().await?;
+        let standing = self.0.keeper.standing().await?;
         let QueueStanding::Open { epoch, .. } = standing.queue(name) else { return Ok(()) };
         let deadline = Instant::now() + 2 * GRACE;
         while let Ok(1..) = self.0.queue(name, epoch).close().await {
@@ -167,7 +171,7 @@ impl DispatchStore {
 
     /// Forgets jobs that are not to be handed out any more.
     async fn forget(&self, ids: &[JobId]) -> StoreResult<()> {
-        let standing = self.0.keeper.standing_for_news().await?;
+        let standing = self.0.keeper.standing().await?;
         for id in ids {
             let job = self.0.ledger.get(*id).await?;
             let Some(job) = job.filter(|job| !job.status.is_active()) else { continue };
@@ -246,7 +250,7 @@ macro_rules! pass_on {
             }
 
             async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-                let standing = self.0.keeper.standing_for_news().await?;
+                let standing = self.0.keeper.standing().await?;
                 // From before they are stored: whoever stands still in between must not take them for new.
                 let new_until = standing.new_until();
                 let stored = self.0.ledger.store(jobs.clone()).await?;
@@ -288,7 +292,7 @@ macro_rules! pass_on {
                     self.close(&name).await?;
                 }
                 let saved = self.0.ledger.save_queue(save).await?;
-                let standing = self.0.keeper.standing_for_news().await?;
+                let standing = self.0.keeper.standing().await?;
                 if let QueueStanding::Open { epoch, .. } = standing.queue(&name) {
                     if saved && let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
                         tracing::warn!(queue = name, %error, "cannot tell Redis whether the queue is paused");

@@ -29,6 +29,9 @@ pub(crate) struct Cli {
     /// Where the jobs are [default: sqlite:punctual.db]
     #[arg(long, global = true, env = "PUNCTUAL_STORE", value_name = "URL")]
     pub(crate) store: Option<String>,
+    /// Redis in front of a PostgreSQL store, to hand out its jobs: redis://, rediss://, redis+cluster://, redis+sentinel://
+    #[arg(long, global = true, env = "PUNCTUAL_DISPATCH", value_name = "URL", hide_env_values = true)]
+    pub(crate) dispatch: Option<String>,
     /// The configuration file [default: punctual.toml, if it exists]
     #[arg(long, global = true, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -133,11 +133,11 @@ async fn told(store: &Core, hints: &[Hint]) -> sqlx::Result<()> {
     unit.done().await
 }
 
-async fn dispatching(store: &Core, prolong: Option<Duration>, pause: Duration) -> sqlx::Result<Dispatching> {
+async fn dispatching(store: &Core, prolong: Option<Duration>) -> sqlx::Result<Dispatching> {
     let mut unit = store.sessions.several().await?;
     if let Some(prolong) = prolong {
         let prolong = sqlx::query_scalar(*sql::DISPATCH_PROLONG).bind(prolong.as_micros() as i64);
-        let lapsed: bool = prolong.bind(pause.as_micros() as i64).fetch_one(&mut *unit).await?;
+        let lapsed: bool = prolong.bind(GRACE.as_micros() as i64).fetch_one(&mut *unit).await?;
         if lapsed {
             sqlx::query(*sql::DISPATCH_GIVE_ALL).execute(&mut *unit).await?;
         }
@@ -293,8 +293,8 @@ impl Ledger for PostgresStore {
         self.told(write.await)
     }
 
-    async fn dispatching(&self, prolong: Option<Duration>, pause: Duration) -> StoreResult<Dispatching> {
-        self.told(dispatching(&self.core, prolong, pause).await)
+    async fn dispatching(&self, prolong: Option<Duration>) -> StoreResult<Dispatching> {
+        self.told(dispatching(&self.core, prolong).await)
     }
 
     async fn give(&self, queue: String, epoch: u64, pause: Duration) -> StoreResult<()> {
