@@ -23,6 +23,12 @@ pub mod postgres;
 mod punctual;
 mod queues;
 mod recurring;
+#[cfg(feature = "redis")]
+pub mod redis {
+    //! Redis in front of a PostgreSQL database.
+
+    pub use punctual_redis::{Address, DispatchStore};
+}
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod unique;

@@ -40,6 +40,8 @@
 
 #[cfg(feature = "postgres")]
 pub use punctual_client::postgres;
+#[cfg(feature = "redis")]
+pub use punctual_client::redis;
 #[cfg(feature = "sqlite")]
 pub use punctual_client::sqlite;
 pub use punctual_client::{

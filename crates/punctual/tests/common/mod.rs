@@ -48,6 +48,13 @@ macro_rules! on_each_engine {
                 super::$test(super::Place::postgres).await;
             })*
         }
+
+        mod redis {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::$test(super::Place::redis).await;
+            })*
+        }
     };
 }
 
@@ -64,6 +71,14 @@ impl Place {
         let server = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
             .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
         Self::on(&server)
+    }
+
+    /// The same, with the Redis in front that was started for the tests.
+    pub fn redis() -> Self {
+        let server = std::env::var("PUNCTUAL_TEST_REDIS_URL")
+            .expect("PUNCTUAL_TEST_REDIS_URL names no server; `cargo xtask test` starts one and names it");
+        let postgres = Self::postgres();
+        Self { url: format!("{}&dispatch={server}", postgres.url), ..postgres }
     }
 
     /// On a PostgreSQL, in a schema of its own.
@@ -95,6 +110,12 @@ impl Place {
         let store: Arc<dyn Store> = if self.url.starts_with("sqlite:") {
             let options: punctual::sqlite::Options = self.url.parse().unwrap();
             Arc::new(punctual::sqlite::SqliteStore::open(options.clock(clock.clone())).await.unwrap())
+        } else if let Some((ledger, dispatch)) = self.url.split_once("&dispatch=") {
+            let mut options: punctual::postgres::Options = ledger.parse().unwrap();
+            options.dispatched = true;
+            let ledger = punctual::postgres::PostgresStore::open(options.clock(clock.clone())).await.unwrap();
+            let address = dispatch.parse().unwrap();
+            Arc::new(punctual::redis::DispatchStore::open(Arc::new(ledger), address).await.unwrap())
         } else {
             let options: punctual::postgres::Options = self.url.parse().unwrap();
             Arc::new(punctual::postgres::PostgresStore::open(options.clock(clock.clone())).await.unwrap())
