@@ -139,8 +139,14 @@ pub trait Ledger: Store {
     /// Records executions that have begun and succeeded; says for each whether it did. Those that something follows from are left alone.
     async fn finish(&self, ends: Vec<(Start, Settlement)>) -> StoreResult<Vec<bool>>;
 
-    /// Queued jobs of a lane that passes no gate, in the order of their time, after a place.
-    async fn queued(&self, lane: &Lane, after: Option<(Timestamp, JobId)>, limit: usize) -> StoreResult<Vec<Hint>>;
+    /// Jobs of a lane that passes no gate which were queued before an instant, in the order of their time, after a place.
+    async fn queued(
+        &self,
+        lane: &Lane,
+        after: Option<(Timestamp, JobId)>,
+        before: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<Hint>>;
 
     /// For each of some hints, whether the job still stands there.
     async fn stand(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>>;

@@ -85,6 +85,12 @@ impl Standing {
         }
     }
 
+    /// The same, if Redis has been told of all jobs that were stored before, so that nobody else tells it of one that is stored from now on.
+    pub(crate) fn settled_epoch(&self, queue: &str) -> Option<u64> {
+        let loaded = self.queues.get(queue).is_some_and(|queue| queue.loaded);
+        self.epoch(queue).filter(|_| loaded)
+    }
+
     /// The queues that Redis has been given.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &DispatchedQueue> {
         self.queues.values()

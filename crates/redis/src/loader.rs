@@ -98,7 +98,7 @@ impl Loader {
     async fn load_untold(&self, keeper: &Keeper, until: Timestamp) -> StoreResult<()> {
         loop {
             let hints = self.ledger.untold(until, CALL_MAX_JOBS).await?;
-            if hints.is_empty() || !self.put(keeper, &hints).await? {
+            if hints.is_empty() || !self.put(keeper, &hints, false).await? {
                 return Ok(());
             }
             let all = hints.len() < CALL_MAX_JOBS;
@@ -113,7 +113,7 @@ impl Loader {
         let mut after = (before.unwrap_or(Timestamp::MIN), JobId::from_bits(0));
         loop {
             let hints = self.ledger.due(after, until, CALL_MAX_JOBS).await?;
-            if !hints.is_empty() && !self.put(keeper, &hints).await? {
+            if !hints.is_empty() && !self.put(keeper, &hints, false).await? {
                 return Ok(());
             }
             match hints.last().filter(|_| hints.len() == CALL_MAX_JOBS) {
@@ -123,8 +123,16 @@ impl Loader {
         }
     }
 
+    /// Tells of jobs of which somebody else may have told, but for those that are in somebody's hands.
+    pub(crate) async fn tell_again(&self, keeper: &Keeper, hints: &[Hint]) -> StoreResult<()> {
+        for part in hints.chunks(CALL_MAX_JOBS) {
+            self.put(keeper, part, true).await?;
+        }
+        Ok(())
+    }
+
     /// Tells of jobs, those of open queues; of the others it is told when their queue is opened. Says whether Redis has heard.
-    async fn put(&self, keeper: &Keeper, hints: &[Hint]) -> StoreResult<bool> {
+    async fn put(&self, keeper: &Keeper, hints: &[Hint], leave_held: bool) -> StoreResult<bool> {
         let read_at = Instant::now();
         let mut lanes: BTreeMap<&Arc<Lane>, Vec<Hint>> = BTreeMap::new();
         for hint in hints {
@@ -133,14 +141,14 @@ impl Loader {
         let known = keeper.standing().await?;
         for (lane, hints) in lanes {
             let heard = match known.epoch(&lane.queue) {
-                Some(epoch) => self.put_lane(lane, epoch, &hints).await,
+                Some(epoch) => self.put_lane(lane, epoch, &hints, leave_held).await,
                 None => Heard::Closed,
             };
             if heard == Heard::Closed {
                 // One that was opened before they were read has not been told of them, perhaps.
                 let now = keeper.standing_since(read_at).await?;
                 if let Some(epoch) = now.epoch(&lane.queue)
-                    && self.put_lane(lane, epoch, &hints).await == Heard::Nothing
+                    && self.put_lane(lane, epoch, &hints, leave_held).await == Heard::Nothing
                 {
                     return Ok(false);
                 }
@@ -151,8 +159,8 @@ impl Loader {
         Ok(true)
     }
 
-    async fn put_lane(&self, lane: &Lane, epoch: u64, hints: &[Hint]) -> Heard {
-        match self.queue(&lane.queue, epoch).put(hints, false).await {
+    async fn put_lane(&self, lane: &Lane, epoch: u64, hints: &[Hint], leave_held: bool) -> Heard {
+        match self.queue(&lane.queue, epoch).put(hints, leave_held).await {
             Ok(Some(_)) => Heard::All,
             Ok(None) => Heard::Closed,
             Err(error) => {
@@ -168,7 +176,7 @@ impl Loader {
         for lane in self.lanes(Some(name)) {
             let mut after = None;
             loop {
-                let hints = self.ledger.queued(&lane, after, CALL_MAX_JOBS).await?;
+                let hints = self.ledger.queued(&lane, after, Timestamp::MAX, CALL_MAX_JOBS).await?;
                 if self.queue(name, epoch).put(&hints, true).await.is_err() {
                     return Ok(true);
                 }
@@ -250,12 +258,11 @@ impl Loader {
                 (lane, sweep.after)
             };
             let page = left.min(CALL_MAX_JOBS);
-            let hints = self.ledger.queued(&lane, after, page).await?;
+            // What has just been stored is being told by whoever did.
+            let settled = self.ledger.now().before(HORIZON_STEP);
+            let hints = self.ledger.queued(&lane, after, settled, page).await?;
             if let Some(epoch) = standing.epoch(&lane.queue) {
-                // What has just been stored is being told by whoever did.
-                let settled = self.ledger.now().before(HORIZON_STEP);
-                let old: Vec<Hint> = hints.iter().filter(|hint| hint.run_at <= settled).cloned().collect();
-                repaired += self.queue(&lane.queue, epoch).put(&old, true).await.ok().flatten().unwrap_or(0);
+                repaired += self.queue(&lane.queue, epoch).put(&hints, true).await.ok().flatten().unwrap_or(0);
             }
             let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
             sweep.after = hints.last().filter(|_| hints.len() == page).map(|last| (last.run_at, last.job));

@@ -184,7 +184,7 @@ impl Queue<'_> {
         let mut call = PUT.prepare_invoke();
         call.key(keys.state()).key(keys.owners()).key(keys.lane(&first.lane));
         call.arg(self.epoch).arg(lane_suffix(&first.lane)).arg(u8::from(leave_held));
-        call.arg(self.namespace.channel()).arg(self.name);
+        call.arg(self.namespace.channel()).arg(self.name).arg(&keys.prefix);
         for hint in hints {
             call.arg(hint.run_at.as_micros()).arg(hint.job.to_string());
         }

@@ -129,18 +129,19 @@ impl DispatchStore {
         for (name, mut news) in queues {
             news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
             if !self.push_to(standing, &name, &news, new_until).await && self.0.loader.serves(&name) {
-                // Of a queue that is not open even now, Redis is told of all jobs when it opens.
                 let standing = self.0.keeper.standing_since(stored_at).await?;
                 opening::open(&self.0, &standing, &name).await?;
-                self.push_to(&*self.0.keeper.standing().await?, &name, &news, new_until).await;
+                // Whoever has opened it may have told of them, or may not.
+                let hints: Vec<Hint> = news.into_iter().map(|news| news.hint).collect();
+                self.0.loader.tell_again(&self.0.keeper, &hints).await?;
             }
         }
         Ok(())
     }
 
-    /// Tells Redis of jobs of one queue; says whether the queue is open.
+    /// Tells Redis of new jobs of one queue, with all that is known of them, if nobody else can have told of them already; says whether it was so.
     async fn push_to(&self, standing: &Standing, name: &str, news: &[News], new_until: u64) -> bool {
-        let Some(epoch) = standing.epoch(name) else { return false };
+        let Some(epoch) = standing.settled_epoch(name) else { return false };
         for part in news.chunks(CALL_MAX_JOBS) {
             match self.0.queue(name, epoch).push(part, new_until).await {
                 Ok(true) => {}
@@ -257,6 +258,10 @@ macro_rules! pass_on {
                 // They are stored, whatever else happens.
                 if let Err(error) = self.push(jobs, &stored, &standing, new_until).await {
                     tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long");
+                }
+                if stored.iter().any(|stored| stored.enqueued.updated) {
+                    // What is cached of a job that was updated is old.
+                    self.0.loader.look(&self.0.keeper, Duration::ZERO).await?;
                 }
                 self.0.work.wake();
                 Ok(stored.into_iter().map(|stored| stored.enqueued).collect())

@@ -1,20 +1,25 @@
 -- Tells of jobs of one lane again, or late. Nothing is cached of them, so that their worker asks their owner first.
 --
 -- KEYS: state, owners, lane.
--- ARGV: epoch, suffix of the lane, whether to leave out those that are in somebody's hands, channel, queue, then for each job its time and its id.
+-- ARGV: epoch, suffix of the lane, whether to leave out those that are in somebody's hands, channel, queue, prefix of the queue's keys,
+--   then for each job its time and its id.
 -- Returns how many it did not know; nothing if the queue is not open in this epoch.
 
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then return false end
 local members, ids = {}, {}
-for i = 6, #ARGV, 2 do ids[#ids + 1] = ARGV[i + 1] end
+for i = 7, #ARGV, 2 do ids[#ids + 1] = ARGV[i + 1] end
 local owners = ARGV[3] == '1' and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
 for i, id in ipairs(ids) do
   if not owners[i] then
-    members[#members + 1] = ARGV[4 + 2 * i]
+    members[#members + 1] = ARGV[5 + 2 * i]
     members[#members + 1] = id
   end
 end
 if #members == 0 then return 0 end
+if ARGV[3] ~= '1' then
+  -- They have changed: what is cached of them is old.
+  for i = 1, #members, 2 do redis.call('HDEL', documents_key(ARGV[6], ARGV[1], members[i]), members[i + 1]) end
+end
 -- A job may have got another time since it was told of last.
 local added = redis.call('ZADD', KEYS[3], unpack(members))
 redis.call('HSET', KEYS[1], ARGV[2], 1)

@@ -224,7 +224,13 @@ impl Ledger for PostgresStore {
         settle::finish(&self.core, &ends).await
     }
 
-    async fn queued(&self, lane: &Lane, after: Option<(Timestamp, JobId)>, limit: usize) -> StoreResult<Vec<Hint>> {
+    async fn queued(
+        &self,
+        lane: &Lane,
+        after: Option<(Timestamp, JobId)>,
+        before: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<Hint>> {
         let Some((number, lane)) =
             self.core.lanes.plain([lane])[0].and_then(|number| Some((number, self.core.lanes.shared(number)?)))
         else {
@@ -233,7 +239,12 @@ impl Ledger for PostgresStore {
         let (run_at, job) = after.unwrap_or((Timestamp::MIN, JobId::from_bits(0)));
         let read = async {
             let mut unit = self.core.sessions.single().await?;
-            let query = sqlx::query(*sql::QUEUED).bind(number).bind(At(run_at)).bind(uuid(job)).bind(limit as i64);
+            let query = sqlx::query(*sql::QUEUED)
+                .bind(number)
+                .bind(At(run_at))
+                .bind(uuid(job))
+                .bind(limit as i64)
+                .bind(At(before));
             let rows = query.fetch_all(&mut *unit).await?;
             unit.done().await?;
             let hint = |row: &PgRow| {
