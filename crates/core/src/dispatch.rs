@@ -130,7 +130,7 @@ pub trait Ledger: Store {
     async fn look(&self) -> StoreResult<()>;
 
     /// As [`Store::claim`] without waiting: the first ones of the hinted jobs, as far as they can be claimed, and of those whose gates let them
-    /// through. All hints are of lanes that the worker serves.
+    /// through. All hints are of lanes that the worker serves. Jobs that are claimed ahead of their time need no hints.
     async fn take(&self, request: ClaimRequest, hints: Vec<Hint>) -> StoreResult<Claimed>;
 
     /// Records executions that have begun; says for each whether it is right.

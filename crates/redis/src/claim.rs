@@ -94,6 +94,7 @@ async fn try_claim(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Cl
     }
     let lanes = store.ledger.lanes(request);
     let (open, opens_in) = open_queues(store, &standing, &lanes.plain).await?;
+    store.ledger.promote_due().await?;
     store.loader.look(&store.keeper, request.ahead).await?;
     let mut claimed = Claimed::default();
     for _ in 0..ROUNDS_MAX {
@@ -102,15 +103,15 @@ async fn try_claim(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Cl
         // What was claimed before an error must not be lost.
         let (more, wrong) = if claimed.claims.is_empty() { round? } else { round.unwrap_or_default() };
         claimed.claims.extend(more.claims);
-        claimed.opens_at = more.opens_at;
+        (claimed.opens_at, claimed.next_run_at) = (more.opens_at, more.next_run_at);
         if wrong == 0 || claimed.claims.len() == request.limit {
             break;
         }
     }
-    if claimed.claims.is_empty() {
-        claimed.next_run_at = store.ledger.promote_due().await?;
-        claimed.opens_at =
-            claimed.opens_at.into_iter().chain(opens_in.map(|wait| store.ledger.now().after(wait))).min();
+    if claimed.claims.len() < request.limit {
+        claimed.next_run_at = store.ledger.promote_due().await.unwrap_or(claimed.next_run_at);
+        let opens_at = opens_in.map(|wait| store.ledger.now().after(wait));
+        claimed.opens_at = claimed.opens_at.into_iter().chain(opens_at).min();
     }
     Ok(claimed)
 }
@@ -132,7 +133,8 @@ async fn claim_round(
     let (fresh, asked) = if gated { (Vec::new(), jobs) } else { parted(jobs) };
     let (mut claimed, mut wrong) = (Claimed::default(), 0);
     if !asked.is_empty() || gated {
-        match take(store, request.clone(), &asked, &token).await {
+        let rest = ClaimRequest { limit: request.limit - fresh.len(), ..request.clone() };
+        match take(store, rest, &asked, &token).await {
             Ok(taken) => (claimed, wrong) = taken,
             Err(error) => {
                 let back: Vec<(&Hint, &str)> = fresh.iter().map(|(one, _)| (&one.hint, &*token)).collect();
@@ -184,7 +186,9 @@ fn begin(store: &Inner, request: &ClaimRequest, jobs: Vec<(Handed, Document)>, t
 /// Asks the ledger for jobs of which Redis has a hint, and for what passes a gate; says how many hints were wrong.
 async fn take(store: &Inner, request: ClaimRequest, asked: &[Handed], token: &str) -> StoreResult<(Claimed, usize)> {
     let hints: Vec<Hint> = asked.iter().map(|job| job.hint.clone()).collect();
-    let taken = store.ledger.take(request, hints.clone()).await;
+    let due = asked.iter().filter(|job| !job.ahead).map(|job| job.hint.clone()).collect();
+    let ahead = if asked.iter().any(|job| job.ahead) { request.ahead } else { Duration::ZERO };
+    let taken = store.ledger.take(ClaimRequest { ahead, ..request }, due).await;
     let ours: HashSet<JobId> = taken.iter().flat_map(|claimed| &claimed.claims).map(|claim| claim.job.id).collect();
     let (got, missed): (Vec<Hint>, Vec<Hint>) = hints.into_iter().partition(|hint| ours.contains(&hint.job));
     // Those that were not wanted now, or were in other hands, go back; the others were wrong.
@@ -279,7 +283,7 @@ async fn hand_out(
             }
         }
     }
-    handed.jobs.sort_by_key(|job| (job.hint.run_at > now, job.rank, job.hint.run_at, job.hint.job));
+    handed.jobs.sort_by_key(|job| (job.ahead, job.rank, job.hint.run_at, job.hint.job));
     Ok(handed)
 }
 

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::{
     keeper::{Keeper, Standing},
     keys::Namespace,
-    scripts::{CALL_MAX_JOBS, Queue},
+    scripts::{CALL_MAX_JOBS, Queue, Told},
     server::Server,
 };
 
@@ -79,7 +79,6 @@ impl Loader {
 
     /// Tells of jobs of which nobody has told, and of those whose time comes near.
     pub(crate) async fn look(&self, keeper: &Keeper, ahead: Duration) -> StoreResult<()> {
-        self.ledger.promote_due().await?;
         let standing = keeper.standing().await?;
         let now = self.ledger.now();
         if standing.due_until.is_none_or(|until| until < now.after(ahead + HORIZON_STEP)) {
@@ -98,7 +97,7 @@ impl Loader {
     async fn load_untold(&self, keeper: &Keeper, until: Timestamp) -> StoreResult<()> {
         loop {
             let hints = self.ledger.untold(until, CALL_MAX_JOBS).await?;
-            if hints.is_empty() || !self.put(keeper, &hints, false).await? {
+            if hints.is_empty() || !self.put(keeper, &hints, Told::Changed).await? {
                 return Ok(());
             }
             let all = hints.len() < CALL_MAX_JOBS;
@@ -113,7 +112,7 @@ impl Loader {
         let mut after = (before.unwrap_or(Timestamp::MIN), JobId::from_bits(0));
         loop {
             let hints = self.ledger.due(after, until, CALL_MAX_JOBS).await?;
-            if !hints.is_empty() && !self.put(keeper, &hints, false).await? {
+            if !hints.is_empty() && !self.put(keeper, &hints, Told::Changed).await? {
                 return Ok(());
             }
             match hints.last().filter(|_| hints.len() == CALL_MAX_JOBS) {
@@ -126,13 +125,13 @@ impl Loader {
     /// Tells of jobs of which somebody else may have told, but for those that are in somebody's hands.
     pub(crate) async fn tell_again(&self, keeper: &Keeper, hints: &[Hint]) -> StoreResult<()> {
         for part in hints.chunks(CALL_MAX_JOBS) {
-            self.put(keeper, part, true).await?;
+            self.put(keeper, part, Told::Again).await?;
         }
         Ok(())
     }
 
     /// Tells of jobs, those of open queues; of the others it is told when their queue is opened. Says whether Redis has heard.
-    async fn put(&self, keeper: &Keeper, hints: &[Hint], leave_held: bool) -> StoreResult<bool> {
+    async fn put(&self, keeper: &Keeper, hints: &[Hint], what: Told) -> StoreResult<bool> {
         let read_at = Instant::now();
         let mut lanes: BTreeMap<&Arc<Lane>, Vec<Hint>> = BTreeMap::new();
         for hint in hints {
@@ -141,14 +140,14 @@ impl Loader {
         let known = keeper.standing().await?;
         for (lane, hints) in lanes {
             let heard = match known.epoch(&lane.queue) {
-                Some(epoch) => self.put_lane(lane, epoch, &hints, leave_held).await,
+                Some(epoch) => self.put_lane(lane, epoch, &hints, what).await,
                 None => Heard::Closed,
             };
             if heard == Heard::Closed {
                 // One that was opened before they were read has not been told of them, perhaps.
                 let now = keeper.standing_since(read_at).await?;
                 if let Some(epoch) = now.epoch(&lane.queue)
-                    && self.put_lane(lane, epoch, &hints, leave_held).await == Heard::Nothing
+                    && self.put_lane(lane, epoch, &hints, what).await == Heard::Nothing
                 {
                     return Ok(false);
                 }
@@ -159,8 +158,8 @@ impl Loader {
         Ok(true)
     }
 
-    async fn put_lane(&self, lane: &Lane, epoch: u64, hints: &[Hint], leave_held: bool) -> Heard {
-        match self.queue(&lane.queue, epoch).put(hints, leave_held).await {
+    async fn put_lane(&self, lane: &Lane, epoch: u64, hints: &[Hint], what: Told) -> Heard {
+        match self.queue(&lane.queue, epoch).put(hints, what).await {
             Ok(Some(_)) => Heard::All,
             Ok(None) => Heard::Closed,
             Err(error) => {
@@ -177,7 +176,7 @@ impl Loader {
             let mut after = None;
             loop {
                 let hints = self.ledger.queued(&lane, after, Timestamp::MAX, CALL_MAX_JOBS).await?;
-                if self.queue(name, epoch).put(&hints, true).await.is_err() {
+                if self.queue(name, epoch).put(&hints, Told::Queued).await.is_err() {
                     return Ok(true);
                 }
                 match hints.last().filter(|_| hints.len() == CALL_MAX_JOBS) {
@@ -262,7 +261,7 @@ impl Loader {
             let settled = self.ledger.now().before(HORIZON_STEP);
             let hints = self.ledger.queued(&lane, after, settled, page).await?;
             if let Some(epoch) = standing.epoch(&lane.queue) {
-                repaired += self.queue(&lane.queue, epoch).put(&hints, true).await.ok().flatten().unwrap_or(0);
+                repaired += self.queue(&lane.queue, epoch).put(&hints, Told::Queued).await.ok().flatten().unwrap_or(0);
             }
             let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
             sweep.after = hints.last().filter(|_| hints.len() == page).map(|last| (last.run_at, last.job));

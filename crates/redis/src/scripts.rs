@@ -62,6 +62,8 @@ pub(crate) struct Wish<'a> {
 pub(crate) struct Handed {
     pub(crate) hint: Hint,
     pub(crate) rank: u32,
+    /// Whether its time has not come yet.
+    pub(crate) ahead: bool,
     /// What was cached of it.
     pub(crate) document: Option<Vec<u8>>,
 }
@@ -80,6 +82,27 @@ pub(crate) struct Candidate {
     rank: u32,
     run_at: i64,
     job: JobId,
+}
+
+/// What is told of jobs that Redis may know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// They have changed.
+    Changed,
+    /// Somebody may have told of them already, and some may be in somebody's hands.
+    Again,
+    /// The same, and all are queued.
+    Queued,
+}
+
+impl Told {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Again => "again",
+            Self::Queued => "queued",
+        }
+    }
 }
 
 /// A new job to tell of, with what its worker needs to know, if it may start at once.
@@ -123,11 +146,12 @@ impl Queue<'_> {
             next_run_at: next.parse().ok().map(Timestamp::from_micros),
         };
         while let Some(lane) = values.next() {
-            let lane: usize = read(Some(lane))?;
-            let (lane, rank) = wish.lanes.get(lane - 1).ok_or_else(strange)?;
+            let lane: i64 = read(Some(lane))?;
+            let ahead = lane < 0;
+            let (lane, rank) = wish.lanes.get(lane.unsigned_abs() as usize - 1).ok_or_else(strange)?;
             let (job, run_at) = (job(values.next())?, read(values.next())?);
             let hint = Hint { lane: Arc::clone(lane), run_at: Timestamp::from_micros(run_at), job };
-            handed.jobs.push(Handed { hint, rank: *rank, document: read(values.next())? });
+            handed.jobs.push(Handed { hint, rank: *rank, ahead, document: read(values.next())? });
         }
         Ok(Some(handed))
     }
@@ -178,12 +202,12 @@ impl Queue<'_> {
     }
 
     /// Tells of jobs of one lane again, or late; says how many were not known, and nothing if it is not open in this epoch.
-    pub(crate) async fn put(&self, hints: &[Hint], leave_held: bool) -> RedisResult<Option<usize>> {
+    pub(crate) async fn put(&self, hints: &[Hint], what: Told) -> RedisResult<Option<usize>> {
         let Some(first) = hints.first() else { return Ok(Some(0)) };
         let keys = self.keys();
         let mut call = PUT.prepare_invoke();
         call.key(keys.state()).key(keys.owners()).key(keys.lane(&first.lane));
-        call.arg(self.epoch).arg(lane_suffix(&first.lane)).arg(u8::from(leave_held));
+        call.arg(self.epoch).arg(lane_suffix(&first.lane)).arg(what.word());
         call.arg(self.namespace.channel()).arg(self.name).arg(&keys.prefix);
         for hint in hints {
             call.arg(hint.run_at.as_micros()).arg(hint.job.to_string());

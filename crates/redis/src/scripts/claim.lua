@@ -4,7 +4,7 @@
 -- ARGV: epoch, now, until (later than now: what is due by then may be handed out ahead), how many, for how many milliseconds they are held,
 --   token of the claim, prefix of the queue's keys, whether only to look, then for each lane its rank and its suffix.
 -- Returns nothing if the queue is not open in this epoch, or else the time of the next job (or an empty text), then
---   for each job: number of its lane, id, time, and what is cached of it, if anything is.
+--   for each job: number of its lane (negative if it is handed out ahead), id, time, and what is cached of it, if anything is.
 --   If only to look: for each job that would be handed out: 1 if ahead, its rank, its time, its id.
 
 local state, held, owners = KEYS[1], KEYS[2], KEYS[3]
@@ -13,6 +13,9 @@ local only_look = ARGV[8] == '1'
 
 if not is_open(state, epoch) then return false end
 if redis.call('HEXISTS', state, 'paused') == 1 then return {''} end
+
+local clock = redis.call('HGET', state, 'clock')
+if clock and tonumber(clock) > tonumber(now) then now = clock end
 
 local lanes = #KEYS - 3
 local function key(lane) return KEYS[3 + lane] end
@@ -59,8 +62,8 @@ if only_look then
   return answer
 end
 
-local clock = redis.call('TIME')
-local held_until = clock[1] * 1000 + math.floor(clock[2] / 1000) + hold_ms
+local time = redis.call('TIME')
+local held_until = time[1] * 1000 + math.floor(time[2] / 1000) + hold_ms
 local taken, hold, own, cached, places = {}, {}, {}, {}, {}
 for i, job in ipairs(chosen) do
   local ids = taken[job[1]] or {}
@@ -102,7 +105,7 @@ if room > 0 then
 end
 local answer = {next_at}
 for i, job in ipairs(chosen) do
-  answer[#answer + 1] = job[1]
+  answer[#answer + 1] = job[4] == 1 and -job[1] or job[1]
   answer[#answer + 1] = job[2]
   answer[#answer + 1] = job[3]
   answer[#answer + 1] = documents_of[i] or false

@@ -11,6 +11,13 @@ local function is_open(state, epoch)
   return known[1] == epoch and known[2] == server_run()
 end
 
+-- A queued job may start whatever the clock says, also if somebody has set it back: the queue remembers the latest time of any.
+local function remember_clock(state, run_at)
+  if run_at > tonumber(redis.call('HGET', state, 'clock') or 0) then
+    redis.call('HSET', state, 'clock', string.format('%.0f', run_at))
+  end
+end
+
 -- Where jobs of an hour are cached.
 local function documents_key(prefix, epoch, run_at)
   return prefix .. 'jobs:' .. epoch .. ':' .. string.format('%d', math.floor(tonumber(run_at) / 3600000000))

@@ -11,7 +11,7 @@ if redis.call('HGET', KEYS[1], 'epoch') ~= epoch then return 0 end
 local clock = redis.call('TIME')
 -- What comes late may have been told by others, and be done already.
 local new = clock[1] * 1000 + math.floor(clock[2] / 1000) <= new_until
-local documents, at = {}, 7
+local documents, at, latest = {}, 7, 0
 for lane = 1, #KEYS - 1 do
   local suffix, count = ARGV[at], tonumber(ARGV[at + 1])
   local members = {}
@@ -20,6 +20,7 @@ for lane = 1, #KEYS - 1 do
     local id, run_at, document = ARGV[at], ARGV[at + 1], ARGV[at + 2]
     members[#members + 1] = run_at
     members[#members + 1] = id
+    if document ~= '' then latest = math.max(latest, tonumber(run_at)) end
     if new and document ~= '' then
       local of_hour = documents_key(prefix, epoch, run_at)
       local fields = documents[of_hour] or {}
@@ -36,5 +37,6 @@ for of_hour, fields in pairs(documents) do
   redis.call('HSET', of_hour, unpack(fields))
   redis.call('EXPIRE', of_hour, cache_s)
 end
+if latest > 0 then remember_clock(KEYS[1], latest) end
 redis.call('PUBLISH', ARGV[5], ARGV[6])
 return 1

@@ -1,14 +1,14 @@
 -- Tells of jobs of one lane again, or late. Nothing is cached of them, so that their worker asks their owner first.
 --
 -- KEYS: state, owners, lane.
--- ARGV: epoch, suffix of the lane, whether to leave out those that are in somebody's hands, channel, queue, prefix of the queue's keys,
+-- ARGV: epoch, suffix of the lane, what of them (`changed`; `again`: those in somebody's hands are left out; `queued`: again, and all are queued), channel, queue, prefix of the queue's keys,
 --   then for each job its time and its id.
 -- Returns how many it did not know; nothing if the queue is not open in this epoch.
 
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then return false end
 local members, ids = {}, {}
 for i = 7, #ARGV, 2 do ids[#ids + 1] = ARGV[i + 1] end
-local owners = ARGV[3] == '1' and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
+local owners = ARGV[3] ~= 'changed' and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
 for i, id in ipairs(ids) do
   if not owners[i] then
     members[#members + 1] = ARGV[5 + 2 * i]
@@ -16,7 +16,10 @@ for i, id in ipairs(ids) do
   end
 end
 if #members == 0 then return 0 end
-if ARGV[3] ~= '1' then
+if ARGV[3] == 'queued' then
+  -- In the order of their time.
+  remember_clock(KEYS[1], tonumber(members[#members - 1]))
+elseif ARGV[3] == 'changed' then
   -- They have changed: what is cached of them is old.
   for i = 1, #members, 2 do redis.call('HDEL', documents_key(ARGV[6], ARGV[1], members[i]), members[i + 1]) end
 end

@@ -150,12 +150,7 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
         return Ok(());
     }
     let queues = store.queues.known();
-    let now = store.clock_now();
-    let wanted = match source {
-        Source::Lanes => !dispatch::is_closed(store, &queues).await?,
-        Source::Hints(hints) => hints.iter().any(|hint| hint.run_at > now),
-    };
-    if !wanted {
+    if matches!(source, Source::Lanes) && dispatch::is_closed(store, &queues).await? {
         return Ok(());
     }
     // Gates count starts as they happen, so that what has to pass one is left alone.

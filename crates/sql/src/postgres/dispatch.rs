@@ -31,17 +31,15 @@ pub(crate) async fn is_closed(store: &Core, queues: &Known) -> sqlx::Result<bool
     Ok(row.try_get::<i64, _>(0)? > -(GRACE.as_micros() as i64))
 }
 
-/// The places of hinted jobs that are due, in lanes that the worker serves.
+/// The places of hinted jobs, in lanes that the worker serves. One that waits for its time stands elsewhere.
 pub(crate) fn spots(store: &Core, hints: &[Hint], lanes: &[Served]) -> Vec<(Served, Spot)> {
-    let now = store.clock_now();
     let served: HashMap<i32, Served> = lanes.iter().map(|lane| (lane.number, *lane)).collect();
     let numbers = store.lanes.plain(hints.iter().map(|hint| &*hint.lane));
-    let due = hints.iter().zip(numbers).filter(|(hint, _)| hint.run_at <= now);
     let spot = |(hint, number): (&Hint, Option<i32>)| {
         let lane = *served.get(&number?)?;
         Some((lane, Spot { lane: lane.number, run_at: hint.run_at, id: hint.job }))
     };
-    due.filter_map(spot).collect()
+    hints.iter().zip(numbers).filter_map(spot).collect()
 }
 
 /// The columns of places: lanes, times and ids. No job is in a lane that is not known.
