@@ -40,15 +40,12 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob], tells: Tells) -> Resu
     let enqueued = loop {
         let unit = if several { store.sessions.several().await } else { store.sessions.single().await };
         let mut unit = unit.map_err(error)?;
-        match enqueue_in(store, &mut unit, jobs, How { ids, tells }).await {
+        let enqueued = enqueue_in(store, &mut unit, jobs, How { ids, tells }).await;
+        match unit.ended(enqueued).await {
             Err(refused) if ids == Ids::New && error::known_already(&refused) => ids = Ids::Unknown,
             // A parent moved on between the look at it and the hold of it.
             Err(refused) if tries < TRIES_MAX && error::has_moved_on(&refused) => tries += 1,
-            enqueued => {
-                let enqueued = enqueued.map_err(error)?;
-                unit.done().await.map_err(error)?;
-                break enqueued;
-            }
+            enqueued => break enqueued.map_err(error)?,
         }
     };
     announce(store, jobs, tells);

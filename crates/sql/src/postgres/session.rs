@@ -203,6 +203,20 @@ impl Unit {
             Self::Several(transaction) => transaction.commit().await,
         }
     }
+
+    /// Commits what was done, or undoes it if it was refused. A transaction that is only dropped would hold its rows for a moment longer, and who
+    /// comes next would find them in somebody's hands.
+    pub(crate) async fn ended<T>(self, result: sqlx::Result<T>) -> sqlx::Result<T> {
+        match (result, self) {
+            (Ok(done), unit) => unit.done().await.map(|()| done),
+            (Err(refused), Self::Several(transaction)) => {
+                // Where it cannot be undone, the connection is gone, and the server undoes it.
+                let _ = transaction.rollback().await;
+                Err(refused)
+            }
+            (Err(refused), Self::Single { .. }) => Err(refused),
+        }
+    }
 }
 
 impl Deref for Unit {

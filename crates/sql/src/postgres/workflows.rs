@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use punctual_core::{
     Change, Changed, Ends, JobId, Json, NewJob, NewWorkflow, Node, Relative, Status, StoreError, Workflow, WorkflowId,
 };
-use sqlx::{Row, postgres::PgRow};
+use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     Core, change,
@@ -38,6 +38,16 @@ pub(crate) async fn submit(store: &Core, workflow: &NewWorkflow, jobs: &[NewJob]
 
 async fn try_submit(store: &Core, workflow: &NewWorkflow, jobs: &[NewJob]) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
+    let submitted = submit_in(store, &mut unit, workflow, jobs).await;
+    unit.ended(submitted).await
+}
+
+async fn submit_in(
+    store: &Core,
+    connection: &mut PgConnection,
+    workflow: &NewWorkflow,
+    jobs: &[NewJob],
+) -> sqlx::Result<()> {
     let total = jobs.iter().filter(|job| job.spec.workflow_id == Some(workflow.id)).count();
     sqlx::query(*sql::WORKFLOW_ADD)
         .bind(store.sessions.clock())
@@ -45,10 +55,10 @@ async fn try_submit(store: &Core, workflow: &NewWorkflow, jobs: &[NewJob]) -> sq
         .bind(&workflow.name)
         .bind(&workflow.created_by)
         .bind(total as i32)
-        .execute(&mut *unit)
+        .execute(&mut *connection)
         .await?;
-    enqueue::enqueue_in(store, &mut unit, jobs, How { ids: Ids::New, tells: store.tells() }).await?;
-    unit.done().await
+    let how = How { ids: Ids::New, tells: store.tells() };
+    enqueue::enqueue_in(store, connection, jobs, how).await.map(drop)
 }
 
 /// Applies operators' wishes, then stores jobs.

@@ -5,7 +5,10 @@ use punctual_core::{
     Settled, Spec, Status, StoreError, Timestamp, Verb, WorkflowId, WorkflowStatus, settle,
 };
 
-use crate::{Fixture, fixture::success};
+use crate::{
+    Fixture,
+    fixture::{LEASE, success},
+};
 
 /// A job that waits for `parents`.
 fn child(fx: &Fixture, parents: &[JobId], adjust: impl FnOnce(&mut Spec)) -> NewJob {
@@ -40,6 +43,24 @@ pub async fn a_job_that_is_cancelled_as_it_comes_keeps_no_key(fx: &Fixture) {
     let ids = [cancelled.id, takes.id];
     assert_eq!(fx.store.enqueue(vec![cancelled, takes]).await.unwrap(), ids.map(Enqueued::new));
     assert_eq!((fx.job(ids[0]).await.status, fx.job(ids[1]).await.status), (Status::Cancelled, Status::Queued));
+}
+
+/// What is refused has changed nothing, and holds nothing either.
+pub async fn a_refused_workflow_keeps_nobody_from_its_parents(fx: &Fixture) {
+    for number in 0..10 {
+        let (parent, unknown) = (fx.enqueue(|_| ()).await, fx.new_job(|_| ()).id);
+        let claim = fx.claim_one(fx.worker()).await;
+        let id = WorkflowId::from_bits(number + 1);
+        let new = NewWorkflow { id, name: "refused".into(), created_by: None };
+        let job = child(fx, &[parent, unknown], |spec| {
+            (spec.workflow_id, spec.extras.node) = (Some(id), Some("node".into()));
+        });
+        assert!(matches!(fx.store.submit(new, vec![job]).await, Err(StoreError::UnknownParent(_))));
+        fx.pass(1);
+        assert_eq!(fx.store.extend(claim.worker, LEASE, vec![claim.attempt_id()]).await.unwrap(), [true]);
+        assert_eq!(fx.job(parent).await.lease_until, Some(fx.now().after(LEASE)));
+        fx.settle(&claim, success()).await;
+    }
 }
 
 fn death() -> Outcome {

@@ -123,6 +123,7 @@ macro_rules! conformance {
             a_job_waits_until_the_last_of_its_parents_has_succeeded
             a_job_that_is_cancelled_as_it_comes_was_never_pending
             a_job_that_is_cancelled_as_it_comes_keeps_no_key
+            a_refused_workflow_keeps_nobody_from_its_parents
             a_released_job_still_waits_for_its_time
             a_job_whose_parents_have_ended_begins_as_they_ended
             a_dead_parent_cancels_its_children_and_theirs
