@@ -130,7 +130,8 @@ impl Ground {
 /// The address of the database, without that of the dispatcher before it.
 fn ledger(url: &str) -> String {
     let (address, query) = url.split_once('?').unwrap_or((url, ""));
-    let settings: Vec<&str> = query.split('&').filter(|setting| !setting.starts_with("dispatch=")).collect();
+    let of_redis = |setting: &&str| ["dispatch=", "locks=", "lock_jobs="].iter().any(|name| setting.starts_with(name));
+    let settings: Vec<&str> = query.split('&').filter(|setting| !of_redis(setting)).collect();
     format!("{address}?{}", settings.join("&"))
 }
 

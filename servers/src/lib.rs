@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stderr)]
 
+mod certificate;
 mod debian;
 mod pgbouncer;
 mod postgres;
@@ -10,4 +11,4 @@ mod watchdog;
 
 pub use pgbouncer::PgBouncer;
 pub use postgres::{Care, Postgres};
-pub use redis::Redis;
+pub use redis::{Redis, RedisCluster};

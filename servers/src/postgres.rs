@@ -3,10 +3,7 @@
 use std::{
     fs,
     net::TcpListener,
-    os::unix::{
-        fs::{PermissionsExt, chown},
-        process::CommandExt,
-    },
+    os::unix::{fs::chown, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command},
     thread,
@@ -18,18 +15,13 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::{Pid, User},
 };
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
 use crate::{
+    certificate::{self, AUTHORITY, CERTIFICATE, KEY},
     debian::{self, program, unprivileged},
     watchdog::Watchdog,
 };
-
-/// Files in the server's folder, if it speaks TLS.
-const AUTHORITY: &str = "authority.pem";
-const CERTIFICATE: &str = "certificate.pem";
-const KEY: &str = "key.pem";
 
 /// How long the server may take to start.
 const START_MAX_WAIT: Duration = Duration::from_secs(60);
@@ -63,7 +55,7 @@ impl Postgres {
 
     /// Starts one that also speaks TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its own.
     pub fn start_with_tls(care: Care) -> Result<Self> {
-        Self::start_with(care, certify)
+        Self::start_with(care, certificate::make)
     }
 
     /// `prepare` adds to the server's folder before it starts.
@@ -189,19 +181,6 @@ fn serve(programs: &Path, account: Option<&User>, folder: &Path, port: u16, care
         server.args(["-c", setting]);
     }
     server.spawn().context("cannot start postgres")
-}
-
-/// Makes an authority, and by it a certificate for `localhost`.
-fn certify(folder: &Path) -> Result<()> {
-    let (authority_key, key) = (KeyPair::generate()?, KeyPair::generate()?);
-    let mut authority = CertificateParams::new(Vec::new())?;
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    fs::write(folder.join(AUTHORITY), authority.self_signed(&authority_key)?.pem())?;
-    let issuer = Issuer::new(authority, authority_key);
-    let certificate = CertificateParams::new(vec!["localhost".to_owned()])?.signed_by(&key, &issuer)?;
-    fs::write(folder.join(CERTIFICATE), certificate.pem())?;
-    fs::write(folder.join(KEY), key.serialize_pem())?;
-    Ok(fs::set_permissions(folder.join(KEY), fs::Permissions::from_mode(0o600))?)
 }
 
 /// Where PostgreSQL's programs are, the newest if there are several.

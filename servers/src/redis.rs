@@ -1,7 +1,8 @@
-//! A Redis of our own, which keeps everything in memory.
+//! Redis servers of our own, which keep everything in memory: one by itself, one that a sentinel watches, and clusters.
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     os::unix::{fs::chown, process::CommandExt},
     path::{Path, PathBuf},
@@ -10,16 +11,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::{Pid, User},
 };
 use tempfile::TempDir;
 
-use crate::{debian, watchdog::Watchdog};
+use crate::{certificate, debian, watchdog::Watchdog};
 
 const START_MAX_WAIT: Duration = Duration::from_secs(30);
+/// A cluster's keys are in so many slots.
+const SLOTS: u32 = 16_384;
 
 /// A running server. It ends when this is dropped, and also when this process is killed.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub struct Redis {
     program: PathBuf,
     account: Option<User>,
     port: u16,
+    /// What it is started with beside its address.
+    arguments: Vec<String>,
     watchdog: Watchdog,
     server: Child,
     folder: TempDir,
@@ -35,19 +40,64 @@ pub struct Redis {
 impl Redis {
     /// Starts a server with a program that is found, or installed.
     pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts one with more arguments.
+    pub fn start_with(arguments: &[&str]) -> Result<Self> {
+        Self::start_prepared(|_, port| {
+            let address = ["--port", &port.to_string()].map(str::to_owned);
+            Ok(address.into_iter().chain(arguments.iter().map(|&one| one.to_owned())).collect())
+        })
+    }
+
+    /// Starts one that speaks only TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its own.
+    pub fn start_with_tls(arguments: &[&str]) -> Result<Self> {
+        Self::start_prepared(|folder, port| {
+            certificate::make(folder)?;
+            let (port, path) = (port.to_string(), |file| folder.join(file).display().to_string());
+            let tls = ["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no", "--tls-cert-file"];
+            let mut all: Vec<String> = tls.iter().chain(arguments).map(|&one| one.to_owned()).collect();
+            all.insert(tls.len(), path(certificate::CERTIFICATE));
+            all.extend(["--tls-key-file".to_owned(), path(certificate::KEY)]);
+            all.extend(["--tls-ca-cert-file".to_owned(), path(certificate::AUTHORITY)]);
+            Ok(all)
+        })
+    }
+
+    /// Starts a sentinel that watches over a server by the name of `jobs`, and decides alone.
+    pub fn start_sentinel(master: &Self) -> Result<Self> {
+        let watched = master.port;
+        Self::start_prepared(|folder, port| {
+            let settings = format!(
+                "port {port}\nsentinel monitor jobs 127.0.0.1 {watched} 1\nsentinel down-after-milliseconds jobs 1000\n\
+                 sentinel failover-timeout jobs 5000\n"
+            );
+            let file = folder.join("sentinel.conf");
+            fs::write(&file, settings)?;
+            Ok(vec![file.display().to_string(), "--sentinel".to_owned()])
+        })
+    }
+
+    /// `prepare` adds to the server's folder before it starts, and says with what to start it.
+    fn start_prepared(prepare: impl Fn(&Path, u16) -> Result<Vec<String>>) -> Result<Self> {
         let program = debian::find_or_install("Redis", "redis-server", || {
             let folders = std::env::split_paths(&std::env::var_os("PATH")?).collect::<Vec<_>>();
             folders.iter().map(|folder| folder.join("redis-server")).find(|path| path.exists())
         })?;
         let account = debian::unprivileged()?;
         let folder = tempfile::Builder::new().prefix("punctual-redis-").tempdir()?;
-        if let Some(account) = &account {
-            chown(folder.path(), Some(account.uid.as_raw()), Some(account.gid.as_raw()))?;
-        }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let server = serve(&program, account.as_ref(), folder.path(), port)?;
+        let arguments = prepare(folder.path(), port)?;
+        if let Some(account) = &account {
+            let files = fs::read_dir(folder.path())?.flatten().map(|file| file.path());
+            for path in files.chain([folder.path().to_owned()]) {
+                chown(path, Some(account.uid.as_raw()), Some(account.gid.as_raw()))?;
+            }
+        }
+        let server = serve(&program, account.as_ref(), folder.path(), &arguments)?;
         let watchdog = Watchdog::start(folder.path(), "pid", "TERM")?;
-        let started = Self { program, account, port, watchdog, server, folder };
+        let started = Self { program, account, port, arguments, watchdog, server, folder };
         started.wait()?;
         Ok(started)
     }
@@ -62,39 +112,130 @@ impl Redis {
         self.port
     }
 
+    /// The certificate of whom to trust, in a file, if it speaks TLS.
+    pub fn authority(&self) -> PathBuf {
+        self.folder.path().join(certificate::AUTHORITY)
+    }
+
+    /// Does one command without blanks in its arguments; returns the texts and numbers of the answer.
+    pub fn ask(&self, command: &str) -> Result<Vec<String>> {
+        let mut connection = BufReader::new(TcpStream::connect(("127.0.0.1", self.port))?);
+        connection.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
+        answer(&mut connection).with_context(|| format!("`{command}` failed"))
+    }
+
     /// Ends it at once. It keeps nothing.
     pub fn kill(&mut self) -> Result<()> {
-        kill(Pid::from_raw(self.server.id() as i32), Signal::SIGKILL)?;
+        self.signal(Signal::SIGKILL)?;
         self.server.wait()?;
         Ok(())
     }
 
+    /// Stops it where it stands: whoever asks it waits.
+    pub fn freeze(&self) -> Result<()> {
+        self.signal(Signal::SIGSTOP)
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) -> Result<()> {
+        self.signal(Signal::SIGCONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(self.server.id() as i32), signal)?)
+    }
+
     /// Starts it again, empty, at the same address.
     pub fn start_again(&mut self) -> Result<()> {
-        self.server = serve(&self.program, self.account.as_ref(), self.folder.path(), self.port)?;
+        self.server = serve(&self.program, self.account.as_ref(), self.folder.path(), &self.arguments)?;
         self.wait()
     }
 
     fn wait(&self) -> Result<()> {
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            let log = || fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            ensure!(began.elapsed() < START_MAX_WAIT, "Redis did not start:\n{}", log());
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
+        let log = || fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        wait(|| TcpStream::connect(("127.0.0.1", self.port)).is_ok(), || format!("Redis did not start:\n{}", log()))
     }
 }
 
 impl Drop for Redis {
     fn drop(&mut self) {
+        // One that stands still hears nothing.
+        let _ = self.thaw();
         self.watchdog.end(&mut self.server);
     }
 }
 
-fn serve(program: &Path, account: Option<&User>, folder: &Path, port: u16) -> Result<Child> {
+/// A cluster of servers without replicas.
+#[derive(Debug)]
+pub struct RedisCluster(pub Vec<Redis>);
+
+impl RedisCluster {
+    /// Starts one of so many.
+    pub fn start(nodes: u32) -> Result<Self> {
+        let start = |_| Redis::start_with(&["--cluster-enabled", "yes"]);
+        let cluster = Self((0..nodes).map(start).collect::<Result<_>>()?);
+        for (number, node) in (0..).zip(&cluster.0) {
+            let (from, to) = (SLOTS * number / nodes, SLOTS * (number + 1) / nodes);
+            let slots: Vec<String> = (from..to).map(|slot| slot.to_string()).collect();
+            node.ask(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")))?;
+            node.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1))?;
+            node.ask(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.0[0].port))?;
+        }
+        cluster.wait()?;
+        Ok(cluster)
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self.0.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+
+    /// Waits until each node knows all.
+    fn wait(&self) -> Result<()> {
+        let known = format!("cluster_known_nodes:{}\r", self.0.len());
+        let ready = |node: &Redis| {
+            let info = node.ask("CLUSTER INFO").unwrap_or_default().concat();
+            info.contains("cluster_state:ok") && info.contains(&known)
+        };
+        wait(|| self.0.iter().all(ready), || "the cluster did not come together".to_owned())
+    }
+}
+
+/// Reads an answer as Redis writes it.
+fn answer(connection: &mut impl BufRead) -> Result<Vec<String>> {
+    let mut line = String::new();
+    connection.read_line(&mut line)?;
+    match line.trim_end().split_at_checked(1) {
+        Some(("-", error)) => bail!("{error}"),
+        Some(("$", "-1")) => Ok(Vec::new()),
+        Some(("$", length)) => {
+            let mut text = vec![0; length.parse::<usize>()? + 2];
+            connection.read_exact(&mut text)?;
+            Ok(vec![String::from_utf8(text)?.trim_end().to_owned()])
+        }
+        Some(("*", count)) => {
+            let parts: Result<Vec<_>> = (0..count.parse()?).map(|_: u32| answer(connection)).collect();
+            Ok(parts?.concat())
+        }
+        Some((_, rest)) => Ok(vec![rest.to_owned()]),
+        None => bail!("there was no answer"),
+    }
+}
+
+/// Waits until something is so.
+fn wait(is_so: impl Fn() -> bool, what_else: impl Fn() -> String) -> Result<()> {
+    let began = Instant::now();
+    while !is_so() {
+        ensure!(began.elapsed() < START_MAX_WAIT, "{}", what_else());
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn serve(program: &Path, account: Option<&User>, folder: &Path, arguments: &[String]) -> Result<Child> {
     let mut command = debian::program(program, account, folder);
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.args(arguments).args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
     command.args(["--daemonize", "no", "--dir"]).arg(folder);
     command.arg("--pidfile").arg(folder.join("pid")).arg("--logfile").arg(folder.join("log"));
     command.process_group(0).spawn().context("cannot start redis-server")

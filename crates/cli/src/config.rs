@@ -26,6 +26,9 @@ pub(crate) struct Config {
     store: Option<String>,
     /// Redis in front of it.
     dispatch: Option<String>,
+    /// Redis servers for locks.
+    locks: Vec<String>,
+    lock_jobs: bool,
     worker: WorkerConfig,
     retention: RetentionConfig,
     /// The name by which this program owns the schedules of this file.
@@ -76,10 +79,16 @@ impl Config {
     /// The address of the store, with that of the dispatcher before it.
     pub(crate) fn store_url(&self, cli: &Cli) -> String {
         let store = cli.store.as_ref().or(self.store.as_ref()).map_or("sqlite:punctual.db", String::as_str);
-        match cli.dispatch.as_ref().or(self.dispatch.as_ref()) {
-            None => store.to_owned(),
-            Some(dispatch) => format!("{store}{}dispatch={dispatch}", if store.contains('?') { '&' } else { '?' }),
+        let Some(dispatch) = cli.dispatch.as_ref().or(self.dispatch.as_ref()) else { return store.to_owned() };
+        let mut url = format!("{store}{}dispatch={dispatch}", if store.contains('?') { '&' } else { '?' });
+        let locks = cli.locks.clone().unwrap_or_else(|| self.locks.join(","));
+        if !locks.is_empty() {
+            url.push_str(&format!("&locks={locks}"));
         }
+        if cli.lock_jobs || self.lock_jobs {
+            url.push_str("&lock_jobs=true");
+        }
+        url
     }
 
     /// Connects to the store.

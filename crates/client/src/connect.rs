@@ -11,6 +11,8 @@ impl Punctual {
     /// date.
     ///
     /// Redis hands out the jobs of a PostgreSQL database if the address says where it is: `postgres://…?dispatch=redis://host:6379`.
+    /// With `locks=redis://a,redis://b,redis://c`, most of these independent servers have to agree on a lock; with `lock_jobs=true`, on a job's
+    /// start, too.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Ok(Self::new(open(url).await?))
     }
@@ -18,7 +20,7 @@ impl Punctual {
 
 async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sqlite") if parted(url).1.is_some() => {
+        Some("sqlite") if parted(url).1.address.is_some() => {
             let reason =
                 "a file of SQLite needs no dispatch; Redis hands out the jobs of a postgres:// store".to_owned();
             Err(StoreError::Unreachable { store: "sqlite".to_owned(), reason })
@@ -31,9 +33,9 @@ async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
         #[cfg(feature = "postgres")]
         Some("postgres" | "postgresql") => {
             let (url, dispatch) = parted(url);
-            match dispatch {
+            match &dispatch.address {
                 None => Ok(Arc::new(punctual_sql::postgres::PostgresStore::open(url.parse()?).await?)),
-                Some(dispatch) => dispatched(url.parse()?, &dispatch).await,
+                Some(address) => dispatched(url.parse()?, address, &dispatch).await,
             }
         }
         _ => {
@@ -45,29 +47,49 @@ async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     }
 }
 
-/// The address of a store, and that of the dispatcher before it.
-fn parted(url: &str) -> (String, Option<String>) {
-    let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), None) };
-    let (dispatch, rest): (Vec<&str>, Vec<&str>) = query.split('&').partition(|one| one.starts_with("dispatch="));
+/// What an address says of Redis.
+#[derive(Debug, Default)]
+struct Dispatch {
+    /// Where it is.
+    address: Option<String>,
+    /// The servers for locks.
+    locks: Vec<String>,
+    lock_jobs: bool,
+}
+
+/// The address of a store, and what it says of Redis in front.
+fn parted(url: &str) -> (String, Dispatch) {
+    let mut dispatch = Dispatch::default();
+    let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), dispatch) };
+    let mut rest = Vec::new();
+    for setting in query.split('&') {
+        match setting.split_once('=') {
+            Some(("dispatch", address)) => dispatch.address = Some(address.to_owned()),
+            Some(("locks", addresses)) => dispatch.locks = addresses.split(',').map(str::to_owned).collect(),
+            Some(("lock_jobs", value)) => dispatch.lock_jobs = value == "true",
+            _ => rest.push(setting),
+        }
+    }
     let rest = rest.join("&");
-    let address = if rest.is_empty() { address.to_owned() } else { format!("{address}?{rest}") };
-    (address, dispatch.first().and_then(|one| one.strip_prefix("dispatch=")).map(str::to_owned))
+    (if rest.is_empty() { address.to_owned() } else { format!("{address}?{rest}") }, dispatch)
 }
 
 /// A PostgreSQL database with Redis in front.
 #[cfg(feature = "redis")]
 async fn dispatched(
     mut options: punctual_sql::postgres::Options,
-    dispatch: &str,
+    address: &str,
+    Dispatch { locks, lock_jobs, .. }: &Dispatch,
 ) -> Result<Arc<dyn Store>, StoreError> {
-    let address = dispatch.parse()?;
+    let locks = locks.iter().map(|address| address.parse()).collect::<Result<_, _>>()?;
+    let dispatch = punctual_redis::Options { address: address.parse()?, locks, lock_jobs: *lock_jobs };
     options.dispatched = true;
     let ledger = punctual_sql::postgres::PostgresStore::open(options).await?;
-    Ok(Arc::new(punctual_redis::DispatchStore::open(Arc::new(ledger), address).await?))
+    Ok(Arc::new(punctual_redis::DispatchStore::open(Arc::new(ledger), dispatch).await?))
 }
 
 #[cfg(all(feature = "postgres", not(feature = "redis")))]
-async fn dispatched(_: punctual_sql::postgres::Options, _: &str) -> Result<Arc<dyn Store>, StoreError> {
+async fn dispatched(_: punctual_sql::postgres::Options, _: &str, _: &Dispatch) -> Result<Arc<dyn Store>, StoreError> {
     let reason = "this build has no dispatch; build it with the feature `redis`".to_owned();
     Err(StoreError::Unreachable { store: "redis".to_owned(), reason })
 }

@@ -17,6 +17,7 @@ mod context;
 mod draft;
 mod failure;
 mod job;
+mod lock;
 mod parents;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -27,7 +28,7 @@ mod recurring;
 pub mod redis {
     //! Redis in front of a PostgreSQL database.
 
-    pub use punctual_redis::{Address, DispatchStore};
+    pub use punctual_redis::{Address, DispatchStore, Options};
 }
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -40,6 +41,7 @@ pub use context::{Context, NoteSink};
 pub use draft::Draft;
 pub use failure::Failure;
 pub use job::Job;
+pub use lock::HeldLock;
 pub use parents::ParentResult;
 pub use punctual::Punctual;
 pub use recurring::{Recurring, Synced};

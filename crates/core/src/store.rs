@@ -196,6 +196,9 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// Takes a worker off the register.
     async fn leave(&self, worker: WorkerId) -> StoreResult<()>;
 
+    /// Ends the leases of a worker that is known to be dead, so that others need not wait for them to run out; says how many.
+    async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize>;
+
     /// The workers on the register, by the time of their start.
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>>;
 

@@ -45,7 +45,7 @@ pub use punctual_client::redis;
 #[cfg(feature = "sqlite")]
 pub use punctual_client::sqlite;
 pub use punctual_client::{
-    Admin, Context, Draft, Failure, Job, ParentResult, Punctual, Recurring, Synced, Unique, Workflow, admin,
+    Admin, Context, Draft, Failure, HeldLock, Job, ParentResult, Punctual, Recurring, Synced, Unique, Workflow, admin,
 };
 pub use punctual_core as core;
 pub use punctual_core::{

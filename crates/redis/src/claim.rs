@@ -20,6 +20,7 @@ use tokio::{
 
 use crate::{
     keeper::Standing,
+    locks::Vote,
     opening::{self, Opened},
     record::Unrecorded,
     scripts::{Candidate, Handed, HandedOut, Wish},
@@ -130,7 +131,8 @@ async fn claim_round(
     } else {
         hand_out(store, &request, open, &token).await?
     };
-    let (fresh, asked) = if gated { (Vec::new(), jobs) } else { parted(jobs) };
+    let (fresh, mut asked) = if gated { (Vec::new(), jobs) } else { parted(jobs) };
+    let fresh = locked(store, fresh, &mut asked, &token).await;
     let (mut claimed, mut wrong) = (Claimed::default(), 0);
     if !asked.is_empty() || gated {
         let rest = ClaimRequest { limit: request.limit - fresh.len(), ..request.clone() };
@@ -165,6 +167,28 @@ fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
         }
     }
     (fresh, asked)
+}
+
+/// Those that are locked now, if jobs are. Those that others have locked go back, and for those that nobody knows of the ledger is asked.
+async fn locked(
+    store: &Inner,
+    jobs: Vec<(Handed, Document)>,
+    asked: &mut Vec<Handed>,
+    token: &str,
+) -> Vec<(Handed, Document)> {
+    let Some(locks) = store.job_locks.as_ref().filter(|_| !jobs.is_empty()) else { return jobs };
+    let keys: Vec<String> = jobs.iter().map(|(job, _)| store.namespace.job_lock(job.hint.job)).collect();
+    let votes = locks.take(&keys, token, store.ledger.now(), HOLD).await;
+    let (mut ours, mut others) = (Vec::with_capacity(jobs.len()), Vec::new());
+    for (job, vote) in jobs.into_iter().zip(votes) {
+        match vote {
+            Vote::Won => ours.push(job),
+            Vote::Lost => others.push(job.0),
+            Vote::Unclear => asked.push(job.0),
+        }
+    }
+    release_all(store, &others.iter().map(|job| (&job.hint, token)).collect::<Vec<_>>(), true).await;
+    ours
 }
 
 /// Jobs begin at once of which all is known.

@@ -1,6 +1,6 @@
 //! What is where in Redis. All keys of a queue have the same hash tag, so that they are on the same node of a cluster.
 
-use punctual_core::dispatch::Lane;
+use punctual_core::{JobId, WorkerId, dispatch::Lane};
 
 /// The beginning of every key: which ledger's jobs they are about.
 #[derive(Debug, Clone)]
@@ -17,6 +17,26 @@ impl Namespace {
         format!("{}:work", self.0)
     }
 
+    /// Says that a worker is there, for as long as it is kept.
+    pub(crate) fn worker(&self, worker: WorkerId) -> String {
+        format!("{}:worker:{worker}", self.0)
+    }
+
+    /// A lock: until when, and whose.
+    pub(crate) fn lock(&self, name: &str) -> String {
+        format!("{}:lock:{name}", self.0)
+    }
+
+    /// The lock of a job that begins before its owner knows.
+    pub(crate) fn job_lock(&self, job: JobId) -> String {
+        format!("{}:job:{job}", self.0)
+    }
+
+    /// A hash: how often what had to be put right.
+    pub(crate) fn repairs(&self) -> String {
+        format!("{}:repairs", self.0)
+    }
+
     pub(crate) fn queue(&self, queue: &str) -> QueueKeys {
         QueueKeys { prefix: format!("{}:{{{queue}}}:", self.0) }
     }
@@ -30,7 +50,7 @@ pub(crate) struct QueueKeys {
 }
 
 impl QueueKeys {
-    /// A hash: the epoch in which the queue is open, the run of the server, whether it is paused, and a field for each of its lanes.
+    /// A hash: the epoch in which the queue is open, the run of the server, whether it is paused, and a field for each other key of the queue that is to go with it.
     pub(crate) fn state(&self) -> String {
         format!("{}state", self.prefix)
     }

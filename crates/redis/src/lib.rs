@@ -15,17 +15,24 @@
 //! | when does the owner know? | `record` |
 //! | what is told again, and when? | `loader` |
 //! | how are idle workers woken? | `wake` |
+//! | who is alive? | `hearts` |
+//! | who has a lock? | `locks` |
+//! | is all well, and what had to be put right? | `examine`, `repairs` |
 
 mod claim;
+mod examine;
+mod hearts;
 mod keeper;
 mod keys;
 mod loader;
+mod locks;
 mod opening;
 mod record;
+mod repairs;
 mod scripts;
 mod server;
 mod store;
 mod wake;
 
 pub use server::Address;
-pub use store::DispatchStore;
+pub use store::{DispatchStore, Options};

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::{
     keeper::{Keeper, Standing},
     keys::Namespace,
+    repairs::Repairs,
     scripts::{CALL_MAX_JOBS, Queue, Told},
     server::Server,
 };
@@ -39,22 +40,13 @@ pub(crate) struct Loader {
     work: tokio::sync::Mutex<(Box<dyn Watch>, Option<Instant>)>,
     /// Where the sweep has come to.
     sweep: Mutex<Sweep>,
-    pub(crate) counters: Counters,
+    repairs: Repairs,
 }
 
 #[derive(Default)]
 struct Sweep {
     lanes: Vec<Arc<Lane>>,
     after: Option<(Timestamp, JobId)>,
-}
-
-/// What had to be told again.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    /// Jobs that were in somebody's hands for too long.
-    pub(crate) reaped: std::sync::atomic::AtomicU64,
-    /// Queued jobs that Redis did not know.
-    pub(crate) repaired: std::sync::atomic::AtomicU64,
 }
 
 /// What Redis has heard of some jobs.
@@ -70,7 +62,8 @@ enum Heard {
 impl Loader {
     pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace) -> Self {
         let work = tokio::sync::Mutex::new((ledger.watch_work(), None));
-        Self { ledger, server, namespace, work, sweep: Mutex::default(), counters: Counters::default() }
+        let repairs = Repairs::new(server.clone(), namespace.clone());
+        Self { ledger, server, namespace, work, sweep: Mutex::default(), repairs }
     }
 
     fn queue<'a>(&'a self, name: &'a str, epoch: u64) -> Queue<'a> {
@@ -218,7 +211,6 @@ impl Loader {
 
     /// Puts right whatever a crash has left, a bounded part of it at a time.
     pub(crate) async fn tend(&self, keeper: &Keeper) -> StoreResult<()> {
-        use std::sync::atomic::Ordering;
         let standing = keeper.standing().await?;
         if !standing.is_open() {
             return Ok(());
@@ -227,16 +219,16 @@ impl Loader {
             match self.queue(&queue.queue, queue.epoch).reap(REAP_MAX_JOBS).await {
                 Ok(0) => {}
                 Ok(jobs) => {
-                    self.counters.reaped.fetch_add(jobs as u64, Ordering::Relaxed);
                     tracing::info!(queue = queue.queue, jobs, "put jobs back that their claimers have said nothing of");
+                    self.repairs.count("jobs put back that nobody said anything of", jobs).await;
                 }
                 Err(error) => tracing::debug!(%error, "cannot look for jobs in hands"),
             }
         }
         let repaired = self.sweep(&standing).await?;
         if repaired > 0 {
-            self.counters.repaired.fetch_add(repaired as u64, Ordering::Relaxed);
             tracing::info!(jobs = repaired, "told Redis of jobs that it should have known");
+            self.repairs.count("queued jobs told that Redis did not know", repaired).await;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use tokio::{
     time::{self, Instant},
 };
 
-use crate::{keys::Namespace, scripts::Queue, server::Server};
+use crate::{keys::Namespace, locks::Locks, repairs::Repairs, scripts::Queue, server::Server};
 
 /// How long an execution may last before it is recorded by itself.
 const RECORD_AFTER: Duration = Duration::from_millis(100);
@@ -46,6 +46,9 @@ pub(crate) struct Recorder {
     ledger: Arc<dyn Ledger>,
     server: Server,
     namespace: Namespace,
+    repairs: Repairs,
+    /// Where jobs are locked until they are recorded, if they are.
+    job_locks: Option<Locks>,
     state: Mutex<State>,
     filled: Notify,
     /// One records for all.
@@ -63,11 +66,13 @@ struct State {
 }
 
 impl Recorder {
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace) -> Self {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace, job_locks: Option<Locks>) -> Self {
         Self {
+            repairs: Repairs::new(server.clone(), namespace.clone()),
             ledger,
             server,
             namespace,
+            job_locks,
             state: Mutex::default(),
             filled: Notify::new(),
             recording: tokio::sync::Mutex::default(),
@@ -134,7 +139,7 @@ impl Recorder {
 
     async fn record_batch(&self, batch: Vec<Unrecorded>) -> StoreResult<()> {
         let (late, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(|one| one.since.elapsed() >= GRACE);
-        self.give_up(late);
+        self.give_up(late).await;
         // From here on, they are ours to record: a settlement that comes meanwhile waits.
         let batch: Vec<Unrecorded> = self.remove(batch.iter().map(Unrecorded::attempt));
         if batch.is_empty() {
@@ -156,25 +161,29 @@ impl Recorder {
         }
         if wrong > 0 {
             self.lost.send_replace(());
+            self.repairs.count("executions refused by the ledger", wrong).await;
         }
         self.release(&batch).await;
         Ok(())
     }
 
     /// Executions that could not be recorded in time: others may have them now.
-    fn give_up(&self, late: Vec<Unrecorded>) {
+    async fn give_up(&self, late: Vec<Unrecorded>) {
         if late.is_empty() {
             return;
         }
         tracing::warn!(jobs = late.len(), "executions could not be recorded in time and are given up");
-        let mut state = self.state();
-        state.given_up.retain(|_, one| one.since.elapsed() < FORGOTTEN_AFTER);
-        for one in late {
-            state.waiting.remove(&one.attempt());
-            state.given_up.insert(one.attempt(), one);
+        let jobs = late.len();
+        {
+            let mut state = self.state();
+            state.given_up.retain(|_, one| one.since.elapsed() < FORGOTTEN_AFTER);
+            for one in late {
+                state.waiting.remove(&one.attempt());
+                state.given_up.insert(one.attempt(), one);
+            }
         }
-        drop(state);
         self.lost.send_replace(());
+        self.repairs.count("executions given up that could not be recorded in time", jobs).await;
     }
 
     /// Lets go of what the ledger knows of now.
@@ -184,12 +193,22 @@ impl Recorder {
             let of_queue = queues.entry(one.start.hint.lane.queue.as_str()).or_default();
             of_queue.push((one.start.hint.job, &*one.token));
         }
+        self.unlock(known).await;
         for (name, jobs) in queues {
             let queue = Queue { server: &self.server, namespace: &self.namespace, name, epoch: 0 };
             if let Err(error) = queue.release(&jobs, false).await {
                 // They are put back when nobody says anything of them, and found to be known then.
                 tracing::debug!(%error, "cannot let go of jobs in Redis");
             }
+        }
+    }
+
+    /// Frees the locks of jobs.
+    async fn unlock(&self, jobs: &[Unrecorded]) {
+        let Some(locks) = &self.job_locks else { return };
+        for of_claim in jobs.chunk_by(|one, other| one.token == other.token) {
+            let keys: Vec<String> = of_claim.iter().map(|one| self.namespace.job_lock(one.start.hint.job)).collect();
+            locks.release(&keys, &of_claim[0].token).await;
         }
     }
 

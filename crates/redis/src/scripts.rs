@@ -15,7 +15,7 @@ use crate::{
 
 macro_rules! scripts {
     ($($name:ident $file:literal)*) => {
-        $(static $name: LazyLock<Script> = LazyLock::new(|| {
+        $(pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
             Script::new(concat!(include_str!("scripts/common.lua"), include_str!(concat!("scripts/", $file, ".lua"))))
         });)*
     };
@@ -31,6 +31,9 @@ scripts! {
     PAUSE "pause"
     CLOSE "close"
     FORGET "forget"
+    COUNT "count"
+    LOCK "lock"
+    UNLOCK "unlock"
 }
 
 /// How long documents are cached.
@@ -122,6 +125,14 @@ impl Queue<'_> {
         let mut call = OPEN.prepare_invoke();
         call.key(keys.state()).key(keys.held()).key(keys.owners());
         call.arg(keys.prefix).arg(self.epoch).arg(u8::from(paused));
+        self.server.run(&call).await
+    }
+
+    /// How many hints it has, and how many jobs are in somebody's hands; nothing if it is not open in this epoch.
+    pub(crate) async fn count(&self) -> RedisResult<Option<(usize, usize)>> {
+        let keys = self.keys();
+        let mut call = COUNT.prepare_invoke();
+        call.key(keys.state()).key(keys.held()).arg(self.epoch).arg(keys.prefix);
         self.server.run(&call).await
     }
 

@@ -1,6 +1,6 @@
 //! How Redis is reached: one server, one that sentinels watch over, or a cluster.
 
-use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, str::FromStr, sync::Arc, time::Duration};
 
 use punctual_core::{StoreError, StoreResult};
 use redis::{
@@ -34,6 +34,13 @@ enum Kind {
     Cluster,
     /// Of the master of this name.
     Sentinel(String),
+}
+
+impl Address {
+    /// Whether it is that of one server.
+    pub(crate) fn is_single(&self) -> bool {
+        self.kind == Kind::Single
+    }
 }
 
 impl fmt::Display for Address {
@@ -222,10 +229,15 @@ pub(crate) fn store_error(address: &Address, error: &RedisError) -> StoreError {
     StoreError::Unreachable { store: address.to_string(), reason: error.to_string() }
 }
 
+/// What the server says of itself in one of its chapters, by name.
+pub(crate) async fn info(server: &Server, chapter: &str) -> RedisResult<HashMap<String, String>> {
+    let text: String = server.call(redis::cmd("INFO").arg(chapter)).await?;
+    let pairs = text.lines().filter_map(|line| line.trim().split_once(':'));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
 /// The version of the server.
 pub(crate) async fn version(server: &Server) -> StoreResult<String> {
-    let info: RedisResult<String> = server.call(redis::cmd("INFO").arg("server")).await;
-    let info = info.map_err(|error| store_error(server.address(), &error))?;
-    let line = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    Ok(line("valkey_version").or(line("redis_version")).unwrap_or("unknown").trim().to_owned())
+    let info = info(server, "server").await.map_err(|error| store_error(server.address(), &error))?;
+    Ok(info.get("valkey_version").or(info.get("redis_version")).cloned().unwrap_or_else(|| "unknown".to_owned()))
 }

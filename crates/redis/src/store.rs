@@ -12,8 +12,8 @@ use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
     Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending,
     Queue as QueueRecord, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled,
-    Settlement, Status, Store, StoreInfo, StoreResult, Timestamp, Verb, Watch, WorkerId, WorkerRecord, Workflow,
-    WorkflowId,
+    Settlement, Status, Store, StoreError, StoreInfo, StoreResult, Timestamp, Verb, Watch, WorkerId, WorkerRecord,
+    Workflow, WorkflowId,
     dispatch::{GRACE, HORIZON, Hint, Lane, Ledger, Stored},
     gate::Passed,
     measure::Tally,
@@ -26,11 +26,15 @@ use tokio::{
 
 use crate::{
     claim::{self, Document},
+    examine,
+    hearts::Hearts,
     keeper::{Keeper, QueueStanding, Standing},
     keys::Namespace,
     loader::Loader,
+    locks::{Locks, Vote},
     opening,
     record::Recorder,
+    repairs::Repairs,
     scripts::{CALL_MAX_JOBS, News, Queue},
     server::{self, Address, Server},
     wake::Wakes,
@@ -39,14 +43,52 @@ use crate::{
 /// How often to look whether what is in somebody's hands has become known.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+/// How Redis is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Where jobs are handed out.
+    pub address: Address,
+    /// Independent servers for locks: an odd number of them, most of which have to agree. If there are none, the one above decides alone.
+    pub locks: Vec<Address>,
+    /// Whether jobs that begin before the ledger knows are locked on these servers until it does. Needs [`locks`](Self::locks).
+    pub lock_jobs: bool,
+}
+
+impl From<Address> for Options {
+    fn from(address: Address) -> Self {
+        Self { address, locks: Vec::new(), lock_jobs: false }
+    }
+}
+
+impl Options {
+    fn check(&self) -> StoreResult<()> {
+        let bad = |reason: &str| StoreError::Unreachable { store: "redis".to_owned(), reason: reason.to_owned() };
+        if self.lock_jobs && self.locks.is_empty() {
+            return Err(bad("lock_jobs needs locks: the addresses of the servers on which jobs are locked"));
+        }
+        if self.locks.iter().any(|address| !address.is_single()) {
+            return Err(bad("locks: each is one independent server, redis:// or rediss://"));
+        }
+        if !self.locks.is_empty() && self.locks.len() % 2 == 0 {
+            return Err(bad("locks: an odd number of servers, since most of them have to agree"));
+        }
+        Ok(())
+    }
+}
+
 /// Jobs that a ledger owns and Redis hands out.
 #[derive(Clone)]
 pub struct DispatchStore(Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) ledger: Arc<dyn Ledger>,
-    server: Server,
-    namespace: Namespace,
+    pub(crate) server: Server,
+    pub(crate) namespace: Namespace,
+    pub(crate) repairs: Repairs,
+    locks: Locks,
+    /// Where jobs are locked that begin before the ledger knows, if they are.
+    pub(crate) job_locks: Option<Locks>,
+    hearts: Hearts,
     version: String,
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) loader: Loader,
@@ -78,14 +120,24 @@ impl DispatchStore {
     /// Puts Redis in front of a ledger, which must have been opened to be dispatched.
     ///
     /// Redis need not be there: jobs are handed out without it until it is.
-    pub async fn open(ledger: Arc<dyn Ledger>, address: Address) -> StoreResult<Self> {
+    pub async fn open(ledger: Arc<dyn Ledger>, options: impl Into<Options>) -> StoreResult<Self> {
+        let options = options.into();
+        options.check()?;
+        let Options { address, locks, lock_jobs } = options;
         let server = Server::new(address);
+        let job_locks = lock_jobs.then(|| locks.iter().cloned().map(Server::new).collect()).map(Locks::on);
+        let locks = match job_locks.clone() {
+            Some(locks) => locks,
+            None if locks.is_empty() => Locks::on(vec![server.clone()]),
+            None => Locks::on(locks.into_iter().map(Server::new).collect()),
+        };
         let namespace = Namespace::of(&ledger.dispatching(None).await?.ledger);
         let version = server::version(&server).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
             "unknown".to_owned()
         });
-        let recorder = Arc::new(Recorder::new(Arc::clone(&ledger), server.clone(), namespace.clone()));
+        let recorder = Recorder::new(Arc::clone(&ledger), server.clone(), namespace.clone(), job_locks.clone());
+        let recorder = Arc::new(recorder);
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&recorder).run());
         let keeper = Arc::new(Keeper::new(Arc::clone(&ledger), server.clone()));
@@ -98,6 +150,10 @@ impl DispatchStore {
             hurry: Wakes::of_process(),
             process: fastrand::u64(..),
             claims: AtomicU64::new(0),
+            repairs: Repairs::new(server.clone(), namespace.clone()),
+            hearts: Hearts::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
+            locks,
+            job_locks,
             version,
             ledger,
             server,
@@ -275,7 +331,7 @@ macro_rules! pass_on {
                 // On a task of its own: what is half done must not be dropped.
                 let recorder = Arc::clone(&self.0.recorder);
                 let settled = tokio::spawn(async move { recorder.settle(settlements).await }).await;
-                settled.map_err(|_| punctual_core::StoreError::Closed)?
+                settled.map_err(|_| StoreError::Closed)?
             }
 
             async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
@@ -313,8 +369,57 @@ macro_rules! pass_on {
                 Ok(saved)
             }
 
+            async fn beat(&self, beat: Beat) -> StoreResult<()> {
+                self.0.hearts.beat(beat.id).await;
+                self.record().await;
+                self.0.ledger.beat(beat).await
+            }
+
+            async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
+                self.record().await;
+                self.0.ledger.leave(worker).await?;
+                self.0.hearts.stop(worker).await;
+                Ok(())
+            }
+
+            async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
+                let key = [self.0.namespace.lock(&name)];
+                if self.0.locks.take(&key, &owner, self.now(), ttl).await == [Vote::Lost] {
+                    return Ok(None);
+                }
+                let lock = self.0.ledger.lock(name, owner.clone(), ttl).await;
+                if !matches!(lock, Ok(Some(_))) {
+                    self.0.locks.release(&key, &owner).await;
+                }
+                lock
+            }
+
+            async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
+                let key = [self.0.namespace.lock(&name)];
+                let extended = self.0.ledger.extend_lock(name, owner.clone(), ttl).await?;
+                if extended {
+                    self.0.locks.take(&key, &owner, self.now(), ttl).await;
+                }
+                Ok(extended)
+            }
+
+            async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
+                let key = [self.0.namespace.lock(&name)];
+                let freed = self.0.ledger.unlock(name, owner.clone()).await?;
+                self.0.locks.release(&key, &owner).await;
+                Ok(freed)
+            }
+
+            async fn examine(&self) -> StoreResult<Vec<Finding>> {
+                self.record().await;
+                let mut findings = self.0.ledger.examine().await?;
+                findings.extend(examine::examine(&self.0).await?);
+                Ok(findings)
+            }
+
             async fn tend(&self) -> StoreResult<()> {
                 self.0.loader.tend(&self.0.keeper).await?;
+                self.0.hearts.look(&self.0.repairs).await?;
                 self.0.ledger.tend().await
             }
 
@@ -360,12 +465,8 @@ pass_on! {
     queues() -> Vec<QueueRecord>;
     queue_events(name: String, limit: usize) -> Vec<QueueEvent>;
     passed(queue: String, key: Option<String>) -> Passed;
-    beat(beat: Beat) -> ();
-    leave(worker: WorkerId) -> ();
+    end_leases(worker: WorkerId) -> usize;
     workers() -> Vec<WorkerRecord>;
-    lock(name: String, owner: String, ttl: Duration) -> Option<Lock>;
-    extend_lock(name: String, owner: String, ttl: Duration) -> bool;
-    unlock(name: String, owner: String) -> bool;
     locks() -> Vec<Lock>;
     retire(keep: Keep, limit: usize) -> usize;
     purge(after: Duration, limit: usize) -> usize;
@@ -373,5 +474,4 @@ pass_on! {
     drop_ephemeral(before: Timestamp, limit: usize) -> usize;
     drop_days(keep: Keep, deleted: Duration) -> usize;
     schema() -> Schema;
-    examine() -> Vec<Finding>;
 }

@@ -132,6 +132,7 @@ pass_on! {
     passed(queue: String, key: Option<String>) -> punctual_core::gate::Passed;
     beat(beat: Beat) -> ();
     leave(worker: WorkerId) -> ();
+    end_leases(worker: WorkerId) -> usize;
     workers() -> Vec<WorkerRecord>;
     lock(name: String, owner: String, ttl: Duration) -> Option<Lock>;
     extend_lock(name: String, owner: String, ttl: Duration) -> bool;

@@ -215,6 +215,9 @@ impl Run<'_> {
         let worker = WorkerId::from_bits(self.random.u128(1..4));
         both!(self, place, extend(worker, LEASE, attempts));
         both!(self, place, held(worker, attempts));
+        if self.random.u8(..8) == 0 {
+            both!(self, place, end_leases(worker));
+        }
     }
 
     async fn change(&mut self, place: &str) {

@@ -32,6 +32,12 @@ pub(crate) struct Cli {
     /// Redis in front of a PostgreSQL store, to hand out its jobs: redis://, rediss://, redis+cluster://, redis+sentinel://
     #[arg(long, global = true, env = "PUNCTUAL_DISPATCH", value_name = "URL", hide_env_values = true)]
     pub(crate) dispatch: Option<String>,
+    /// Independent Redis servers for locks, an odd number of them, most of which have to agree [default: the one of --dispatch]
+    #[arg(long, global = true, env = "PUNCTUAL_LOCKS", value_name = "URL,…", hide_env_values = true)]
+    pub(crate) locks: Option<String>,
+    /// Also lock each job on these servers until PostgreSQL knows that it has begun
+    #[arg(long, global = true, env = "PUNCTUAL_LOCK_JOBS")]
+    pub(crate) lock_jobs: bool,
     /// The configuration file [default: punctual.toml, if it exists]
     #[arg(long, global = true, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -77,8 +77,12 @@ impl Place {
     pub fn redis() -> Self {
         let server = std::env::var("PUNCTUAL_TEST_REDIS_URL")
             .expect("PUNCTUAL_TEST_REDIS_URL names no server; `cargo xtask test` starts one and names it");
-        let postgres = Self::postgres();
-        Self { url: format!("{}&dispatch={server}", postgres.url), ..postgres }
+        Self::postgres().dispatched_by(&server)
+    }
+
+    /// The same, with a Redis in front.
+    pub fn dispatched_by(self, server: &str) -> Self {
+        Self { url: format!("{}&dispatch={server}", self.url), ..self }
     }
 
     /// On a PostgreSQL, in a schema of its own.
@@ -114,7 +118,7 @@ impl Place {
             let mut options: punctual::postgres::Options = ledger.parse().unwrap();
             options.dispatched = true;
             let ledger = punctual::postgres::PostgresStore::open(options.clock(clock.clone())).await.unwrap();
-            let address = dispatch.parse().unwrap();
+            let address: punctual::redis::Address = dispatch.parse().unwrap();
             Arc::new(punctual::redis::DispatchStore::open(Arc::new(ledger), address).await.unwrap())
         } else {
             let options: punctual::postgres::Options = self.url.parse().unwrap();
@@ -135,11 +139,16 @@ impl Place {
 
     /// Starts this test program once more, at one of its tests.
     pub fn start(&self, test: &str, lease_ms: u64) -> Process {
+        self.start_with_env(test, &[("PUNCTUAL_TEST_LEASE_MS", &lease_ms.to_string())])
+    }
+
+    /// The same, with more in its environment.
+    pub fn start_with_env(&self, test: &str, environment: &[(&str, &str)]) -> Process {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture", "--quiet"])
             .env("PUNCTUAL_TEST_STORE", &self.url)
             .env("PUNCTUAL_TEST_LEDGER", self.ledger())
-            .env("PUNCTUAL_TEST_LEASE_MS", lease_ms.to_string())
+            .envs(environment.iter().copied())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -149,9 +158,7 @@ impl Place {
     /// Stops a process where it stands, but never within a write: nobody could write to the file before it goes on.
     pub fn freeze(&self, process: &Process) {
         let between_writes = self.url.starts_with("sqlite:").then(|| Holder::start(self));
-        process.signal(Signal::SIGSTOP);
-        let stopped = waitpid(process.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
-        assert_eq!(stopped, WaitStatus::Stopped(process.pid(), Signal::SIGSTOP));
+        process.freeze();
         if let Some(holder) = between_writes {
             holder.release();
         }
@@ -197,6 +204,13 @@ pub struct Process(Child);
 impl Process {
     pub fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
+    }
+
+    /// Stops it where it stands.
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+        let stopped = waitpid(self.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
+        assert_eq!(stopped, WaitStatus::Stopped(self.pid(), Signal::SIGSTOP));
     }
 
     fn pid(&self) -> Pid {
@@ -284,14 +298,14 @@ pub fn enqueuer_process() {
 }
 
 /// An external record of what was run: one write a line, in append mode, so that lines of several processes never mix.
-struct Ledger(Mutex<File>);
+pub struct Ledger(Mutex<File>);
 
 impl Ledger {
-    fn open(path: &Path) -> Self {
+    pub fn open(path: &Path) -> Self {
         Self(Mutex::new(OpenOptions::new().create(true).append(true).open(path).unwrap()))
     }
 
-    fn write(&self, line: &str) {
+    pub fn write(&self, line: &str) {
         self.0.lock().unwrap().write_all(line.as_bytes()).unwrap();
     }
 }

@@ -4,7 +4,7 @@
 -- ARGV: prefix of the queue's keys, epoch, whether it is paused.
 
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if string.sub(field, 1, 6) == 'ready:' then redis.call('UNLINK', ARGV[1] .. field) end
+  if string.sub(field, 1, 6) == 'ready:' or string.sub(field, 1, 5) == 'jobs:' then redis.call('UNLINK', ARGV[1] .. field) end
 end
 redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
 redis.call('HSET', KEYS[1], 'epoch', ARGV[2], 'server', server_run())

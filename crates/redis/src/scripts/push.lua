@@ -36,6 +36,12 @@ end
 for of_hour, fields in pairs(documents) do
   redis.call('HSET', of_hour, unpack(fields))
   redis.call('EXPIRE', of_hour, cache_s)
+  if redis.call('HSET', KEYS[1], string.sub(of_hour, #prefix + 1), 1) == 1 then
+    -- A new hour: those of hours ago have gone by themselves.
+    for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+      if string.sub(field, 1, 5) == 'jobs:' and redis.call('EXISTS', prefix .. field) == 0 then redis.call('HDEL', KEYS[1], field) end
+    end
+  end
 end
 if latest > 0 then remember_clock(KEYS[1], latest) end
 redis.call('PUBLISH', ARGV[5], ARGV[6])

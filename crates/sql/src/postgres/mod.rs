@@ -462,6 +462,10 @@ impl Store for PostgresStore {
         self.told(registry::beat(&self.core, &beat).await)
     }
 
+    async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
+        self.told(registry::end_leases(&self.core, worker).await)
+    }
+
     async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
         self.told(registry::leave(&self.core, worker).await)
     }

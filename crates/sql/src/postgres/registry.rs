@@ -23,6 +23,17 @@ pub(crate) async fn beat(store: &Core, beat: &Beat) -> sqlx::Result<()> {
     unit.done().await
 }
 
+pub(crate) async fn end_leases(store: &Core, worker: WorkerId) -> sqlx::Result<usize> {
+    let mut unit = store.sessions.single().await?;
+    let done = sqlx::query(*sql::END_LEASES)
+        .bind(store.sessions.clock())
+        .bind(Uuid::from_u128(worker.to_bits()))
+        .execute(&mut *unit)
+        .await?;
+    unit.done().await?;
+    Ok(done.rows_affected() as usize)
+}
+
 pub(crate) async fn leave(store: &Core, worker: WorkerId) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
     sqlx::query(*sql::LEAVE).bind(Uuid::from_u128(worker.to_bits())).execute(&mut *unit).await?;

@@ -96,6 +96,7 @@ statements! {
     TALLIES "tallies"
     BEAT "beat"
     LEAVE "leave"
+    END_LEASES "end_leases"
     WORKERS "workers"
     SCHEDULES "schedules"
     SCHEDULE "schedule"

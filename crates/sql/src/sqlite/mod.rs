@@ -359,6 +359,10 @@ impl Store for SqliteStore {
         self.write_soon(move |tx| registry::beat(tx, &beat)).await
     }
 
+    async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
+        self.write_soon(move |tx| registry::end_leases(tx, worker).map_err(store_error)).await
+    }
+
     async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
         self.write_soon(move |tx| registry::leave(tx, worker).map_err(store_error)).await
     }

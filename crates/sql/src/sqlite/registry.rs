@@ -22,6 +22,10 @@ pub(crate) fn beat(tx: &Tx<'_>, beat: &Beat) -> Result<(), StoreError> {
     tx.prepare(sql::BEAT).and_then(|mut beat| beat.execute(row)).map(drop).map_err(store_error)
 }
 
+pub(crate) fn end_leases(tx: &Tx<'_>, worker: WorkerId) -> rusqlite::Result<usize> {
+    tx.prepare(sql::END_LEASES)?.execute(params![tx.now.as_micros(), worker.to_bytes()])
+}
+
 pub(crate) fn leave(tx: &Tx<'_>, worker: WorkerId) -> rusqlite::Result<()> {
     tx.prepare(sql::LEAVE)?.execute([worker.to_bytes()]).map(drop)
 }

@@ -84,6 +84,7 @@ statements! {
     TRIM_WORKERS "trim_workers"
     BEAT "beat"
     LEAVE "leave"
+    END_LEASES "end_leases"
     WORKERS "workers"
     SCHEDULES "schedules"
     SCHEDULE "schedule"

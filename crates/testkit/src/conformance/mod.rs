@@ -83,6 +83,7 @@ macro_rules! conformance {
             a_lost_worker_costs_an_attempt_and_counts_as_a_crash
             a_job_that_kills_its_workers_ends_dead
             a_reaper_cannot_end_what_was_extended_meanwhile
+            the_leases_of_a_dead_worker_end_at_once
             progress_is_kept_while_the_fence_holds
             logs_are_kept_in_order_and_once
             held_tells_which_attempts_are_still_ours
@@ -219,7 +220,8 @@ pub async fn audit_store(store: &dyn Store) -> usize {
     jobs
 }
 
-async fn audit_job(store: &dyn Store, job: &Job) {
+/// What must hold of one job; see [`audit_store`].
+pub async fn audit_job(store: &dyn Store, job: &Job) {
     let events = store.events(job.id).await.unwrap();
     for pair in events.windows(2) {
         // Another enqueue may change a job that stays where it is.

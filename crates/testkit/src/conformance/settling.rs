@@ -258,6 +258,23 @@ pub async fn a_reaper_cannot_end_what_was_extended_meanwhile(fx: &Fixture) {
     assert_eq!(fx.job(id).await.status, Status::Processing);
 }
 
+pub async fn the_leases_of_a_dead_worker_end_at_once(fx: &Fixture) {
+    let (dead, alive) = (fx.worker(), fx.worker());
+    fx.enqueue(|_| ()).await;
+    let lost = fx.claim_one(dead).await;
+    fx.enqueue(|_| ()).await;
+    let kept = fx.claim_one(alive).await;
+    assert_eq!(fx.store.end_leases(dead).await.unwrap(), 1);
+    assert_eq!(fx.store.end_leases(dead).await.unwrap(), 0, "it has ended");
+    let expired: Vec<_> = fx.store.expired(10).await.unwrap().iter().map(|claim| claim.job.id).collect();
+    assert_eq!(expired, [lost.job.id]);
+    let extended = fx.store.extend(dead, LEASE, vec![lost.attempt_id()]).await.unwrap();
+    assert_eq!(extended, [false], "one that was not dead after all finds that it has lost it");
+    assert_eq!(fx.apply(settle(&lost, Outcome::Lost, 0.5)).await, Settled::Done);
+    assert_eq!(fx.claim_one(alive).await.job.id, lost.job.id);
+    assert_eq!(fx.store.extend(alive, LEASE, vec![kept.attempt_id()]).await.unwrap(), [true]);
+}
+
 pub async fn progress_is_kept_while_the_fence_holds(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;

@@ -359,6 +359,10 @@ impl Store for ModelStore {
         })
     }
 
+    async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
+        self.write(|state, now| state.end_leases(now, worker))
+    }
+
     async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
         self.write(|state, _| drop(state.workers.remove(&worker)))
     }

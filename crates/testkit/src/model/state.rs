@@ -262,6 +262,12 @@ impl State {
         holds.then_some(record)
     }
 
+    pub(super) fn end_leases(&mut self, now: Timestamp, worker: WorkerId) -> usize {
+        let held = self.jobs.iter_mut().filter(|record| record.job.worker_id == Some(worker));
+        let live = held.filter(|record| record.job.lease_until.is_some_and(|until| until > now));
+        live.map(|record| record.job.lease_until = Some(now)).count()
+    }
+
     pub(super) fn settle_all(&mut self, now: Timestamp, settlements: Vec<Settlement>) -> Vec<Settled> {
         let settled = settlements.into_iter().map(|one| self.settle(now, one)).collect();
         self.follow(now);

@@ -1,0 +1,248 @@
+//! Redis in front of PostgreSQL, while everything fails that can fail.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod common;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use common::{Place, Process, until};
+use futures_util::{StreamExt, stream};
+use punctual::{
+    Context, Draft, Failure, JobId, Punctual, Status, Worker,
+    core::{Filter, Limits, Page},
+};
+use punctual_servers::{Care, Postgres, Redis};
+use punctual_testkit::conformance::audit_job;
+
+/// How long things fail.
+const CHAOS_TIME: Duration = Duration::from_secs(180);
+const WORKERS: usize = 4;
+const LEASE: Duration = Duration::from_secs(3);
+/// So many jobs are not done yet at most: the workers always have more than they can do.
+const BACKLOG: usize = 3_000;
+/// An execution that its worker has not recorded by then is given up.
+const GRACE: Duration = punctual::core::dispatch::GRACE;
+
+#[test]
+fn worker_process() {
+    common::in_process(async |url: String| {
+        let starts = common::Ledger::open(std::env::var("PUNCTUAL_TEST_LEDGER").unwrap().as_ref());
+        let starts = Arc::new(starts);
+        let worker = Worker::builder(Punctual::connect(&url).await.unwrap())
+            .handler("x", move |ctx: Context| {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+                starts.write(&format!("{} {} {now}\n", ctx.id(), ctx.claim().job.run));
+                async move {
+                    tokio::time::sleep(Duration::from_millis(fastrand::u64(..100))).await;
+                    let fails = ctx.claim().job.spec.payload.read::<u32>().unwrap().is_multiple_of(10);
+                    if fails && ctx.attempt() == 1 { Err(Failure::new("as planned")) } else { Ok(None) }
+                }
+            })
+            .concurrency(20)
+            .lease(LEASE)
+            .start()
+            .await
+            .unwrap();
+        let _kept = worker;
+        std::future::pending::<()>().await;
+    });
+}
+
+/// Something that goes wrong.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    WorkerKilled,
+    WorkerFrozen,
+    RedisKilled,
+    RedisEmptied,
+    RedisAway,
+    RedisFrozen,
+    PostgresKilled,
+}
+
+impl Fault {
+    const ALL: [Self; 7] = [
+        Self::WorkerKilled,
+        Self::WorkerFrozen,
+        Self::RedisKilled,
+        Self::RedisEmptied,
+        Self::RedisAway,
+        Self::RedisFrozen,
+        Self::PostgresKilled,
+    ];
+}
+
+/// What fails.
+struct World {
+    postgres: Postgres,
+    redis: Redis,
+    place: Place,
+    workers: Vec<Process>,
+}
+
+impl World {
+    fn start() -> Self {
+        let (postgres, redis) = (Postgres::start(Care::Durable).unwrap(), Redis::start().unwrap());
+        let place = Place::on(&postgres.url()).dispatched_by(&redis.url());
+        let workers = (0..WORKERS).map(|_| place.start("worker_process", 0)).collect();
+        Self { postgres, redis, place, workers }
+    }
+
+    async fn suffer(&mut self, fault: Fault, rng: &mut fastrand::Rng) {
+        let wait = async |duration| tokio::time::sleep(duration).await;
+        match fault {
+            Fault::WorkerKilled => {
+                self.workers.swap_remove(rng.usize(..WORKERS)).kill();
+                self.workers.push(self.place.start("worker_process", 0));
+            }
+            Fault::WorkerFrozen => {
+                let worker = &self.workers[rng.usize(..WORKERS)];
+                worker.freeze();
+                wait(LEASE + Duration::from_millis(rng.u64(..3_000))).await;
+                worker.signal(nix::sys::signal::Signal::SIGCONT);
+            }
+            Fault::RedisKilled => {
+                self.redis.kill().unwrap();
+                wait(Duration::from_millis(rng.u64(..1_000))).await;
+                self.redis.start_again().unwrap();
+            }
+            Fault::RedisEmptied => drop(self.redis.ask("FLUSHALL").unwrap()),
+            Fault::RedisAway => {
+                self.redis.kill().unwrap();
+                wait(Duration::from_secs(10)).await;
+                self.redis.start_again().unwrap();
+            }
+            Fault::RedisFrozen => {
+                self.redis.freeze().unwrap();
+                wait(Duration::from_millis(rng.u64(..10_000))).await;
+                self.redis.thaw().unwrap();
+            }
+            Fault::PostgresKilled => {
+                self.postgres.crash().unwrap();
+                self.postgres.start_again().unwrap();
+            }
+        }
+    }
+}
+
+/// For three minutes, under full load, everything fails in random order. `PUNCTUAL_TEST_SEED` repeats an order.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_fails_no_job_is_lost_and_each_ends_once() {
+    let seed = std::env::var("PUNCTUAL_TEST_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
+    eprintln!("PUNCTUAL_TEST_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut world = World::start();
+    let punctual = world.place.connect().await;
+    let limits = Limits { concurrency: Some(15), ..Limits::default() };
+    punctual.admin("test").set_queue_limits("limited", limits).await.unwrap();
+    let (acknowledged, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+    let enqueuers: Vec<_> =
+        (0..4).map(|_| tokio::spawn(enqueue_on(punctual.clone(), acknowledged.clone(), stop.clone()))).collect();
+    let began = Instant::now();
+    let mut faults = Vec::new();
+    while began.elapsed() < CHAOS_TIME {
+        if faults.is_empty() {
+            faults = Fault::ALL.to_vec();
+            rng.shuffle(&mut faults);
+        }
+        let fault = faults.pop().unwrap();
+        eprintln!("{:5.1} s: {fault:?}; {} jobs", began.elapsed().as_secs_f32(), acknowledged.lock().unwrap().len());
+        world.suffer(fault, &mut rng).await;
+        tokio::time::sleep(Duration::from_millis(rng.u64(500..5_000))).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for enqueuer in enqueuers {
+        enqueuer.await.unwrap();
+    }
+    let acknowledged = std::mem::take(&mut *acknowledged.lock().unwrap());
+    until("all jobs to end", async || !has_active(&punctual).await).await;
+    until("Redis to hold no job", async || leftovers(&world.redis).is_empty()).await;
+    drop(world.workers);
+    for id in &acknowledged {
+        assert_eq!(punctual.job(*id).await.unwrap().status, Status::Succeeded, "{id}");
+    }
+    let audited = audit(&punctual).await;
+    assert!(audited >= acknowledged.len());
+    assert_executed_one_at_a_time(&world.place);
+    eprintln!("{audited} jobs, {} of them acknowledged", acknowledged.len());
+}
+
+/// Enqueues batches, as long as not too many jobs wait, and notes what was acknowledged. Whatever fails, it goes on.
+async fn enqueue_on(punctual: Punctual, acknowledged: Arc<Mutex<Vec<JobId>>>, stop: Arc<AtomicBool>) {
+    while !stop.load(Ordering::Relaxed) {
+        let drafts = (0..fastrand::usize(1..100)).map(|_| {
+            let draft = Draft::new("x", &fastrand::u32(..)).max_attempts(1_000).priority(fastrand::u8(..2));
+            match fastrand::u8(..20) {
+                0 | 1 => draft.delay(Duration::from_millis(fastrand::u64(..3_000))),
+                2 => draft.concurrency_key("k"),
+                3 => draft.queue("limited"),
+                4 => draft.queue("other"),
+                _ => draft,
+            }
+        });
+        match punctual.enqueue_all(drafts).await {
+            Ok(jobs) => acknowledged.lock().unwrap().extend(jobs.iter().map(|job| job.id)),
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+        while !stop.load(Ordering::Relaxed) && active(&punctual).await.is_none_or(|jobs| jobs > BACKLOG) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// How many jobs have not come to an end, if the store can say.
+async fn active(punctual: &Punctual) -> Option<usize> {
+    let overview = punctual.admin("test").overview().await.ok()?;
+    let jobs = overview.jobs.iter().filter(|(status, _)| status.is_active()).map(|(_, jobs)| *jobs as usize);
+    Some(jobs.sum())
+}
+
+async fn has_active(punctual: &Punctual) -> bool {
+    active(punctual).await != Some(0)
+}
+
+/// The keys of Redis that hold something of a job.
+fn leftovers(redis: &Redis) -> Vec<String> {
+    let keys = redis.ask("KEYS punctual:*").unwrap();
+    keys.into_iter().filter(|key| !key.ends_with(":state") && !key.contains(":worker:")).collect()
+}
+
+/// As [`punctual_testkit::conformance::audit_store`], several jobs at once.
+async fn audit(punctual: &Punctual) -> usize {
+    let filter = Filter { statuses: Status::ALL.to_vec(), ..Filter::default() };
+    let (mut page, mut audited) = (Page::first(1_000), 0);
+    loop {
+        let found = punctual.store().list(filter.clone(), page.clone()).await.unwrap();
+        let store = &**punctual.store();
+        stream::iter(&found.jobs).for_each_concurrent(8, |job| audit_job(store, job)).await;
+        audited += found.jobs.len();
+        match found.next {
+            Some(next) => page.after = Some(next),
+            None => return audited,
+        }
+    }
+}
+
+/// No run of a job began twice, but for one that its first worker had given up or lost before anybody knew of it.
+fn assert_executed_one_at_a_time(place: &Place) {
+    let mut starts: HashMap<(String, String), Vec<u64>> = HashMap::new();
+    for line in place.ledger_lines() {
+        let [job, run, at] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+        starts.entry((job.to_owned(), run.to_owned())).or_default().push(at.parse().unwrap());
+    }
+    for (run, mut at) in starts {
+        at.sort_unstable();
+        for pair in at.windows(2) {
+            let apart = Duration::from_micros(pair[1] - pair[0]);
+            assert!(apart >= GRACE, "run {run:?} began twice within {apart:?}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Redis as teams set it up: with passwords, for a user that may do little, with TLS, watched by a sentinel.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Place, until};
+use punctual::{Context, Draft, Punctual, Status, Worker};
+use punctual_servers::Redis;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// A job runs, and Redis hands it out: the first makes it know the queue.
+async fn runs_jobs(punctual: &Punctual) {
+    let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
+    until("Redis to hand out the queue's jobs", async || {
+        let id = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
+        assert_eq!(punctual.wait(id, LONG).await.unwrap().status, Status::Succeeded);
+        redis_is_well(punctual).await.contains("default (")
+    })
+    .await;
+    worker.stop().await;
+}
+
+/// What is said of queues in Redis; nothing if it cannot be reached.
+async fn redis_is_well(punctual: &Punctual) -> String {
+    let findings = punctual.store().examine().await.unwrap();
+    findings.into_iter().find(|one| one.check == "redis queues").map(|one| one.message).unwrap_or_default()
+}
+
+/// What is said of Redis itself.
+async fn redis_says(punctual: &Punctual) -> (bool, String) {
+    let findings = punctual.store().examine().await.unwrap();
+    findings.into_iter().find(|one| one.check == "redis").map(|one| (one.ok, one.message)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_is_given_in_the_address_and_never_told() {
+    let redis = Redis::start_with(&["--requirepass", "s3cret"]).unwrap();
+    let address = |password: &str| format!("redis://:{password}@127.0.0.1:{}", redis.port());
+    let punctual = Place::postgres().dispatched_by(&address("s3cret")).connect().await;
+    runs_jobs(&punctual).await;
+    assert!(!punctual.store().info().location.contains("s3cret"));
+    // With the wrong one jobs run all the same, and whoever asks hears why they do without Redis.
+    let wrong = Place::postgres().dispatched_by(&address("gu3ss")).connect().await;
+    let (ok, message) = redis_says(&wrong).await;
+    assert!(!ok && message.contains("--dispatch") && !message.contains("gu3ss"), "{message}");
+    let worker = Worker::builder(wrong.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
+    let id = wrong.enqueue(Draft::new("x", &())).await.unwrap().id;
+    assert_eq!(wrong.wait(id, LONG).await.unwrap().status, Status::Succeeded);
+    worker.stop().await;
+}
+
+/// As docs/operations.md says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_that_may_do_little_is_enough() {
+    let rights = "--user punctual on >s3cret ~punctual:* &punctual:* +@all -@dangerous +info --user default off";
+    let redis = Redis::start_with(&rights.split(' ').collect::<Vec<_>>()).unwrap();
+    let address = format!("redis://punctual:s3cret@127.0.0.1:{}", redis.port());
+    runs_jobs(&Place::postgres().dispatched_by(&address).connect().await).await;
+}
+
+/// The certificates that are trusted are those of the system, or of the file that SSL_CERT_FILE names, for a whole process.
+#[test]
+fn tls_process() {
+    common::in_process(async |url: String| {
+        let punctual = Punctual::connect(&url).await.unwrap();
+        if std::env::var_os("SSL_CERT_FILE").is_some() {
+            runs_jobs(&punctual).await;
+        } else {
+            let (ok, message) = redis_says(&punctual).await;
+            assert!(!ok && message.contains("certificate"), "{message}");
+        }
+    });
+}
+
+#[tokio::test]
+async fn tls_is_spoken_and_checked() {
+    let redis = Redis::start_with_tls(&["--requirepass", "s3cret"]).unwrap();
+    let address = format!("rediss://:s3cret@localhost:{}", redis.port());
+    let place = Place::postgres().dispatched_by(&address);
+    let authority = redis.authority();
+    let trusting = place.start_with_env("tls_process", &[("SSL_CERT_FILE", authority.to_str().unwrap())]);
+    assert!(trusting.wait().success());
+    assert!(place.start("tls_process", 0).wait().success(), "one that does not trust it says so");
+}
+
+/// Redis is watched by a sentinel, which makes a replica take over when the server dies.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_go_on_when_a_sentinel_makes_a_replica_take_over() {
+    let mut master = Redis::start().unwrap();
+    let replica = Redis::start_with(&["--replicaof", "127.0.0.1", &master.port().to_string()]).unwrap();
+    until("the replica to follow", async || replica.ask("INFO replication").unwrap()[0].contains("link_status:up"))
+        .await;
+    let sentinel = Redis::start_sentinel(&master).unwrap();
+    until("the sentinel to know the replica", async || {
+        sentinel.ask("SENTINEL replicas jobs").unwrap().contains(&replica.port().to_string())
+    })
+    .await;
+    let address = format!("redis+sentinel://127.0.0.1:{}/jobs", sentinel.port());
+    let punctual = Place::postgres().dispatched_by(&address).connect().await;
+    runs_jobs(&punctual).await;
+    let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
+    let before = punctual.enqueue_all((0..100).map(|number| Draft::new("x", &number))).await.unwrap();
+    master.kill().unwrap();
+    let after = punctual.enqueue_all((0..100).map(|number| Draft::new("x", &number))).await.unwrap();
+    for job in before.iter().chain(&after) {
+        assert_eq!(punctual.wait(job.id, LONG).await.unwrap().status, Status::Succeeded);
+    }
+    until("the replica to take over", async || replica.ask("ROLE").unwrap()[0] == "master").await;
+    worker.stop().await;
+    runs_jobs(&punctual).await;
+}

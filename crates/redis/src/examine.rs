@@ -1,0 +1,92 @@
+//! What `punctual doctor` looks at in Redis.
+
+use punctual_core::{Finding, StoreResult};
+use redis::RedisResult;
+
+use crate::{
+    keeper::{QueueStanding, Standing},
+    server,
+    store::Inner,
+};
+
+/// The oldest Redis that the scripts are written for.
+const OLDEST_VERSION: (u32, u32) = (6, 2);
+
+/// Looks for bad settings, and for what is not as it should be.
+pub(crate) async fn examine(store: &Inner) -> StoreResult<Vec<Finding>> {
+    let version = match server::info(&store.server, "server").await {
+        Ok(info) => version(info.get("valkey_version").or(info.get("redis_version")).map_or("unknown", String::as_str)),
+        Err(error) => {
+            let message = format!("{error}; PostgreSQL hands out the jobs meanwhile; start Redis, or mend --dispatch");
+            return Ok(vec![finding("redis", false, message)]);
+        }
+    };
+    let standing = store.keeper.standing().await?;
+    Ok(vec![version, eviction(store).await, queues(store, &standing).await, repairs(store).await])
+}
+
+fn finding(check: &str, ok: bool, message: impl Into<String>) -> Finding {
+    Finding { check: check.into(), ok, message: message.into() }
+}
+
+fn version(version: &str) -> Finding {
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let ok = found >= OLDEST_VERSION;
+    let hint = if ok { "" } else { "; Punctual needs Redis 6.2 or later, or Valkey" };
+    finding("redis", ok, format!("version {version}{hint}"))
+}
+
+/// A Redis that throws keys away when it is full makes Punctual tell of its jobs again and again.
+async fn eviction(store: &Inner) -> Finding {
+    let Ok(memory) = server::info(&store.server, "memory").await else {
+        return finding("redis memory", true, "is not told");
+    };
+    let value = |name: &str| memory.get(name).map_or("unknown", String::as_str);
+    let (policy, used, most) = (value("maxmemory_policy"), value("used_memory_human"), value("maxmemory_human"));
+    if policy == "noeviction" || value("maxmemory") == "0" {
+        return finding("redis memory", true, format!("{used} in use, nothing is thrown away"));
+    }
+    let advice =
+        "set maxmemory-policy noeviction; no job is lost meanwhile, but queues stand still until they are told anew";
+    finding("redis memory", false, format!("{used} of {most} in use, and {policy} throws keys away: {advice}"))
+}
+
+/// Whose jobs Redis hands out, and how many hints it has.
+async fn queues(store: &Inner, standing: &Standing) -> Finding {
+    let (mut told, mut lost) = (Vec::new(), Vec::new());
+    for queue in standing.queues() {
+        let name = queue.queue.as_str();
+        let QueueStanding::Open { epoch, .. } = standing.queue(name) else {
+            told.push(format!("{name} (about to open)"));
+            continue;
+        };
+        let hints: RedisResult<Option<(usize, usize)>> = store.queue(name, epoch).count().await;
+        match hints {
+            Ok(Some((hints, held))) => told.push(format!("{name} ({hints} jobs told, {held} just handed out)")),
+            Ok(None) if !store.loader.serves(name) => {}
+            Ok(None) => lost.push(name),
+            Err(error) => return finding("redis queues", false, error.to_string()),
+        }
+    }
+    told.sort();
+    match (told.is_empty(), lost.is_empty()) {
+        (_, false) => {
+            finding("redis queues", false, format!("{} will be told anew by the next worker", lost.join(", ")))
+        }
+        (true, _) => finding("redis queues", true, "none so far; the first worker opens them"),
+        _ => finding("redis queues", true, told.join(", ")),
+    }
+}
+
+/// What had to be put right since Redis was empty last. That is no fault: it is what the repairs are for.
+async fn repairs(store: &Inner) -> Finding {
+    match store.repairs.all().await {
+        Ok(all) if all.is_empty() => finding("redis repairs", true, "none"),
+        Ok(all) => {
+            let told: Vec<String> = all.iter().map(|(kind, number)| format!("{kind}: {number}")).collect();
+            finding("redis repairs", true, told.join(", "))
+        }
+        Err(error) => finding("redis repairs", false, error.to_string()),
+    }
+}

@@ -1,0 +1,88 @@
+//! Signs of life. A worker that has given none for long, neither here nor to the ledger, is dead, and its leases need not run out first.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use punctual_core::{StoreResult, Timestamp, WorkerId, dispatch::Ledger};
+use redis::RedisResult;
+
+use crate::{keys::Namespace, repairs::Repairs, server::Server};
+
+/// How long a sign of life lasts.
+const ALIVE_FOR: Duration = Duration::from_secs(30);
+/// How often the dead are looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Signs of life of workers.
+pub(crate) struct Hearts {
+    ledger: Arc<dyn Ledger>,
+    server: Server,
+    namespace: Namespace,
+    looked: Mutex<Timestamp>,
+    /// Whose leases have been ended.
+    buried: Mutex<HashSet<WorkerId>>,
+}
+
+impl Hearts {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace) -> Self {
+        Self { ledger, server, namespace, looked: Mutex::new(Timestamp::MIN), buried: Mutex::default() }
+    }
+
+    /// A worker is there.
+    pub(crate) async fn beat(&self, worker: WorkerId) {
+        let key = self.namespace.worker(worker);
+        let said: RedisResult<()> =
+            self.server.call(redis::cmd("SET").arg(key).arg(1).arg("EX").arg(ALIVE_FOR.as_secs())).await;
+        if let Err(error) = said {
+            tracing::debug!(%error, "cannot give a sign of life to Redis");
+        }
+    }
+
+    /// A worker has left.
+    pub(crate) async fn stop(&self, worker: WorkerId) {
+        let _: RedisResult<()> = self.server.call(redis::cmd("DEL").arg(self.namespace.worker(worker))).await;
+    }
+
+    /// Whether the last look is long enough ago; if so, the next one is now.
+    fn is_time(&self, now: Timestamp) -> bool {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let recently = *looked <= now && now.since(*looked) < LOOK_EVERY;
+        if !recently {
+            *looked = now;
+        }
+        !recently
+    }
+
+    /// Ends the leases of workers that have died since the last look.
+    pub(crate) async fn look(&self, repairs: &Repairs) -> StoreResult<()> {
+        let now = self.ledger.now();
+        if !self.is_time(now) {
+            return Ok(());
+        }
+        let workers = self.ledger.workers().await?;
+        let silent = workers.iter().filter(|worker| now.since(worker.seen_at) > ALIVE_FOR).map(|worker| worker.beat.id);
+        let silent: HashSet<WorkerId> = silent.collect();
+        let unburied: Vec<WorkerId> = {
+            let mut buried = self.buried.lock().unwrap_or_else(PoisonError::into_inner);
+            buried.retain(|worker| silent.contains(worker));
+            silent.difference(&buried).copied().collect()
+        };
+        for worker in unburied {
+            let beats: RedisResult<bool> =
+                self.server.call(redis::cmd("EXISTS").arg(self.namespace.worker(worker))).await;
+            if !matches!(beats, Ok(false)) {
+                continue;
+            }
+            let jobs = self.ledger.end_leases(worker).await?;
+            self.buried.lock().unwrap_or_else(PoisonError::into_inner).insert(worker);
+            if jobs > 0 {
+                tracing::warn!(%worker, jobs, "a worker gives no sign of life; others may take its jobs");
+                repairs.count("leases of dead workers ended", jobs).await;
+            }
+        }
+        Ok(())
+    }
+}

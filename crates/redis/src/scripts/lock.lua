@@ -1,0 +1,16 @@
+-- Takes locks that are free, out of time, or the owner's already.
+--
+-- KEYS: the locks. ARGV: owner, now and until (microseconds, the ledger's time), how long they are kept (milliseconds).
+-- Returns 1 or 0 for each.
+
+local answer = {}
+for i, key in ipairs(KEYS) do
+  local till, owner = string.match(redis.call('GET', key) or '', '^(%S+) (.*)$')
+  if not till or owner == ARGV[1] or tonumber(till) <= tonumber(ARGV[2]) then
+    redis.call('SET', key, ARGV[3] .. ' ' .. ARGV[1], 'PX', ARGV[4])
+    answer[i] = 1
+  else
+    answer[i] = 0
+  end
+end
+return answer

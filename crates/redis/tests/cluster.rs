@@ -1,0 +1,28 @@
+//! The same suite on a cluster of three nodes, which has each queue on one of them.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::LazyLock;
+
+use punctual_redis::Address;
+use punctual_servers::RedisCluster;
+use punctual_testkit::{Fixture, conformance, random};
+
+/// Ends with this process.
+static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(|| RedisCluster::start(3).unwrap());
+
+async fn fixture() -> Fixture {
+    let address: Address = CLUSTER.url().parse().unwrap();
+    common::fixture(address).await
+}
+
+conformance!(fixture);
+
+#[tokio::test]
+async fn random_operations_agree_with_the_model() {
+    for seed in common::seeds() {
+        random::replay(&fixture().await, seed, 400).await;
+    }
+}

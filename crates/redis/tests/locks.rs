@@ -1,0 +1,214 @@
+//! Locks on five independent servers: whatever these forget, and however long a client stands still, there is one owner.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use punctual_core::{Lock, ManualClock, Store, Timestamp};
+use punctual_redis::{DispatchStore, Options};
+use punctual_servers::Redis;
+use punctual_testkit::{Fixture, random};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn nodes() -> Vec<Redis> {
+    (0..5).map(|_| Redis::start().unwrap()).collect()
+}
+
+fn options(nodes: &[Redis], lock_jobs: bool) -> Options {
+    let locks = nodes.iter().map(|node| node.url().parse().unwrap()).collect();
+    Options { address: common::redis(), locks, lock_jobs }
+}
+
+/// Two clients in processes of their own, as it were, by the same clock.
+async fn clients(nodes: &[Redis]) -> (DispatchStore, DispatchStore, ManualClock) {
+    let (schema, clock) = (common::schema(), Fixture::start());
+    let ada = common::open(&schema, Some(&clock), options(nodes, false)).await;
+    let bob = common::open(&schema, Some(&clock), options(nodes, false)).await;
+    (ada, bob, clock)
+}
+
+async fn take(store: &DispatchStore, owner: &str) -> Option<Lock> {
+    store.lock("report".to_owned(), owner.to_owned(), TTL).await.unwrap()
+}
+
+/// On how many of the nodes somebody has the lock.
+fn held(nodes: &[Redis], owner: &str) -> usize {
+    let keys = |node: &Redis| node.ask("KEYS punctual:*:lock:report").unwrap_or_default();
+    let has = |node: &&Redis| {
+        let values = keys(node).into_iter().flat_map(|key| node.ask(&format!("GET {key}")).unwrap());
+        values.into_iter().any(|value| value.ends_with(owner))
+    };
+    nodes.iter().filter(has).count()
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_on_all_nodes_and_freed_on_all() {
+    let nodes = nodes();
+    let (ada, bob, _) = clients(&nodes).await;
+    assert!(take(&ada, "ada").await.is_some());
+    assert_eq!(held(&nodes, "ada"), 5);
+    assert_eq!(take(&bob, "bob").await, None);
+    assert_eq!((held(&nodes, "ada"), held(&nodes, "bob")), (5, 0), "whoever fails leaves nothing behind");
+    assert!(!bob.unlock("report".into(), "bob".into()).await.unwrap());
+    assert!(ada.unlock("report".into(), "ada".into()).await.unwrap());
+    assert_eq!(held(&nodes, "ada"), 0);
+}
+
+#[tokio::test]
+async fn two_of_five_nodes_may_be_down() {
+    let mut nodes = nodes();
+    let (ada, bob, _) = clients(&nodes).await;
+    nodes[1].kill().unwrap();
+    nodes[4].freeze().unwrap();
+    let lock = take(&ada, "ada").await.unwrap();
+    assert_eq!(take(&bob, "bob").await, None);
+    assert!(ada.unlock("report".into(), "ada".into()).await.unwrap());
+    assert!(take(&bob, "bob").await.unwrap().token > lock.token);
+}
+
+#[tokio::test]
+async fn with_most_nodes_down_the_ledger_decides_alone() {
+    let mut nodes = nodes();
+    let (ada, bob, _) = clients(&nodes).await;
+    nodes.iter_mut().take(3).for_each(|node| node.kill().unwrap());
+    assert!(take(&ada, "ada").await.is_some());
+    assert_eq!(take(&bob, "bob").await, None);
+}
+
+/// The case that Redlock by itself does not stand: two majorities, because a node has forgotten what it granted.
+#[tokio::test]
+async fn a_node_that_restarts_empty_makes_nobody_a_second_owner() {
+    let mut nodes = nodes();
+    let (ada, bob, clock) = clients(&nodes).await;
+    nodes[3].kill().unwrap();
+    nodes[4].kill().unwrap();
+    let first = take(&ada, "ada").await.unwrap();
+    nodes[2].kill().unwrap();
+    nodes[2..].iter_mut().for_each(|node| node.start_again().unwrap());
+    assert_eq!(held(&nodes, "ada"), 2, "three nodes would give it to anybody");
+    assert_eq!(take(&bob, "bob").await, None);
+    assert_eq!(held(&nodes, "bob"), 0);
+    clock.advance(TTL);
+    let second = take(&bob, "bob").await.unwrap();
+    assert!(second.token > first.token);
+}
+
+/// A resource that knows the greatest token that it has seen.
+#[derive(Default)]
+struct Resource(u64);
+
+impl Resource {
+    fn write(&mut self, token: u64) -> bool {
+        let accepted = token >= self.0;
+        self.0 = self.0.max(token);
+        accepted
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_stood_still_is_stopped_by_its_token() {
+    let nodes = nodes();
+    let (ada, bob, clock) = clients(&nodes).await;
+    let (mut resource, stale) = (Resource::default(), take(&ada, "ada").await.unwrap());
+    assert!(resource.write(stale.token));
+    // Ada stands still until her time has passed.
+    clock.advance(TTL);
+    let fresh = take(&bob, "bob").await.unwrap();
+    assert!(resource.write(fresh.token));
+    assert!(!resource.write(stale.token), "what she still believes to be hers is refused");
+    assert!(!ada.extend_lock("report".into(), "ada".into(), TTL).await.unwrap());
+    assert!(!ada.unlock("report".into(), "ada".into()).await.unwrap());
+    assert_eq!(held(&nodes, "bob"), 5, "and she frees nothing of his");
+}
+
+/// From when until when somebody had the lock, and its token.
+type Held = (u64, Timestamp, Timestamp);
+
+/// Clients contend while nodes are killed, emptied and frozen.
+#[tokio::test(flavor = "multi_thread")]
+async fn there_are_never_two_owners_whatever_becomes_of_the_nodes() {
+    const ROUNDS: usize = 25;
+    let mut nodes = nodes();
+    let (schema, stop, story) =
+        (common::schema(), Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<Held>>>::default());
+    let mut clients = Vec::new();
+    for number in 0..4 {
+        let store = common::open(&schema, None, options(&nodes, false)).await;
+        clients.push(tokio::spawn(contend(store, format!("client {number}"), stop.clone(), story.clone())));
+    }
+    for _ in 0..ROUNDS {
+        let enough = story.lock().unwrap().len() + 3;
+        let node = &mut nodes[fastrand::usize(..5)];
+        match fastrand::u8(..3) {
+            0 => node.kill().and_then(|()| node.start_again()).unwrap(),
+            1 => drop(node.ask("FLUSHALL").unwrap()),
+            _ => node.freeze().unwrap(),
+        }
+        while story.lock().unwrap().len() < enough {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        nodes.iter().for_each(|node| node.thaw().unwrap());
+    }
+    stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.await.unwrap();
+    }
+    let mut story = std::mem::take(&mut *story.lock().unwrap());
+    story.sort_unstable();
+    for pair in story.windows(2) {
+        let ((token, _, until), (next, since, _)) = (pair[0], pair[1]);
+        assert!(token < next, "{token} was given twice");
+        assert!(until <= since, "{token} was held until {until}, and {next} since {since}");
+    }
+}
+
+/// Takes the lock again and again; lets it run out now and then.
+async fn contend(store: DispatchStore, owner: String, stop: Arc<AtomicBool>, story: Arc<Mutex<Vec<Held>>>) {
+    while !stop.load(Ordering::Relaxed) {
+        let ttl = Duration::from_millis(200);
+        let Some(lock) = store.lock("contended".to_owned(), owner.clone(), ttl).await.unwrap() else {
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(..20))).await;
+            continue;
+        };
+        let since = lock.expires_at.before(ttl);
+        let mut until = lock.expires_at;
+        if fastrand::bool() && store.unlock("contended".to_owned(), owner.clone()).await.unwrap() {
+            // At some instant after it was taken.
+            until = since;
+        }
+        story.lock().unwrap().push((lock.token, since, until));
+    }
+}
+
+#[tokio::test]
+async fn with_jobs_locked_random_operations_agree_with_the_model() {
+    let nodes = nodes();
+    for seed in common::seeds() {
+        random::replay(&common::fixture(options(&nodes, true)).await, seed, 200).await;
+        for node in &nodes {
+            assert_eq!(node.ask("KEYS punctual:*:job:*").unwrap(), [] as [&str; 0], "locks of jobs are freed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn locks_are_refused_that_cannot_be_decided() {
+    let address = common::redis();
+    let open = async |locks: Vec<&str>, lock_jobs: bool| {
+        let locks = locks.iter().map(|address| address.parse().unwrap()).collect();
+        let store = common::try_open(Options { address: address.clone(), locks, lock_jobs }).await;
+        store.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(open(Vec::new(), true).await.contains("lock_jobs needs locks"));
+    assert!(open(vec!["redis://a", "redis://b"], false).await.contains("an odd number"));
+    assert!(open(vec!["redis+cluster://a"], false).await.contains("one independent server"));
+}

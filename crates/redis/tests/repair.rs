@@ -1,0 +1,88 @@
+//! What is put right, by whom, and how it shows.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::time::Duration;
+
+use punctual_core::{Beat, WorkerId};
+use punctual_redis::Address;
+use punctual_servers::Redis;
+use punctual_testkit::Fixture;
+
+fn beat(worker: WorkerId) -> Beat {
+    Beat { id: worker, host: "host".into(), pid: 7, queues: vec![], names: vec![], concurrency: 4, running: 1 }
+}
+
+fn own_redis() -> (Redis, Address) {
+    let redis = Redis::start().unwrap();
+    let address = redis.url().parse().unwrap();
+    (redis, address)
+}
+
+async fn lost_jobs(fx: &Fixture) -> usize {
+    fx.store.tend().await.unwrap();
+    fx.store.expired(10).await.unwrap().len()
+}
+
+async fn finding(fx: &Fixture, check: &str) -> (bool, String) {
+    let findings = fx.store.examine().await.unwrap();
+    findings.into_iter().find(|one| one.check == check).map(|one| (one.ok, one.message)).unwrap()
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_worker_without_a_heartbeat_are_free_before_their_leases_end() {
+    let (redis, address) = own_redis();
+    let fx = common::fixture(address).await;
+    fx.enqueue(|_| ()).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    fx.store.beat(beat(claim.worker)).await.unwrap();
+    let hour = Duration::from_secs(3_600);
+    assert_eq!(fx.store.extend(claim.worker, hour, vec![claim.attempt_id()]).await.unwrap(), [true]);
+    let key = &redis.ask("KEYS punctual:*:worker:*").unwrap()[0];
+    let left: u64 = redis.ask(&format!("TTL {key}")).unwrap()[0].parse().unwrap();
+    assert!((1..=30).contains(&left));
+    assert_eq!(lost_jobs(&fx).await, 0, "it is there");
+    // Redis has forgotten its heartbeat, but the ledger has heard of it a moment ago.
+    redis.ask("FLUSHALL").unwrap();
+    fx.pass(10);
+    assert_eq!(lost_jobs(&fx).await, 0, "it is there");
+    // Nobody has.
+    fx.pass(31);
+    assert_eq!(lost_jobs(&fx).await, 1);
+    let (ok, told) = finding(&fx, "redis repairs").await;
+    assert!(ok && told.contains("leases of dead workers ended: 1"), "{told}");
+}
+
+#[tokio::test]
+async fn what_redis_has_lost_is_told_anew_and_counted() {
+    let (redis, address) = own_redis();
+    let fx = common::fixture(address).await;
+    fx.enqueue(|_| ()).await;
+    let (_, told) = finding(&fx, "redis queues").await;
+    assert_eq!(told, "none so far; the first worker opens them");
+    fx.claim_one(fx.worker()).await;
+    let id = fx.enqueue(|_| ()).await;
+    assert_eq!(finding(&fx, "redis queues").await, (true, "default (1 jobs told, 0 just handed out)".to_owned()));
+    redis.ask("FLUSHALL").unwrap();
+    let claim = loop {
+        // It stands still until nobody can be about to record what was handed out.
+        if let Some(claim) = fx.claim(fx.worker(), 1).await.pop() {
+            break claim;
+        }
+        fx.pass(1);
+    };
+    assert_eq!(claim.job.id, id);
+    let (ok, told) = finding(&fx, "redis repairs").await;
+    assert!(ok && told.contains("queues told anew that Redis had lost: 1"), "{told}");
+}
+
+#[tokio::test]
+async fn a_redis_that_throws_keys_away_is_complained_of() {
+    let arguments = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    let redis = Redis::start_with(&arguments).unwrap();
+    let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
+    let (ok, message) = finding(&fx, "redis memory").await;
+    assert!(!ok && message.contains("set maxmemory-policy noeviction"), "{message}");
+}
