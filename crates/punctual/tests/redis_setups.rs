@@ -67,7 +67,7 @@ async fn a_user_that_may_do_little_is_enough() {
 fn tls_process() {
     common::in_process(async |url: String| {
         let punctual = Punctual::connect(&url).await.unwrap();
-        if std::env::var_os("SSL_CERT_FILE").is_some() {
+        if std::env::var("PUNCTUAL_TEST_TRUSTS").unwrap() == "yes" {
             runs_jobs(&punctual).await;
         } else {
             let (ok, message) = redis_says(&punctual).await;
@@ -82,9 +82,10 @@ async fn tls_is_spoken_and_checked() {
     let address = format!("rediss://:s3cret@localhost:{}", redis.port());
     let place = Place::postgres().dispatched_by(&address);
     let authority = redis.authority();
-    let trusting = place.start_with_env("tls_process", &[("SSL_CERT_FILE", authority.to_str().unwrap())]);
-    assert!(trusting.wait().success());
-    assert!(place.start("tls_process", 0).wait().success(), "one that does not trust it says so");
+    let trust = [("PUNCTUAL_TEST_TRUSTS", "yes"), ("SSL_CERT_FILE", authority.to_str().unwrap())];
+    assert!(place.start_with_env("tls_process", &trust).wait().success());
+    let doubting = place.start_with_env("tls_process", &[("PUNCTUAL_TEST_TRUSTS", "no")]);
+    assert!(doubting.wait().success(), "one that does not trust it says so");
 }
 
 /// Redis is watched by a sentinel, which makes a replica take over when the server dies.

@@ -74,7 +74,7 @@ async fn queues(store: &Inner, standing: &Standing) -> Finding {
         (_, false) => {
             finding("redis queues", false, format!("{} will be told anew by the next worker", lost.join(", ")))
         }
-        (true, _) => finding("redis queues", true, "none so far; the first worker opens them"),
+        (true, _) => finding("redis queues", true, "none so far; the first job opens its own"),
         _ => finding("redis queues", true, told.join(", ")),
     }
 }

@@ -13,6 +13,7 @@ use punctual_core::{
     StoreResult, Timestamp,
     dispatch::{DispatchedQueue, GRACE, Ledger},
 };
+use redis::RedisResult;
 use tokio::time::{self, Instant};
 
 use crate::server::Server;
@@ -176,11 +177,11 @@ impl Keeper {
         Ok(standing)
     }
 
-    /// The time in Redis, if it can be reached.
+    /// The time in Redis, if it can be reached; that of the slowest clock, if there are several.
     async fn redis_ms(&self) -> Option<u64> {
-        let time: Result<(u64, u64), _> = self.server.call(&redis::cmd("TIME")).await;
-        match time {
-            Ok((seconds, micros)) => Some(seconds * 1_000 + micros / 1_000),
+        let times: RedisResult<Vec<(u64, u64)>> = self.server.call_all(&redis::cmd("TIME")).await;
+        match times {
+            Ok(times) => times.into_iter().map(|(seconds, micros)| seconds * 1_000 + micros / 1_000).min(),
             Err(error) => {
                 tracing::warn!(server = %self.server.address(), %error, "cannot reach Redis; jobs are handed out without it before long");
                 None

@@ -9,6 +9,7 @@ use redis::{
     aio::{ConnectionLike, MultiplexedConnection, PubSub},
     cluster::{ClusterClient, ClusterClientBuilder},
     cluster_async::ClusterConnection,
+    cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo},
     sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
 };
 use tokio::sync::Mutex;
@@ -165,6 +166,19 @@ impl Server {
         self.told(answer).await
     }
 
+    /// Does one command on each master, and returns all answers.
+    pub(crate) async fn call_all<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<Vec<T>> {
+        let answers = match self.connection().await? {
+            Connection::Node(mut node) => command.query_async(&mut node).await.map(|one| vec![one]),
+            Connection::Cluster(mut cluster) => {
+                let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+                let by_node = cluster.route_command(command.clone(), all).await;
+                by_node.and_then(|answer| Ok(HashMap::<String, T>::from_redis_value(answer)?.into_values().collect()))
+            }
+        };
+        self.told(answers).await
+    }
+
     async fn connection(&self) -> RedisResult<Connection> {
         let mut known = self.connection.lock().await;
         match &*known {
@@ -229,10 +243,10 @@ pub(crate) fn store_error(address: &Address, error: &RedisError) -> StoreError {
     StoreError::Unreachable { store: address.to_string(), reason: error.to_string() }
 }
 
-/// What the server says of itself in one of its chapters, by name.
+/// What the server, or one of the cluster, says of itself in one of its chapters, by name.
 pub(crate) async fn info(server: &Server, chapter: &str) -> RedisResult<HashMap<String, String>> {
-    let text: String = server.call(redis::cmd("INFO").arg(chapter)).await?;
-    let pairs = text.lines().filter_map(|line| line.trim().split_once(':'));
+    let texts: Vec<String> = server.call_all(redis::cmd("INFO").arg(chapter)).await?;
+    let pairs = texts.iter().take(1).flat_map(|text| text.lines()).filter_map(|line| line.trim().split_once(':'));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 

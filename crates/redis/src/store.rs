@@ -69,7 +69,7 @@ impl Options {
         if self.locks.iter().any(|address| !address.is_single()) {
             return Err(bad("locks: each is one independent server, redis:// or rediss://"));
         }
-        if !self.locks.is_empty() && self.locks.len() % 2 == 0 {
+        if !self.locks.is_empty() && self.locks.len().is_multiple_of(2) {
             return Err(bad("locks: an odd number of servers, since most of them have to agree"));
         }
         Ok(())

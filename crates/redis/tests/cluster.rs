@@ -26,3 +26,15 @@ async fn random_operations_agree_with_the_model() {
         random::replay(&fixture().await, seed, 400).await;
     }
 }
+
+#[tokio::test]
+async fn queues_are_spread_over_the_nodes() {
+    let fx = fixture().await;
+    let queues = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for queue in queues {
+        fx.enqueue(|spec| spec.queue = queue.to_owned()).await;
+    }
+    assert_eq!(fx.claim(fx.worker(), 10).await.len(), queues.len());
+    let known = |node: &punctual_servers::Redis| node.ask("KEYS punctual:*:state").unwrap().len();
+    assert!(CLUSTER.0.iter().all(|node| known(node) > 0));
+}

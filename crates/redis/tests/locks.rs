@@ -141,9 +141,9 @@ async fn there_are_never_two_owners_whatever_becomes_of_the_nodes() {
     let (schema, stop, story) =
         (common::schema(), Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<Held>>>::default());
     let mut clients = Vec::new();
-    for number in 0..4 {
+    for _ in 0..4 {
         let store = common::open(&schema, None, options(&nodes, false)).await;
-        clients.push(tokio::spawn(contend(store, format!("client {number}"), stop.clone(), story.clone())));
+        clients.push(tokio::spawn(contend(store, stop.clone(), story.clone())));
     }
     for _ in 0..ROUNDS {
         let enough = story.lock().unwrap().len() + 3;
@@ -172,9 +172,9 @@ async fn there_are_never_two_owners_whatever_becomes_of_the_nodes() {
 }
 
 /// Takes the lock again and again; lets it run out now and then.
-async fn contend(store: DispatchStore, owner: String, stop: Arc<AtomicBool>, story: Arc<Mutex<Vec<Held>>>) {
+async fn contend(store: DispatchStore, stop: Arc<AtomicBool>, story: Arc<Mutex<Vec<Held>>>) {
     while !stop.load(Ordering::Relaxed) {
-        let ttl = Duration::from_millis(200);
+        let (owner, ttl) = (fastrand::u64(..).to_string(), Duration::from_millis(200));
         let Some(lock) = store.lock("contended".to_owned(), owner.clone(), ttl).await.unwrap() else {
             tokio::time::sleep(Duration::from_millis(fastrand::u64(..20))).await;
             continue;

@@ -59,9 +59,9 @@ async fn the_jobs_of_a_worker_without_a_heartbeat_are_free_before_their_leases_e
 async fn what_redis_has_lost_is_told_anew_and_counted() {
     let (redis, address) = own_redis();
     let fx = common::fixture(address).await;
-    fx.enqueue(|_| ()).await;
     let (_, told) = finding(&fx, "redis queues").await;
-    assert_eq!(told, "none so far; the first worker opens them");
+    assert_eq!(told, "none so far; the first job opens its own");
+    fx.enqueue(|_| ()).await;
     fx.claim_one(fx.worker()).await;
     let id = fx.enqueue(|_| ()).await;
     assert_eq!(finding(&fx, "redis queues").await, (true, "default (1 jobs told, 0 just handed out)".to_owned()));
