@@ -39,6 +39,8 @@ enum Ground {
         prefix: String,
         /// The server's main process, if it runs on this machine.
         server: Option<u32>,
+        /// Redis in front of it, if there is one.
+        dispatcher: Option<redis::Client>,
     },
 }
 
@@ -99,6 +101,15 @@ impl Place {
         }
     }
 
+    /// The processor time that Redis in front of it has used, if it is one server.
+    pub(crate) async fn dispatcher_cpu_s(&self) -> Option<f64> {
+        let Ground::Database { dispatcher, .. } = &self.ground else { return None };
+        let mut connection = dispatcher.as_ref()?.get_multiplexed_async_connection().await.ok()?;
+        let info: String = redis::cmd("INFO").arg("cpu").query_async(&mut connection).await.ok()?;
+        let used = |field: &str| info.lines().find_map(|line| line.strip_prefix(field)?.trim().parse::<f64>().ok());
+        Some(used("used_cpu_sys:")? + used("used_cpu_user:")?)
+    }
+
     /// Clears it away. A folder goes by itself.
     pub async fn clear(&self) -> Result<()> {
         let Ground::Database { url, prefix, .. } = &self.ground else { return Ok(()) };
@@ -152,5 +163,7 @@ async fn database(store: &str) -> Result<(Ground, String)> {
     let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut connection).await?;
     let local = ["localhost", "127.0.0.1", "::1"].contains(&options.connect.get_host());
     let server = u32::try_from(pid).ok().filter(|_| local).and_then(usage::parent_of);
-    Ok((Ground::Database { url: store.to_owned(), prefix, server }, settings))
+    let dispatcher = store.split(['?', '&']).find_map(|setting| setting.strip_prefix("dispatch=redis://"));
+    let dispatcher = dispatcher.map(|address| redis::Client::open(format!("redis://{address}"))).transpose()?;
+    Ok((Ground::Database { url: store.to_owned(), prefix, server, dispatcher }, settings))
 }

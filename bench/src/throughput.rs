@@ -38,7 +38,7 @@ pub(crate) async fn lifecycle(
     on_progress: OnProgress<'_>,
 ) -> Result<Map<String, Value>> {
     let punctual = place.fresh("lifecycle").await?;
-    let server = place.server_cpu_s();
+    let (server, dispatcher) = (place.server_cpu_s(), place.dispatcher_cpu_s().await);
     let start = Instant::now();
     bulk_enqueue(&punctual, jobs, on_progress).await?;
     let enqueue = start.elapsed().as_secs_f64();
@@ -48,7 +48,9 @@ pub(crate) async fn lifecycle(
     let drain = start.elapsed().as_secs_f64();
     worker.stop().await;
     let peak = Usage::now().peak_memory_mib;
-    let server_us = place.server_cpu_s().zip(server).map(|(after, before)| (after - before) * 1e6 / jobs as f64);
+    let us_per_job = |after: Option<f64>, before| after.zip(before).map(|(after, before): (f64, f64)| (after - before) * 1e6 / jobs as f64);
+    let server_us = us_per_job(place.server_cpu_s(), server);
+    let dispatcher_us = us_per_job(place.dispatcher_cpu_s().await, dispatcher);
     check::all_succeeded(&punctual, jobs).await?;
     let rate = |seconds: f64| (jobs as f64 / seconds).round();
     let mut fields = object(json!({
@@ -57,8 +59,10 @@ pub(crate) async fn lifecycle(
         "lifecycle_per_s": rate(enqueue + drain),
         "peak_memory_mib": peak,
     }));
-    if let Some(micros) = server_us {
-        fields.insert("server_cpu_us_per_job".into(), micros.into());
+    for (field, micros) in [("server_cpu_us_per_job", server_us), ("redis_cpu_us_per_job", dispatcher_us)] {
+        if let Some(micros) = micros {
+            fields.insert(field.into(), micros.into());
+        }
     }
     Ok(fields)
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use punctual_servers::{Care, Postgres};
+use punctual_servers::{Care, Postgres, Redis};
 use serde_json::Value;
 
 use crate::{cargo, root};
@@ -37,6 +37,8 @@ pub(crate) struct Args {
 enum Engine {
     Sqlite,
     Postgres,
+    /// PostgreSQL with Redis in front
+    Redis,
 }
 
 /// A peer: its name, its driver's, and the setting of its run.
@@ -56,6 +58,7 @@ impl Engine {
                 ("River", "river", "CONC=2000"),
                 ("awa", "awa", "CLAIMERS=2"),
             ],
+            Self::Redis => &[("BullMQ", "bullmq", "CONC=300")],
         }
     }
 }
@@ -79,8 +82,12 @@ const SCENARIOS: [(&str, &[&str]); 5] =
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     cargo(&["build", "--release", "--quiet"])?;
-    let server = (args.engine == Engine::Postgres).then(|| Postgres::start(Care::Durable)).transpose()?;
-    let store = server.as_ref().map(Postgres::url);
+    let server = (args.engine != Engine::Sqlite).then(|| Postgres::start(Care::Durable)).transpose()?;
+    let dispatch = (args.engine == Engine::Redis).then(Redis::start).transpose()?;
+    let mut store = server.as_ref().map(Postgres::url);
+    if let (Some(store), Some(dispatch)) = (&mut store, &dispatch) {
+        store.push_str(&format!("?dispatch={}", dispatch.url()));
+    }
     let ours = |scenario: &str, settings: &[&str], jobs| ours(store.as_deref(), scenario, settings, jobs);
     let mut figures = Figures::new();
     for round in 1..=args.rounds {
@@ -161,7 +168,7 @@ fn ours(store: Option<&str>, scenario: &str, settings: &[&str], jobs: usize) -> 
     ensure!(output.status.success(), "{scenario}: {}", String::from_utf8_lossy(&output.stderr));
     let fields: BTreeMap<String, Value> = serde_json::from_slice(&output.stdout)?;
     let wanted =
-        |field: &str| ["per_s", "ms_", "peak_memory", "early", "server_cpu"].iter().any(|part| field.contains(part));
+        |field: &str| ["per_s", "ms_", "peak_memory", "early", "_cpu_us"].iter().any(|part| field.contains(part));
     let figures = fields.into_iter().filter(|(field, _)| wanted(field));
     Ok(figures.filter_map(|(field, value)| Some((format!("{scenario}.{field}"), value.as_f64()?))).collect())
 }

@@ -41,7 +41,7 @@ fn worker_process() {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
                 starts.write(&format!("{} {} {now}\n", ctx.id(), ctx.claim().job.run));
                 async move {
-                    tokio::time::sleep(Duration::from_millis(fastrand::u64(..100))).await;
+                    tokio::time::sleep(Duration::from_millis(fastrand::u64(..200))).await;
                     let fails = ctx.claim().job.spec.payload.read::<u32>().unwrap().is_multiple_of(10);
                     if fails && ctx.attempt() == 1 { Err(Failure::new("as planned")) } else { Ok(None) }
                 }
@@ -182,7 +182,7 @@ async fn enqueue_on(punctual: Punctual, acknowledged: Arc<Mutex<Vec<JobId>>>, st
             let draft = Draft::new("x", &fastrand::u32(..)).max_attempts(1_000).priority(fastrand::u8(..2));
             match fastrand::u8(..20) {
                 0 | 1 => draft.delay(Duration::from_millis(fastrand::u64(..3_000))),
-                2 => draft.concurrency_key("k"),
+                2 => draft.concurrency_key(format!("k{}", fastrand::u8(..20))),
                 3 => draft.queue("limited"),
                 4 => draft.queue("other"),
                 _ => draft,
