@@ -48,7 +48,9 @@ pub(crate) async fn lifecycle(
     let drain = start.elapsed().as_secs_f64();
     worker.stop().await;
     let peak = Usage::now().peak_memory_mib;
-    let us_per_job = |after: Option<f64>, before| after.zip(before).map(|(after, before): (f64, f64)| (after - before) * 1e6 / jobs as f64);
+    let us_per_job = |after: Option<f64>, before| {
+        after.zip(before).map(|(after, before): (f64, f64)| (after - before) * 1e6 / jobs as f64)
+    };
     let server_us = us_per_job(place.server_cpu_s(), server);
     let dispatcher_us = us_per_job(place.dispatcher_cpu_s().await, dispatcher);
     check::all_succeeded(&punctual, jobs).await?;

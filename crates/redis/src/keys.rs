@@ -55,12 +55,13 @@ impl QueueKeys {
         format!("{}state", self.prefix)
     }
 
-    /// A sorted set: jobs in somebody's hands of which their owner may not know yet, by the time at which they are given up.
+    /// A sorted set: claims that have taken jobs, by the time at which those are given up that are still in their hands.
     pub(crate) fn held(&self) -> String {
         format!("{}held", self.prefix)
     }
 
-    /// A hash: in whose hands they are, when each may start, and in which lane it was.
+    /// A hash: jobs in somebody's hands of which their owner may not know yet, with the token of the claim, when it may start, and in which lane
+    /// it was.
     pub(crate) fn owners(&self) -> String {
         format!("{}owners", self.prefix)
     }
@@ -74,4 +75,9 @@ impl QueueKeys {
 /// What the key of a lane ends with.
 pub(crate) fn lane_suffix(lane: &Lane) -> String {
     format!("ready:{}:{}", lane.priority, lane.name)
+}
+
+/// What the key ends with under which jobs of an hour are cached.
+pub(crate) fn documents_suffix(epoch: u64, hour: i64) -> String {
+    format!("jobs:{epoch}:{hour}")
 }

@@ -26,8 +26,6 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long ahead of the horizon's end the next part of it is told.
 const HORIZON_STEP: Duration = Duration::from_secs(5);
-/// Jobs in hands that one look puts back.
-const REAP_MAX_JOBS: usize = 500;
 /// Queued jobs that a sweep looks at in one go.
 const SWEEP_MAX_JOBS: usize = 5_000;
 
@@ -216,7 +214,7 @@ impl Loader {
             return Ok(());
         }
         for queue in standing.queues() {
-            match self.queue(&queue.queue, queue.epoch).reap(REAP_MAX_JOBS).await {
+            match self.queue(&queue.queue, queue.epoch).reap().await {
                 Ok(0) => {}
                 Ok(jobs) => {
                     tracing::info!(queue = queue.queue, jobs, "put jobs back that their claimers have said nothing of");

@@ -1,6 +1,9 @@
 //! What happens in Redis in one step. Each script says at its head what goes in and what comes out.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use punctual_core::{
     JobId, Timestamp,
@@ -9,7 +12,7 @@ use punctual_core::{
 use redis::{RedisError, RedisResult, Script, Value};
 
 use crate::{
-    keys::{Namespace, QueueKeys, lane_suffix},
+    keys::{Namespace, QueueKeys, documents_suffix, lane_suffix},
     server::Server,
 };
 
@@ -38,6 +41,8 @@ scripts! {
 
 /// How long documents are cached.
 const CACHE_S: u32 = 3_600;
+/// What is cached together is of the same hour.
+const HOUR_MICROS: i64 = 3_600_000_000;
 /// Jobs that one call tells of: Lua has a bound for the arguments of a command.
 pub(crate) const CALL_MAX_JOBS: usize = 1_000;
 
@@ -132,14 +137,14 @@ impl Queue<'_> {
     pub(crate) async fn count(&self) -> RedisResult<Option<(usize, usize)>> {
         let keys = self.keys();
         let mut call = COUNT.prepare_invoke();
-        call.key(keys.state()).key(keys.held()).arg(self.epoch).arg(keys.prefix);
+        call.key(keys.state()).key(keys.owners()).arg(self.epoch).arg(keys.prefix);
         self.server.run(&call).await
     }
 
     /// Closes it; says how many jobs are in somebody's hands of which their owner may not know yet.
     pub(crate) async fn close(&self) -> RedisResult<usize> {
         let keys = self.keys();
-        self.server.run(CLOSE.prepare_invoke().key(keys.state()).key(keys.held())).await
+        self.server.run(CLOSE.prepare_invoke().key(keys.state()).key(keys.owners())).await
     }
 
     /// Pauses or resumes it.
@@ -198,15 +203,30 @@ impl Queue<'_> {
     /// Tells of jobs that were just stored, which are new until `new_until`; false if it is not open in this epoch.
     pub(crate) async fn push(&self, news: &[News], new_until: u64) -> RedisResult<bool> {
         let keys = self.keys();
+        let lanes: Vec<&[News]> = news.chunk_by(|one, other| one.hint.lane == other.hint.lane).collect();
+        let mut documents: BTreeMap<i64, Vec<(JobId, &[u8])>> = BTreeMap::new();
+        for News { hint, document } in news {
+            if let Some(document) = document {
+                let hour = hint.run_at.as_micros().div_euclid(HOUR_MICROS);
+                documents.entry(hour).or_default().push((hint.job, document));
+            }
+        }
+        let queued = news.iter().filter(|news| news.document.is_some()).map(|news| news.hint.run_at.as_micros());
         let mut call = PUSH.prepare_invoke();
-        call.key(keys.state()).arg(self.epoch).arg(new_until).arg(&keys.prefix).arg(CACHE_S);
-        call.arg(self.namespace.channel()).arg(self.name);
-        for of_lane in news.chunk_by(|one, other| one.hint.lane == other.hint.lane) {
+        call.key(keys.state()).arg(self.epoch).arg(new_until).arg(CACHE_S);
+        call.arg(self.namespace.channel()).arg(self.name).arg(lanes.len()).arg(queued.max().unwrap_or(0));
+        for of_lane in lanes {
             let lane = &of_lane[0].hint.lane;
             call.key(keys.lane(lane)).arg(lane_suffix(lane)).arg(of_lane.len());
-            for News { hint, document } in of_lane {
-                call.arg(hint.job.to_string()).arg(hint.run_at.as_micros());
-                call.arg(document.as_deref().unwrap_or_default());
+            for News { hint, .. } in of_lane {
+                call.arg(hint.run_at.as_micros()).arg(hint.job.to_string());
+            }
+        }
+        for (hour, documents) in documents {
+            let suffix = documents_suffix(self.epoch, hour);
+            call.key(format!("{}{suffix}", keys.prefix)).arg(suffix).arg(documents.len());
+            for (job, document) in documents {
+                call.arg(job.to_string()).arg(document);
             }
         }
         self.server.run(&call).await
@@ -232,19 +252,26 @@ impl Queue<'_> {
             return Ok(());
         }
         let keys = self.keys();
-        let mut call = RELEASE.prepare_invoke();
-        call.key(keys.held()).key(keys.owners()).arg(&keys.prefix).arg(u8::from(put_back));
+        let mut claims: BTreeMap<&str, Vec<JobId>> = BTreeMap::new();
         for (job, token) in jobs {
-            call.arg(job.to_string()).arg(*token);
+            claims.entry(token).or_default().push(*job);
+        }
+        let mut call = RELEASE.prepare_invoke();
+        call.key(keys.owners()).arg(&keys.prefix).arg(u8::from(put_back));
+        for (token, jobs) in claims {
+            call.arg(token).arg(jobs.len());
+            for job in jobs {
+                call.arg(job.to_string());
+            }
         }
         self.server.run(&call).await
     }
 
     /// Puts jobs back that nobody has said anything of for too long; says how many.
-    pub(crate) async fn reap(&self, limit: usize) -> RedisResult<usize> {
+    pub(crate) async fn reap(&self) -> RedisResult<usize> {
         let keys = self.keys();
         let mut call = REAP.prepare_invoke();
-        call.key(keys.held()).key(keys.owners()).arg(&keys.prefix).arg(limit);
+        call.key(keys.held()).key(keys.owners()).arg(&keys.prefix);
         call.arg(self.namespace.channel()).arg(self.name);
         self.server.run(&call).await
     }

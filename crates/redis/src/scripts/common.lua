@@ -18,7 +18,28 @@ local function remember_clock(state, run_at)
   end
 end
 
+-- In microseconds.
+local HOUR = 3600000000
+
+local function hour(run_at)
+  return math.floor(run_at / HOUR)
+end
+
 -- Where jobs of an hour are cached.
 local function documents_key(prefix, epoch, run_at)
-  return prefix .. 'jobs:' .. epoch .. ':' .. string.format('%d', math.floor(tonumber(run_at) / 3600000000))
+  return prefix .. 'jobs:' .. epoch .. ':' .. string.format('%d', hour(tonumber(run_at)))
+end
+
+-- A new hour, cached at a key with that suffix: those of hours ago have gone by themselves.
+local function forget_hours(state, documents, suffix)
+  local prefix = string.sub(documents, 1, -1 - #suffix)
+  for _, field in ipairs(redis.call('HKEYS', state)) do
+    if string.sub(field, 1, 5) == 'jobs:' and redis.call('EXISTS', prefix .. field) == 0 then redis.call('HDEL', state, field) end
+  end
+end
+
+-- Puts a job back into its lane that was in somebody's hands, by what is known of that.
+local function put_back(prefix, id, owner)
+  local run_at, suffix = string.match(owner, '^%S+ (%S+) (.+)$')
+  redis.call('ZADD', prefix .. suffix, 'NX', run_at, id)
 end

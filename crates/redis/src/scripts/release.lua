@@ -1,26 +1,20 @@
--- Lets go of jobs that a claim took, as far as they are still in its hands; into their lanes again, if they were not wanted.
+-- Lets go of jobs that claims took, as far as they are still in their hands; into their lanes again, if they were not wanted.
 --
--- KEYS: held, owners.
--- ARGV: prefix of the queue's keys, whether to put them back, then for each job its id and the token of its claim.
+-- KEYS: owners.
+-- ARGV: prefix of the queue's keys, whether to put them back, then for each claim its token, how many jobs, and their ids.
 -- Returns how many it let go.
 
-local ids, tokens = {}, {}
-for i = 3, #ARGV, 2 do
-  ids[#ids + 1] = ARGV[i]
-  tokens[#tokens + 1] = ARGV[i + 1]
-end
-local owners, gone = redis.call('HMGET', KEYS[2], unpack(ids)), {}
-for i, owner in ipairs(owners) do
-  if owner and string.sub(owner, 1, #tokens[i] + 1) == tokens[i] .. ' ' then
-    gone[#gone + 1] = ids[i]
-    if ARGV[2] == '1' then
-      local run_at, suffix = string.match(owner, '^%S+ (%S+) (.+)$')
-      redis.call('ZADD', ARGV[1] .. suffix, 'NX', run_at, ids[i])
+local at, gone = 3, 0
+while at <= #ARGV do
+  local token, first, last = ARGV[at] .. ' ', at + 2, at + 1 + tonumber(ARGV[at + 1])
+  local owned, ids = redis.call('HMGET', KEYS[1], unpack(ARGV, first, last)), {}
+  for i, owner in ipairs(owned) do
+    if owner and string.sub(owner, 1, #token) == token then
+      ids[#ids + 1] = ARGV[first + i - 1]
+      if ARGV[2] == '1' then put_back(ARGV[1], ids[#ids], owner) end
     end
   end
+  if #ids > 0 then redis.call('HDEL', KEYS[1], unpack(ids)) end
+  at, gone = last + 1, gone + #ids
 end
-if #gone > 0 then
-  redis.call('ZREM', KEYS[1], unpack(gone))
-  redis.call('HDEL', KEYS[2], unpack(gone))
-end
-return #gone
+return gone
