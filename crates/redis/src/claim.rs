@@ -40,13 +40,14 @@ pub(crate) async fn claim(store: &Arc<Inner>, request: ClaimRequest) -> StoreRes
     let mut hurried = store.hurry.listen();
     loop {
         let (mut told, mut work) = (store.work.listen(), store.ledger.watch_work());
+        // From before the look: what comes near enough during it was not passed over.
+        let now = store.ledger.now();
         let claimed = claim_now(store, &request).await?;
         if !claimed.claims.is_empty() || Instant::now() >= deadline {
             return Ok(claimed);
         }
-        let now = store.ledger.now();
         let due = claimed.next_run_at.map(|next| request.look_again_at(now, next));
-        let due = due.into_iter().chain(claimed.opens_at).min().map_or(POLL, |at| at.since(now));
+        let due = due.into_iter().chain(claimed.opens_at).min().map_or(POLL, |at| at.since(store.ledger.now()));
         let pause = POLL.min(due).min(deadline - Instant::now());
         tokio::select! {
             _ = told.changed() => {}

@@ -41,6 +41,8 @@ scripts! {
 
 /// How long documents are cached.
 const CACHE_S: u32 = 3_600;
+/// Of new jobs of a lane that has more than this, nothing is cached: their worker asks the ledger.
+const CACHE_MAX_JOBS: usize = 250_000;
 /// What is cached together is of the same hour.
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// Jobs that one call tells of: Lua has a bound for the arguments of a command.
@@ -215,6 +217,7 @@ impl Queue<'_> {
         let mut call = PUSH.prepare_invoke();
         call.key(keys.state()).arg(self.epoch).arg(new_until).arg(CACHE_S);
         call.arg(self.namespace.channel()).arg(self.name).arg(lanes.len()).arg(queued.max().unwrap_or(0));
+        call.arg(CACHE_MAX_JOBS);
         for of_lane in lanes {
             let lane = &of_lane[0].hint.lane;
             call.key(keys.lane(lane)).arg(lane_suffix(lane)).arg(of_lane.len());
