@@ -9,6 +9,7 @@ mod held;
 mod latency;
 mod limits;
 mod place;
+mod rebuild;
 mod report;
 mod schedules;
 mod throughput;
@@ -47,11 +48,13 @@ pub enum Scenario {
     Schedules,
     /// From the death of a worker to its jobs' start elsewhere.
     Crash,
+    /// From the loss of all that Redis knew to its knowing all again.
+    Rebuild,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Lifecycle,
         Self::Steady,
         Self::Single,
@@ -63,6 +66,7 @@ impl Scenario {
         Self::Limits,
         Self::Schedules,
         Self::Crash,
+        Self::Rebuild,
     ];
 
     /// Its name on the command line.
@@ -79,6 +83,7 @@ impl Scenario {
             Self::Limits => "limits",
             Self::Schedules => "schedules",
             Self::Crash => "crash",
+            Self::Rebuild => "rebuild",
         }
     }
 
@@ -91,6 +96,7 @@ impl Scenario {
             Self::Ontime => 10_000,
             Self::Backlog | Self::Report => 10_000_000,
             Self::Crash => 10,
+            Self::Rebuild => 1_000_000,
         }
     }
 }
@@ -148,6 +154,7 @@ pub async fn run(
         Scenario::Limits => limits::limits(place, jobs, on_progress).await?,
         Scenario::Schedules => schedules::schedules(place, settings, jobs, on_progress).await?,
         Scenario::Crash => crash::crash(place, settings, jobs).await?,
+        Scenario::Rebuild => rebuild::rebuild(place, jobs, on_progress).await?,
     };
     let used = usage::Usage::now();
     let common = object(json!({

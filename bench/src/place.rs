@@ -40,7 +40,7 @@ enum Ground {
         /// The server's main process, if it runs on this machine.
         server: Option<u32>,
         /// Redis in front of it, if there is one.
-        dispatcher: Option<redis::Client>,
+        dispatcher: Option<String>,
     },
 }
 
@@ -103,11 +103,36 @@ impl Place {
 
     /// The processor time that Redis in front of it has used, if it is one server.
     pub(crate) async fn dispatcher_cpu_s(&self) -> Option<f64> {
-        let Ground::Database { dispatcher, .. } = &self.ground else { return None };
-        let mut connection = dispatcher.as_ref()?.get_multiplexed_async_connection().await.ok()?;
-        let info: String = redis::cmd("INFO").arg("cpu").query_async(&mut connection).await.ok()?;
-        let used = |field: &str| info.lines().find_map(|line| line.strip_prefix(field)?.trim().parse::<f64>().ok());
-        Some(used("used_cpu_sys:")? + used("used_cpu_user:")?)
+        Some(self.dispatcher_info("used_cpu_sys:").await? + self.dispatcher_info("used_cpu_user:").await?)
+    }
+
+    /// The memory that it uses.
+    pub(crate) async fn dispatcher_memory_mib(&self) -> Option<f64> {
+        Some(self.dispatcher_info("used_memory:").await? / 1024.0 / 1024.0)
+    }
+
+    async fn dispatcher_info(&self, field: &str) -> Option<f64> {
+        let info: String = self.ask_dispatcher("INFO").await.ok()?;
+        info.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
+    }
+
+    /// Makes it forget everything.
+    pub(crate) async fn empty_dispatcher(&self) -> Result<()> {
+        self.ask_dispatcher("FLUSHALL").await
+    }
+
+    async fn ask_dispatcher<T: redis::FromRedisValue>(&self, command: &str) -> Result<T> {
+        let Ground::Database { dispatcher: Some(dispatcher), .. } = &self.ground else { bail!("there is no Redis") };
+        let mut connection = redis::Client::open(dispatcher.as_str())?.get_multiplexed_async_connection().await?;
+        Ok(redis::cmd(command).query_async(&mut connection).await?)
+    }
+
+    /// The schema of the store `name` here, if there are schemas.
+    pub(crate) fn schema(&self, name: &str) -> Option<String> {
+        match &self.ground {
+            Ground::Database { prefix, .. } => Some(format!("{prefix}{}", name.replace('-', "_"))),
+            Ground::Folder(_) => None,
+        }
     }
 
     /// Clears it away. A folder goes by itself.
@@ -164,6 +189,6 @@ async fn database(store: &str) -> Result<(Ground, String)> {
     let local = ["localhost", "127.0.0.1", "::1"].contains(&options.connect.get_host());
     let server = u32::try_from(pid).ok().filter(|_| local).and_then(usage::parent_of);
     let dispatcher = store.split(['?', '&']).find_map(|setting| setting.strip_prefix("dispatch=redis://"));
-    let dispatcher = dispatcher.map(|address| redis::Client::open(format!("redis://{address}"))).transpose()?;
+    let dispatcher = dispatcher.map(|address| format!("redis://{address}"));
     Ok((Ground::Database { url: store.to_owned(), prefix, server, dispatcher }, settings))
 }

@@ -163,7 +163,7 @@ pub(crate) struct Period {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, limits, schedules or crash
+    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, limits, schedules, crash or rebuild
     pub(crate) scenario: BenchScenario,
     /// How many jobs
     #[arg(long, value_name = "N")]
