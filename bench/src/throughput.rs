@@ -146,12 +146,13 @@ pub(crate) async fn steady(
     worker.until_empty().await;
     let seconds = start.elapsed().as_secs_f64();
     worker.stop().await;
-    let (done, peak) = (finished.load(Ordering::Relaxed), Usage::now().peak_memory_mib);
+    let (done, peak) = (enqueued.load(Ordering::Relaxed), Usage::now().peak_memory_mib);
     check::all_succeeded(&punctual, done as usize).await?;
     let mut late = lateness.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     late.sort_by(f64::total_cmp);
     Ok(object(json!({
         "per_s": (done as f64 / seconds).round(),
+        "run_again": finished.load(Ordering::Relaxed) - done,
         "pickup_ms_p50": percentile(&late, 0.50),
         "pickup_ms_p99": percentile(&late, 0.99),
         "seconds": seconds,

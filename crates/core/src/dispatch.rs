@@ -18,8 +18,9 @@ use crate::{
 /// Jobs that may start within so long are told to the dispatcher; others stay with the ledger alone.
 pub const HORIZON: Duration = Duration::from_secs(30);
 
-/// The longest that an execution may be unknown to the ledger. One that is not recorded by then is given up.
-pub const GRACE: Duration = Duration::from_secs(2);
+/// The longest that an execution may be unknown to the ledger. One that is not recorded by then is given up. So this is how long the ledger may
+/// stand still before jobs begin a second time, and how long nobody hands out jobs after the dispatcher is lost.
+pub const GRACE: Duration = Duration::from_secs(5);
 
 /// A queue, a name and a priority. Jobs of one lane go out in the order of their time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -18,7 +18,7 @@ use punctual::{
     core::{Keep, Limits, Rate},
     postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
 };
-use punctual_servers::{Care, Postgres};
+use punctual_servers::{Care, Postgres, Redis};
 use punctual_testkit::conformance::audit_store;
 
 const LONG: Duration = Duration::from_secs(120);
@@ -330,8 +330,17 @@ async fn upkeep(punctual: &Punctual) {
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_processes_that_do_everything_at_once_never_wait_for_each_other_in_a_circle() {
     let server = Postgres::start(Care::None).unwrap();
+    do_everything_at_once(&server, Place::on(&server.url())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_do_they_with_redis_in_front() {
+    let (server, redis) = (Postgres::start(Care::None).unwrap(), Redis::start().unwrap());
+    do_everything_at_once(&server, Place::on(&server.url()).dispatched_by(&redis.url())).await;
+}
+
+async fn do_everything_at_once(server: &Postgres, place: Place) {
     let started = server.log().len();
-    let place = Place::on(&server.url());
     let punctual = place.connect().await;
     let processes: Vec<Process> = (0..8).map(|_| place.start("mixed_process", 0)).collect();
     let failed = processes.into_iter().map(Process::wait).filter(|status| !status.success()).count();

@@ -127,13 +127,18 @@ async fn claim_round(
 ) -> StoreResult<(Claimed, usize)> {
     let number = store.claims.fetch_add(1, Ordering::Relaxed);
     let token: Arc<str> = format!("{:x}.{number:x}", store.process).into();
+    // From before they are handed out: whoever stands still meanwhile does not hold them for longer.
+    let since = Instant::now();
     let HandedOut { jobs, next_run_at } = if gated {
         hand_out_standing(store, &request, open, &token).await?
     } else {
         hand_out(store, &request, open, &token).await?
     };
     let (fresh, mut asked) = if gated { (Vec::new(), jobs) } else { parted(jobs) };
-    let fresh = locked(store, fresh, &mut asked, &token).await;
+    let mut fresh = locked(store, fresh, &mut asked, &token).await;
+    if since.elapsed() >= GRACE / 2 {
+        asked.extend(fresh.drain(..).map(|(job, _)| job));
+    }
     let (mut claimed, mut wrong) = (Claimed::default(), 0);
     if !asked.is_empty() || gated {
         let rest = ClaimRequest { limit: request.limit - fresh.len(), ..request.clone() };
@@ -147,7 +152,7 @@ async fn claim_round(
         }
     }
     claimed.next_run_at = claimed.next_run_at.into_iter().chain(next_run_at).min();
-    claimed.claims.extend(begin(store, &request, fresh, &token));
+    claimed.claims.extend(begin(store, &request, fresh, &token, since));
     if !gated {
         let now = store.ledger.now();
         claimed.claims.sort_by_cached_key(|Claim { job, .. }| {
@@ -193,8 +198,14 @@ async fn locked(
 }
 
 /// Jobs begin at once of which all is known.
-fn begin(store: &Inner, request: &ClaimRequest, jobs: Vec<(Handed, Document)>, token: &Arc<str>) -> Vec<Claim> {
-    let (started_at, since) = (store.ledger.now(), Instant::now());
+fn begin(
+    store: &Inner,
+    request: &ClaimRequest,
+    jobs: Vec<(Handed, Document)>,
+    token: &Arc<str>,
+    since: Instant,
+) -> Vec<Claim> {
+    let started_at = store.ledger.now();
     let mut begun = Vec::with_capacity(jobs.len());
     let claim = |(Handed { hint, .. }, Document { at, spec }): (Handed, Document)| {
         let new = NewJob::new(hint.job, spec);
