@@ -4,8 +4,9 @@ with x as (
     delete from punctual_ready r
     using unnest($2::int4[], $3::timestamptz[], $4::uuid[], $5::timestamptz[], $6::uuid[], $7::int8[])
         as s (lane, run_at, id, started_at, worker_id, lease)
-    -- Not by plain equality: while the table is known to be empty, the server would plan to read it whole for a join.
-    where r.lane = any (array[s.lane]) and r.run_at = any (array[s.run_at]) and r.id = any (array[s.id]) and r.run = 0 and r.events = 1
+    -- The lane not by plain equality: while the table is known to be empty, the server would plan to read it whole for a join. And the others
+    -- not like the lane: it would then look only for that in the index.
+    where r.lane = any (array[s.lane]) and r.run_at = s.run_at and r.id = s.id and r.run = 0 and r.events = 1
     returning r.*, s.started_at, s.worker_id, s.lease),
 l as (
     insert into punctual_running (id, worker_id, lease_until, started_at, queued_at, run_at, run, attempt, events, lane, keep_for_ms,
