@@ -24,7 +24,7 @@ use crate::{
     opening::{self, Opened},
     record::Unrecorded,
     scripts::{Candidate, Handed, HandedOut, Wish},
-    store::Inner,
+    shared::Shared,
 };
 
 /// How often an idle claim looks, without a hint.
@@ -35,7 +35,7 @@ const HOLD: Duration = GRACE.saturating_mul(2);
 const ROUNDS_MAX: usize = 20;
 
 /// Claims jobs, and waits for some if the request says so.
-pub(crate) async fn claim(store: &Arc<Inner>, request: ClaimRequest) -> StoreResult<Claimed> {
+pub(crate) async fn claim(store: &Arc<Shared>, request: ClaimRequest) -> StoreResult<Claimed> {
     let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
     let mut hurried = store.hurry.listen();
     loop {
@@ -59,7 +59,7 @@ pub(crate) async fn claim(store: &Arc<Inner>, request: ClaimRequest) -> StoreRes
 }
 
 /// One try, on a task of its own, which sees to the end of what it began.
-async fn claim_now(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Claimed> {
+async fn claim_now(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<Claimed> {
     let (caller, answer) = oneshot::channel();
     let (own, request) = (Arc::clone(store), request.clone());
     let task = async move {
@@ -73,7 +73,7 @@ async fn claim_now(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Cl
 }
 
 /// Gives back what was claimed for nobody.
-async fn give_back(store: &Inner, claims: Vec<Claim>) {
+async fn give_back(store: &Shared, claims: Vec<Claim>) {
     let release = |claim: &Claim| Settlement::release(claim.attempt_id(), claim.worker);
     let unrecorded = store.recorder.remove(claims.iter().map(Claim::attempt_id));
     let begun: HashSet<JobId> = unrecorded.iter().map(|one| one.start.hint.job).collect();
@@ -87,7 +87,7 @@ async fn give_back(store: &Inner, claims: Vec<Claim>) {
     }
 }
 
-async fn try_claim(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Claimed> {
+async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<Claimed> {
     let standing = store.keeper.standing().await?;
     let own = ClaimRequest { wait: Duration::ZERO, ..request.clone() };
     if !standing.is_open() {
@@ -120,7 +120,7 @@ async fn try_claim(store: &Arc<Inner>, request: &ClaimRequest) -> StoreResult<Cl
 
 /// Claims once; says how many hints were wrong. There may be more behind them.
 async fn claim_round(
-    store: &Arc<Inner>,
+    store: &Arc<Shared>,
     request: ClaimRequest,
     open: &[OpenQueue],
     gated: bool,
@@ -177,7 +177,7 @@ fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
 
 /// Those that are locked now, if jobs are. Those that others have locked go back, and for those that nobody knows of the ledger is asked.
 async fn locked(
-    store: &Inner,
+    store: &Shared,
     jobs: Vec<(Handed, Document)>,
     asked: &mut Vec<Handed>,
     token: &str,
@@ -199,7 +199,7 @@ async fn locked(
 
 /// Jobs begin at once of which all is known.
 fn begin(
-    store: &Inner,
+    store: &Shared,
     request: &ClaimRequest,
     jobs: Vec<(Handed, Document)>,
     token: &Arc<str>,
@@ -220,7 +220,7 @@ fn begin(
 }
 
 /// Asks the ledger for jobs of which Redis has a hint, and for what passes a gate; says how many hints were wrong.
-async fn take(store: &Inner, request: ClaimRequest, asked: &[Handed], token: &str) -> StoreResult<(Claimed, usize)> {
+async fn take(store: &Shared, request: ClaimRequest, asked: &[Handed], token: &str) -> StoreResult<(Claimed, usize)> {
     let hints: Vec<Hint> = asked.iter().map(|job| job.hint.clone()).collect();
     let due = asked.iter().filter(|job| !job.ahead).map(|job| job.hint.clone()).collect();
     let ahead = if asked.iter().any(|job| job.ahead) { request.ahead } else { Duration::ZERO };
@@ -239,7 +239,7 @@ async fn take(store: &Inner, request: ClaimRequest, asked: &[Handed], token: &st
 }
 
 /// Lets go of jobs in Redis, or puts them back there.
-async fn release_all(store: &Inner, jobs: &[(&Hint, &str)], put_back: bool) {
+async fn release_all(store: &Shared, jobs: &[(&Hint, &str)], put_back: bool) {
     let mut queues: BTreeMap<&str, Vec<(JobId, &str)>> = BTreeMap::new();
     for (hint, token) in jobs {
         queues.entry(&hint.lane.queue).or_default().push((hint.job, token));
@@ -256,7 +256,7 @@ type OpenQueue = (String, u64, Vec<(Arc<Lane>, u32)>);
 
 /// Sees to it that Redis hands out the jobs of some lanes; says when those open that it does not yet.
 async fn open_queues(
-    store: &Arc<Inner>,
+    store: &Arc<Shared>,
     standing: &Standing,
     lanes: &[(Arc<Lane>, u32)],
 ) -> StoreResult<(Vec<OpenQueue>, Option<Duration>)> {
@@ -279,7 +279,7 @@ async fn open_queues(
 
 /// Has Redis hand out the first jobs of some queues.
 async fn hand_out(
-    store: &Arc<Inner>,
+    store: &Arc<Shared>,
     request: &ClaimRequest,
     open: &[OpenQueue],
     token: &str,
@@ -325,7 +325,7 @@ async fn hand_out(
 
 /// The same, without hints that are wrong: what passes a gate is weighed against them.
 async fn hand_out_standing(
-    store: &Arc<Inner>,
+    store: &Arc<Shared>,
     request: &ClaimRequest,
     open: &[OpenQueue],
     token: &str,

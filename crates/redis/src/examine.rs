@@ -6,14 +6,14 @@ use redis::RedisResult;
 use crate::{
     keeper::{QueueStanding, Standing},
     server,
-    store::Inner,
+    shared::Shared,
 };
 
 /// The oldest Redis that the scripts are written for.
 const OLDEST_VERSION: (u32, u32) = (6, 2);
 
 /// Looks for bad settings, and for what is not as it should be.
-pub(crate) async fn examine(store: &Inner) -> StoreResult<Vec<Finding>> {
+pub(crate) async fn examine(store: &Shared) -> StoreResult<Vec<Finding>> {
     let version = match server::info(&store.server, "server").await {
         Ok(info) => version(info.get("valkey_version").or(info.get("redis_version")).map_or("unknown", String::as_str)),
         Err(error) => {
@@ -38,7 +38,7 @@ fn version(version: &str) -> Finding {
 }
 
 /// A Redis that throws keys away when it is full makes Punctual tell of its jobs again and again.
-async fn eviction(store: &Inner) -> Finding {
+async fn eviction(store: &Shared) -> Finding {
     let Ok(memory) = server::info(&store.server, "memory").await else {
         return finding("redis memory", true, "is not told");
     };
@@ -53,7 +53,7 @@ async fn eviction(store: &Inner) -> Finding {
 }
 
 /// Whose jobs Redis hands out, and how many hints it has.
-async fn queues(store: &Inner, standing: &Standing) -> Finding {
+async fn queues(store: &Shared, standing: &Standing) -> Finding {
     let (mut told, mut lost) = (Vec::new(), Vec::new());
     for queue in standing.queues() {
         let name = queue.queue.as_str();
@@ -80,7 +80,7 @@ async fn queues(store: &Inner, standing: &Standing) -> Finding {
 }
 
 /// What had to be put right since Redis was empty last. That is no fault: it is what the repairs are for.
-async fn repairs(store: &Inner) -> Finding {
+async fn repairs(store: &Shared) -> Finding {
     match store.repairs.all().await {
         Ok(all) if all.is_empty() => finding("redis repairs", true, "none"),
         Ok(all) => {

@@ -8,7 +8,7 @@
 //! | what is where in Redis? | `keys` |
 //! | what happens there in one step? | `scripts/*.lua`, by `scripts` |
 //! | how is it reached? | `server` |
-//! | which store is it? | `store` |
+//! | which store is it? | `store`, opened by `options`; its parts share `shared` |
 //! | who hands out a queue's jobs now? | `keeper` |
 //! | when does Redis begin to hand out a queue's jobs, and when has it lost them? | `opening` |
 //! | how does a job get to its worker? | `claim` |
@@ -27,12 +27,15 @@ mod keys;
 mod loader;
 mod locks;
 mod opening;
+mod options;
 mod record;
 mod repairs;
 mod scripts;
 mod server;
+mod shared;
 mod store;
 mod wake;
 
+pub use options::Options;
 pub use server::Address;
-pub use store::{DispatchStore, Options};
+pub use store::DispatchStore;

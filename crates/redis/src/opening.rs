@@ -6,7 +6,7 @@ use punctual_core::StoreResult;
 
 use crate::{
     keeper::{PAUSE, QueueStanding, Standing},
-    store::Inner,
+    shared::Shared,
 };
 
 /// Somebody who opens a queue may take so long between saying so and doing it.
@@ -25,7 +25,7 @@ pub(crate) enum Opened {
 }
 
 /// Sees to it that Redis hands out the jobs of a queue.
-pub(crate) async fn open(store: &Arc<Inner>, standing: &Standing, name: &str) -> StoreResult<Opened> {
+pub(crate) async fn open(store: &Arc<Shared>, standing: &Standing, name: &str) -> StoreResult<Opened> {
     let mut step = standing.queue(name);
     for _ in 0..STEPS_MAX {
         match step {
@@ -45,7 +45,7 @@ pub(crate) async fn open(store: &Arc<Inner>, standing: &Standing, name: &str) ->
 }
 
 /// Opens a queue in Redis, and tells of its jobs: of the first ones of each lane now, of the others beside.
-async fn open_anew(store: &Arc<Inner>, name: &str, epoch: u64) -> StoreResult<()> {
+async fn open_anew(store: &Arc<Shared>, name: &str, epoch: u64) -> StoreResult<()> {
     if let Err(error) = store.queue(name, epoch).open(false).await {
         tracing::warn!(queue = name, %error, "cannot open the queue in Redis");
         return Ok(());
@@ -66,7 +66,7 @@ async fn open_anew(store: &Arc<Inner>, name: &str, epoch: u64) -> StoreResult<()
 }
 
 /// Redis does not know a queue that it should: it has lost what it knew, or the queue is limited now.
-pub(crate) async fn lost(store: &Inner, name: &str, epoch: u64) -> StoreResult<()> {
+pub(crate) async fn lost(store: &Shared, name: &str, epoch: u64) -> StoreResult<()> {
     store.keeper.forget();
     match store.keeper.standing().await?.queue(name) {
         QueueStanding::Open { epoch: now, since } if now == epoch && since > OPENING => {}

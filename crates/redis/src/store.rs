@@ -1,11 +1,6 @@
 //! The store: the ledger's, with Redis in front of its queues.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
@@ -20,95 +15,26 @@ use punctual_core::{
 };
 use tokio::{
     sync::watch,
-    task::JoinSet,
     time::{self, Instant},
 };
 
 use crate::{
     claim::{self, Document},
     examine,
-    hearts::Hearts,
-    keeper::{Keeper, QueueStanding, Standing},
-    keys::Namespace,
-    loader::Loader,
-    locks::{Locks, Vote},
+    keeper::{QueueStanding, Standing},
+    locks::Vote,
     opening,
-    record::Recorder,
-    repairs::Repairs,
-    scripts::{CALL_MAX_JOBS, News, Queue},
-    server::{self, Address, Server},
-    wake::Wakes,
+    options::Options,
+    scripts::{CALL_MAX_JOBS, News},
+    shared::Shared,
 };
 
 /// How often to look whether what is in somebody's hands has become known.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How Redis is used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Where jobs are handed out.
-    pub address: Address,
-    /// Independent servers for locks: an odd number of them, most of which have to agree. If there are none, the one above decides alone.
-    pub locks: Vec<Address>,
-    /// Whether jobs that begin before the ledger knows are locked on these servers until it does. Needs [`locks`](Self::locks).
-    pub lock_jobs: bool,
-}
-
-impl From<Address> for Options {
-    fn from(address: Address) -> Self {
-        Self { address, locks: Vec::new(), lock_jobs: false }
-    }
-}
-
-impl Options {
-    fn check(&self) -> StoreResult<()> {
-        let bad = |reason: &str| StoreError::Unreachable { store: "redis".to_owned(), reason: reason.to_owned() };
-        if self.lock_jobs && self.locks.is_empty() {
-            return Err(bad("lock_jobs needs locks: the addresses of the servers on which jobs are locked"));
-        }
-        if self.locks.iter().any(|address| !address.is_single()) {
-            return Err(bad("locks: each is one independent server, redis:// or rediss://"));
-        }
-        if !self.locks.is_empty() && self.locks.len().is_multiple_of(2) {
-            return Err(bad("locks: an odd number of servers, since most of them have to agree"));
-        }
-        Ok(())
-    }
-}
-
 /// Jobs that a ledger owns and Redis hands out.
 #[derive(Clone)]
-pub struct DispatchStore(Arc<Inner>);
-
-pub(crate) struct Inner {
-    pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) server: Server,
-    pub(crate) namespace: Namespace,
-    pub(crate) repairs: Repairs,
-    locks: Locks,
-    /// Where jobs are locked that begin before the ledger knows, if they are.
-    pub(crate) job_locks: Option<Locks>,
-    hearts: Hearts,
-    version: String,
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) loader: Loader,
-    pub(crate) recorder: Arc<Recorder>,
-    /// There may be something to claim.
-    pub(crate) work: Wakes,
-    /// Claims are to wait no longer.
-    pub(crate) hurry: Wakes,
-    /// Tells the claims of this process from those of others, and from each other.
-    pub(crate) process: u64,
-    pub(crate) claims: AtomicU64,
-    /// End with the store.
-    _tasks: JoinSet<()>,
-}
-
-impl Inner {
-    pub(crate) fn queue<'a>(&'a self, name: &'a str, epoch: u64) -> Queue<'a> {
-        Queue { server: &self.server, namespace: &self.namespace, name, epoch }
-    }
-}
+pub struct DispatchStore(Arc<Shared>);
 
 impl fmt::Debug for DispatchStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,45 +47,7 @@ impl DispatchStore {
     ///
     /// Redis need not be there: jobs are handed out without it until it is.
     pub async fn open(ledger: Arc<dyn Ledger>, options: impl Into<Options>) -> StoreResult<Self> {
-        let options = options.into();
-        options.check()?;
-        let Options { address, locks, lock_jobs } = options;
-        let server = Server::new(address);
-        let job_locks = lock_jobs.then(|| locks.iter().cloned().map(Server::new).collect()).map(Locks::on);
-        let locks = match job_locks.clone() {
-            Some(locks) => locks,
-            None if locks.is_empty() => Locks::on(vec![server.clone()]),
-            None => Locks::on(locks.into_iter().map(Server::new).collect()),
-        };
-        let namespace = Namespace::of(&ledger.dispatching(None).await?.ledger);
-        let version = server::version(&server).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
-            "unknown".to_owned()
-        });
-        let recorder = Recorder::new(Arc::clone(&ledger), server.clone(), namespace.clone(), job_locks.clone());
-        let recorder = Arc::new(recorder);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(Arc::clone(&recorder).run());
-        let keeper = Arc::new(Keeper::new(Arc::clone(&ledger), server.clone()));
-        tasks.spawn(Arc::clone(&keeper).run());
-        Ok(Self(Arc::new(Inner {
-            keeper,
-            loader: Loader::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
-            recorder,
-            work: Wakes::listen_to(server.clone(), namespace.channel()),
-            hurry: Wakes::of_process(),
-            process: fastrand::u64(..),
-            claims: AtomicU64::new(0),
-            repairs: Repairs::new(server.clone(), namespace.clone()),
-            hearts: Hearts::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
-            locks,
-            job_locks,
-            version,
-            ledger,
-            server,
-            namespace,
-            _tasks: tasks,
-        })))
+        Ok(Self(Arc::new(Shared::open(ledger, options.into()).await?)))
     }
 
     /// The store that owns the jobs.

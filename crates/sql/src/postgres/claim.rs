@@ -12,10 +12,10 @@ use tokio::{
 };
 
 use super::{
-    Core, dispatch, error, gates,
+    Core, error, gates,
     lanes::SLACK,
     outlook::{Look, POLL, POLL_WITHOUT_HINTS},
-    read, rows, settle, statements as sql,
+    queues, read, rows, settle, spots, statements as sql,
     take::{self, Hold, Plain, Taken},
     value::{At, Uuid, job_id, uuid},
 };
@@ -121,8 +121,8 @@ async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look
         let queues = store.queues.known();
         let (lanes, gated) = store.lanes.served(request, &queues);
         let plain = match source {
-            Source::Hints(hints) => Plain::Spots(dispatch::spots(store, hints, &lanes)),
-            Source::Lanes if dispatch::is_closed(store, &queues).await? => Plain::Lanes(Vec::new()),
+            Source::Hints(hints) => Plain::Spots(spots::spots(store, hints, &lanes)),
+            Source::Lanes if queues::is_closed(store, &queues).await? => Plain::Lanes(Vec::new()),
             Source::Lanes => Plain::Lanes(lanes),
         };
         let taken = if gated.is_empty() {
@@ -150,7 +150,7 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
         return Ok(());
     }
     let queues = store.queues.known();
-    if matches!(source, Source::Lanes) && dispatch::is_closed(store, &queues).await? {
+    if matches!(source, Source::Lanes) && queues::is_closed(store, &queues).await? {
         return Ok(());
     }
     // Gates count starts as they happen, so that what has to pass one is left alone.

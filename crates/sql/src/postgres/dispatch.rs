@@ -1,6 +1,6 @@
 //! What a dispatcher needs of the jobs' owner. [`punctual_core::dispatch`] says what for.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
@@ -12,46 +12,12 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 use super::{
     Core, PostgresStore, claim,
     claim::Source,
-    enqueue,
-    lanes::Served,
-    queues::Known,
-    rows, settle, statements as sql,
+    enqueue, rows, settle,
+    spots::{hints, places, spot},
+    statements as sql,
     take::Spot,
     value::{At, Uuid, job_id, uuid},
 };
-
-/// Whether a dispatcher hands out the jobs that pass no gate, or may have until lately.
-pub(crate) async fn is_closed(store: &Core, queues: &Known) -> sqlx::Result<bool> {
-    if !queues.dispatched {
-        return Ok(false);
-    }
-    let mut unit = store.sessions.single().await?;
-    let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *unit).await?;
-    unit.done().await?;
-    Ok(row.try_get::<i64, _>(0)? > -(GRACE.as_micros() as i64))
-}
-
-/// The places of hinted jobs, in lanes that the worker serves. One that waits for its time stands elsewhere.
-pub(crate) fn spots(store: &Core, hints: &[Hint], lanes: &[Served]) -> Vec<(Served, Spot)> {
-    let served: HashMap<i32, Served> = lanes.iter().map(|lane| (lane.number, *lane)).collect();
-    let numbers = store.lanes.plain(hints.iter().map(|hint| &*hint.lane));
-    let spot = |(hint, number): (&Hint, Option<i32>)| {
-        let lane = *served.get(&number?)?;
-        Some((lane, Spot { lane: lane.number, run_at: hint.run_at, id: hint.job }))
-    };
-    hints.iter().zip(numbers).filter_map(spot).collect()
-}
-
-/// The columns of places: lanes, times and ids. No job is in a lane that is not known.
-pub(crate) fn places<'a>(
-    store: &Core,
-    hints: impl Iterator<Item = &'a Hint> + Clone,
-) -> (Vec<i32>, Vec<At>, Vec<Uuid>) {
-    let numbers = store.lanes.plain(hints.clone().map(|hint| &*hint.lane));
-    let lanes = numbers.into_iter().map(Option::unwrap_or_default).collect();
-    let (times, ids) = hints.map(|hint| (At(hint.run_at), uuid(hint.job))).unzip();
-    (lanes, times, ids)
-}
 
 async fn begin(store: &Core, starts: &[Start]) -> sqlx::Result<Vec<bool>> {
     // In one order everywhere, so that two batches never wait for each other.
@@ -89,24 +55,6 @@ async fn untold(store: &Core, until: Timestamp, limit: usize) -> sqlx::Result<Ve
     }
     unit.done().await?;
     Ok(hints(store, &plain))
-}
-
-/// A row of lane, time and id.
-fn spot(row: &PgRow) -> sqlx::Result<Spot> {
-    Ok(Spot { lane: row.try_get(0)?, run_at: rows::instant(row, 1)?, id: job_id(row.try_get(2)?) })
-}
-
-/// Places as hints.
-fn hints(store: &Core, spots: &[Spot]) -> Vec<Hint> {
-    let mut last: Option<(i32, Arc<Lane>)> = None;
-    let hint = |spot: &Spot| {
-        if last.as_ref().is_none_or(|(former, _)| *former != spot.lane) {
-            last = store.lanes.shared(spot.lane).map(|lane| (spot.lane, lane));
-        }
-        let lane = Arc::clone(&last.as_ref()?.1);
-        Some(Hint { lane, run_at: spot.run_at, job: spot.id })
-    };
-    spots.iter().filter_map(hint).collect()
 }
 
 /// The dispatcher has been told of jobs.

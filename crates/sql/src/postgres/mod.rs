@@ -43,6 +43,7 @@ mod schedules;
 mod schema;
 mod session;
 mod settle;
+mod spots;
 mod statements;
 mod take;
 mod upkeep;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use punctual_core::{Limits, Queue, QueueEvent, QueueSave};
+use punctual_core::{Limits, Queue, QueueEvent, QueueSave, dispatch::GRACE};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{Core, rows, statements as sql};
@@ -114,4 +114,15 @@ pub(crate) async fn events(store: &Core, name: &str, limit: usize) -> sqlx::Resu
     let event =
         |row: &PgRow| Ok(QueueEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, what: row.try_get(2)? });
     rows.iter().map(event).collect()
+}
+
+/// Whether a dispatcher hands out the jobs that pass no gate, or may have until lately.
+pub(crate) async fn is_closed(store: &Core, known: &Known) -> sqlx::Result<bool> {
+    if !known.dispatched {
+        return Ok(false);
+    }
+    let mut unit = store.sessions.single().await?;
+    let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *unit).await?;
+    unit.done().await?;
+    Ok(row.try_get::<i64, _>(0)? > -(GRACE.as_micros() as i64))
 }

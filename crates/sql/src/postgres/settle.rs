@@ -9,9 +9,9 @@ use punctual_core::{AttemptId, Note, Settled, Settlement, StoreError, Timestamp,
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, dispatch, error,
+    Core, error,
     flow::{self, Tables, Woken},
-    read, rows, statements as sql,
+    read, rows, spots, statements as sql,
     value::{At, Uuid, job_id, some_of, uuid},
 };
 
@@ -243,7 +243,7 @@ async fn settle_table(
     };
     if let Some((store, starts)) = begun {
         let starts: Vec<&Start> = settlements.iter().filter_map(|s| starts.get(&s.attempt).copied()).collect();
-        let (lanes, times, _) = dispatch::places(store, starts.iter().map(|start| &start.hint));
+        let (lanes, times, _) = spots::places(store, starts.iter().map(|start| &start.hint));
         query = query.bind(lanes).bind(times);
         query = query.bind(starts.iter().map(|start| At(start.started_at)).collect::<Vec<_>>());
     }

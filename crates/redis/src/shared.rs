@@ -1,0 +1,92 @@
+//! What the parts of the store share.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use punctual_core::{StoreResult, dispatch::Ledger};
+use tokio::task::JoinSet;
+
+use crate::{
+    hearts::Hearts,
+    keeper::Keeper,
+    keys::Namespace,
+    loader::Loader,
+    locks::Locks,
+    options::Options,
+    record::Recorder,
+    repairs::Repairs,
+    scripts::Queue,
+    server::{self, Server},
+    wake::Wakes,
+};
+
+/// The ledger, Redis, and what this process knows of both.
+pub(crate) struct Shared {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) server: Server,
+    pub(crate) namespace: Namespace,
+    pub(crate) repairs: Repairs,
+    pub(crate) locks: Locks,
+    /// Where jobs are locked that begin before the ledger knows, if they are.
+    pub(crate) job_locks: Option<Locks>,
+    pub(crate) hearts: Hearts,
+    pub(crate) version: String,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) loader: Loader,
+    pub(crate) recorder: Arc<Recorder>,
+    /// There may be something to claim.
+    pub(crate) work: Wakes,
+    /// Claims are to wait no longer.
+    pub(crate) hurry: Wakes,
+    /// Tells the claims of this process from those of others, and from each other.
+    pub(crate) process: u64,
+    pub(crate) claims: AtomicU64,
+    /// End with the store.
+    _tasks: JoinSet<()>,
+}
+
+impl Shared {
+    pub(crate) async fn open(ledger: Arc<dyn Ledger>, options: Options) -> StoreResult<Self> {
+        options.check()?;
+        let Options { address, locks, lock_jobs } = options;
+        let server = Server::new(address);
+        let job_locks = lock_jobs.then(|| locks.iter().cloned().map(Server::new).collect()).map(Locks::on);
+        let locks = match job_locks.clone() {
+            Some(locks) => locks,
+            None if locks.is_empty() => Locks::on(vec![server.clone()]),
+            None => Locks::on(locks.into_iter().map(Server::new).collect()),
+        };
+        let namespace = Namespace::of(&ledger.dispatching(None).await?.ledger);
+        let version = server::version(&server).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
+            "unknown".to_owned()
+        });
+        let recorder = Recorder::new(Arc::clone(&ledger), server.clone(), namespace.clone(), job_locks.clone());
+        let recorder = Arc::new(recorder);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Arc::clone(&recorder).run());
+        let keeper = Arc::new(Keeper::new(Arc::clone(&ledger), server.clone()));
+        tasks.spawn(Arc::clone(&keeper).run());
+        Ok(Self {
+            keeper,
+            loader: Loader::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
+            recorder,
+            work: Wakes::listen_to(server.clone(), namespace.channel()),
+            hurry: Wakes::of_process(),
+            process: fastrand::u64(..),
+            claims: AtomicU64::new(0),
+            repairs: Repairs::new(server.clone(), namespace.clone()),
+            hearts: Hearts::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
+            locks,
+            job_locks,
+            version,
+            ledger,
+            server,
+            namespace,
+            _tasks: tasks,
+        })
+    }
+
+    pub(crate) fn queue<'a>(&'a self, name: &'a str, epoch: u64) -> Queue<'a> {
+        Queue { server: &self.server, namespace: &self.namespace, name, epoch }
+    }
+}
