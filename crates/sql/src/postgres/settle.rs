@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use punctual_core::{AttemptId, Note, Settled, Settlement, StoreError, Timestamp, WorkerId, dispatch::Start};
+use punctual_core::{AttemptId, Note, Settled, Settlement, Status, StoreError, Timestamp, WorkerId, dispatch::Start};
 use sqlx::{PgConnection, Row};
 
 use super::{
@@ -70,6 +70,10 @@ pub(crate) fn tell(store: &Core, settlements: &[Settlement]) {
     if settlements.iter().any(|settlement| settlement.ending.status().is_active()) {
         store.outlook.scheduled();
         store.hints.tell_work();
+    }
+    // It has the time at which this transaction began, and something later may have been claimed since.
+    if settlements.iter().any(|settlement| settlement.ending.status() == Status::Queued) {
+        store.outlook.look_late();
     }
     store.hints.tell_jobs();
 }
