@@ -1,6 +1,10 @@
 //! `punctual.toml`, and what flags and the environment say over it.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use punctual::{
@@ -38,7 +42,10 @@ pub(crate) struct Config {
     /// What is said of queues, by their names.
     queues: BTreeMap<String, QueueConfig>,
     /// Programs as handlers, by the name of their jobs.
-    pub(crate) handlers: BTreeMap<String, handlers::CommandConfig>,
+    handlers: BTreeMap<String, handlers::ProgramConfig>,
+    /// The folder of the file.
+    #[serde(skip)]
+    folder: PathBuf,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -59,6 +66,7 @@ struct RetentionConfig {
     cancelled: Option<Span>,
     deleted: Option<Span>,
     history: Option<Span>,
+    notifications: Option<Span>,
 }
 
 impl Config {
@@ -70,9 +78,9 @@ impl Config {
         }
         let text = std::fs::read_to_string(path)
             .map_err(|error| Usage(format!("cannot read the configuration {}: {error}", path.display())))?;
-        let config: Self = toml::from_str(&text)
+        let mut config: Self = toml::from_str(&text)
             .map_err(|error| Usage(format!("in the configuration {}: {error}", path.display())))?;
-        config.handlers.iter().try_for_each(|(name, handler)| handler.check(name))?;
+        config.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(config)
     }
 
@@ -96,8 +104,26 @@ impl Config {
         Ok(Punctual::connect(&self.store_url(cli)).await?)
     }
 
+    /// Refuses handlers that cannot work.
+    fn check_handlers(&self) -> Result<()> {
+        self.handlers.iter().try_for_each(|(name, program)| program.handler(name, &self.folder).map(drop))?;
+        Ok(())
+    }
+
+    /// The names of jobs that the file has handlers for.
+    pub(crate) fn handler_names(&self) -> impl Iterator<Item = &str> {
+        self.handlers.keys().map(String::as_str)
+    }
+
+    /// Before work begins: has the store know what the file says of queues and schedules.
+    pub(crate) async fn prepare(&self, punctual: &Punctual) -> Result<()> {
+        self.check_handlers()?;
+        self.sync_queues(punctual).await?;
+        self.sync_schedules(punctual).await
+    }
+
     /// Makes the schedules of the file those of the store, and says what was changed.
-    pub(crate) async fn sync_schedules(&self, punctual: &Punctual) -> Result<()> {
+    async fn sync_schedules(&self, punctual: &Punctual) -> Result<()> {
         let Some(schedules) = &self.schedules else { return Ok(()) };
         let owner = match &self.application {
             Some(application) => application,
@@ -127,7 +153,7 @@ impl Config {
     }
 
     /// Makes what the file says of queues what the store says.
-    pub(crate) async fn sync_queues(&self, punctual: &Punctual) -> Result<()> {
+    async fn sync_queues(&self, punctual: &Punctual) -> Result<()> {
         let admin = punctual.admin("punctual.toml");
         for (name, queue) in &self.queues {
             let place = || format!("[queues.{name}] of the configuration");
@@ -152,6 +178,7 @@ impl Config {
             },
             deleted: or(self.retention.deleted, default.deleted),
             history: or(self.retention.history, default.history),
+            notifications: or(self.retention.notifications, default.notifications),
         }
     }
 
@@ -159,8 +186,8 @@ impl Config {
     pub(crate) fn worker(&self, punctual: Punctual, args: &WorkerArgs) -> Result<WorkerBuilder> {
         let own = &self.worker;
         let mut worker = handlers::built_in(Worker::builder(punctual)).retention(Some(self.retention()));
-        for (name, command) in &self.handlers {
-            worker = worker.handler(name.clone(), command.clone());
+        for (name, program) in &self.handlers {
+            worker = worker.handler(name.clone(), program.handler(name, &self.folder)?);
         }
         if let Some(queues) = args.queues.clone().or_else(|| own.queues.clone()) {
             worker = in_order(worker, queues, args.strict || own.strict)?;

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Color, RgbColor, Style};
 use indicatif::ProgressBar;
 use jiff::{SignedDuration, civil::DateTime, tz::TimeZone};
 pub(crate) use punctual::core::time::in_words;
-use punctual::{Status, Timestamp};
+use punctual::{Status, Timestamp, core::LogLevel};
 use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
 
 /// The status line on the screen, if there is one: log lines must not be written into the middle of it.
@@ -141,6 +141,37 @@ impl TryFrom<String> for Span {
     }
 }
 
+/// An amount of memory from the configuration: `256MiB`, `64MB`, `1GiB`, or a number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Bytes(pub(crate) u64);
+
+impl TryFrom<String> for Bytes {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        const UNITS: [(&str, u64); 7] = [
+            ("KiB", 1 << 10),
+            ("MiB", 1 << 20),
+            ("GiB", 1 << 30),
+            ("KB", 1_000),
+            ("MB", 1_000_000),
+            ("GB", 1_000_000_000),
+            ("B", 1),
+        ];
+        let found = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)));
+        let (digits, unit) = found.unwrap_or((&text, 1));
+        let bytes = digits.trim().parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
+        bytes.map(Self).ok_or_else(|| format!("`{text}` is no amount of memory; write 256MiB, 1GiB or 64MB"))
+    }
+}
+
+/// A level of a log from the command line.
+pub(crate) fn parse_log_level(text: &str) -> Result<LogLevel, String> {
+    let level = LogLevel::named(text);
+    if level.as_str() == text { Ok(level) } else { Err("is one of debug, info, warn and error".into()) }
+}
+
 /// An instant from the command line: with a zone, or in the user's own.
 pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
     let local = || -> Option<Timestamp> {
@@ -196,6 +227,16 @@ mod tests {
         }
         for text in ["", "x", "-5s", "5"] {
             assert!(text.parse::<Span>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn memory_is_read_in_every_unit() {
+        for (text, bytes) in [("256MiB", 256 << 20), ("1 GiB", 1 << 30), ("64MB", 64_000_000), ("12", 12), ("3B", 3)] {
+            assert_eq!(Bytes::try_from(text.to_owned()), Ok(Bytes(bytes)), "{text}");
+        }
+        for text in ["", "x", "-5MiB", "1.5GiB", "99999999999GiB"] {
+            assert!(Bytes::try_from(text.to_owned()).is_err(), "{text:?}");
         }
     }
 

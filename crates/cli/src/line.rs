@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use punctual::{
     Draft, JobId, Json, OnParentFailure, ParentResults, RetryPolicy, Status, Unique,
-    core::{Invalid, JobDefaults, limits},
+    core::{Invalid, JobDefaults, LogLevel, limits},
 };
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,7 @@ pub(crate) struct Line<P = Json> {
     pub(crate) correlation: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) metadata: Option<serde_json::Value>,
+    pub(crate) log_level: Option<LogLevel>,
     pub(crate) max_attempts: Option<i64>,
     pub(crate) timeout: Option<Span>,
     pub(crate) retry: Option<String>,
@@ -63,6 +64,7 @@ impl<P> Default for Line<P> {
             correlation: None,
             description: None,
             metadata: None,
+            log_level: None,
             max_attempts: None,
             timeout: None,
             retry: None,
@@ -106,6 +108,7 @@ impl<P: Serialize> Line<P> {
             correlation_id: self.correlation,
             description: self.description,
             metadata: self.metadata,
+            log_level: self.log_level,
             timeout: self.timeout.map(|span| span.0),
             retry: self.retry.as_deref().map(parse_policy).transpose()?,
             keep_for: self.keep_for.map(|span| span.0)

@@ -22,12 +22,12 @@ use std::{
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::Cli;
+use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
     end_with_the_reader();
     let cli = Cli::parse();
-    start_log();
+    start_log(matches!(cli.command, Command::Serve(_)));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&anyhow::anyhow!("cannot start the runtime: {error}"), cli.json),
@@ -56,11 +56,14 @@ fn end_with_the_reader() {
     }));
 }
 
-/// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them.
-fn start_log() {
-    let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+/// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them, `PUNCTUAL_LOG_FORMAT=json` for programs to read.
+fn start_log(serves: bool) {
+    let usual = if serves { "warn" } else { "error" };
+    let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(human::LogWriter::new);
-    if std::io::stderr().is_terminal() {
+    if std::env::var("PUNCTUAL_LOG_FORMAT").is_ok_and(|format| format == "json") {
+        log.json().flatten_event(true).init();
+    } else if std::io::stderr().is_terminal() {
         log.with_target(false).with_timer(human::TimeOfDay).init();
     } else {
         log.with_ansi(false).init();

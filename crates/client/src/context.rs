@@ -10,13 +10,13 @@ use std::{
 };
 
 use punctual_core::{
-    Claim, Error, JobId, LogLevel, LogLine, Note, Occurrence, Progress, Settled, StoreError,
-    job::cut_bytes,
-    limits::{self, LOG_LINE_MAX_BYTES, LOG_MAX_LINES},
+    Claim, Error, Invalid, JobId, Json, LogLevel, LogLine, NewNotification, Note, Occurrence, Progress, Settled,
+    StoreError, limits,
 };
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, ParentResult, Punctual, parents};
+use crate::{Failure, ParentResult, Punctual, log_book::LogBook, parents};
 
 /// Where a handler's notes go; the worker brings it.
 pub trait NoteSink: Send + Sync {
@@ -36,12 +36,18 @@ struct Inner {
     /// Whether the work should stop.
     stopped: AtomicBool,
     notes: Arc<dyn NoteSink>,
-    /// The number of the last line of the log. Locked until the line is in the sink, which so gets them in order.
-    lines: Mutex<usize>,
+    /// Locked until a line is in the sink, which so gets them in order.
+    log: Mutex<Log>,
     /// Whether the handler has ended the job in a transaction of its own.
     completed: AtomicBool,
     /// What the job's parents returned, if it is handed over.
     parents: OnceLock<Vec<ParentResult>>,
+}
+
+struct Log {
+    /// Lines below this level are not kept.
+    level: LogLevel,
+    book: LogBook,
 }
 
 impl fmt::Debug for Context {
@@ -53,13 +59,14 @@ impl fmt::Debug for Context {
 impl Context {
     /// The context of one execution.
     pub fn new(punctual: Punctual, claim: Claim, notes: Arc<dyn NoteSink>) -> Self {
+        let log = Log { level: claim.job.spec.extras.log_level.unwrap_or_default(), book: LogBook::default() };
         Self(Arc::new(Inner {
             punctual,
             claim,
             signal: OnceLock::new(),
             stopped: AtomicBool::new(false),
             notes,
-            lines: Mutex::new(0),
+            log: Mutex::new(log),
             completed: AtomicBool::new(false),
             parents: OnceLock::new(),
         }))
@@ -160,21 +167,41 @@ impl Context {
         self.note(Some(progress), Vec::new());
     }
 
-    /// Adds a line to the attempt's log. Each attempt keeps [`LOG_MAX_LINES`].
+    /// Adds a line to the attempt's log, unless the job wants only what is [more important](crate::Draft::log_level). Each attempt keeps
+    /// [so many lines](limits::LOG_MAX_LINES) and [bytes](limits::LOG_MAX_BYTES); its last line says what was not kept.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) {
-        let mut lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if *lines == LOG_MAX_LINES {
-            return;
-        }
-        *lines += 1;
-        let (number, is_last) = (*lines as u32, *lines == LOG_MAX_LINES);
-        let message = if is_last {
-            format!("the log is full: {LOG_MAX_LINES} lines; what follows is not kept")
-        } else {
-            cut_bytes(message.into(), LOG_LINE_MAX_BYTES)
-        };
+        self.log_all([(level, message.into())]);
+    }
+
+    /// Adds several lines at once, which costs less than one after the other.
+    pub fn log_all(&self, lines: impl IntoIterator<Item = (LogLevel, String)>) {
         let (run, at) = (self.0.claim.job.run, self.0.punctual.store().now());
-        self.note(None, vec![(number, LogLine { run, at, level, message })]);
+        let mut log = self.0.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let Log { level: from, book } = &mut *log;
+        let keep = |(level, message): (LogLevel, String)| {
+            let (number, message) = if level >= *from { book.add(message) } else { None }?;
+            Some((number, LogLine { run, at, level, message }))
+        };
+        let lines: Vec<(u32, LogLine)> = lines.into_iter().filter_map(keep).collect();
+        if !lines.is_empty() {
+            self.note(None, lines);
+        }
+    }
+
+    /// Keeps lines of the log from this level on, unless the job itself says from which.
+    pub fn log_from(&self, level: LogLevel) {
+        if self.0.claim.job.spec.extras.log_level.is_none() {
+            self.0.log.lock().unwrap_or_else(PoisonError::into_inner).level = level;
+        }
+    }
+
+    /// Says what the log has no room for, if anything; the worker does, when the handler has ended.
+    pub fn end_log(&self) {
+        let log = self.0.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((number, message)) = log.book.last_line() {
+            let (run, at) = (self.0.claim.job.run, self.0.punctual.store().now());
+            self.note(None, vec![(number, LogLine { run, at, level: LogLevel::Warn, message })]);
+        }
     }
 
     /// Logs what happens.
@@ -216,6 +243,21 @@ impl Context {
         }
         self.stop();
         Err(StoreError::Other(format!("the lease of {} is lost", self.0.claim.attempt_id())).into())
+    }
+
+    /// Tells a user something. When this returns, it is durable; they get it now, or when they come back.
+    pub async fn notify(&self, user: impl Into<String>, message: &impl Serialize) -> Result<(), Error> {
+        self.tell(Some(user.into()), Json::of(message)).await
+    }
+
+    /// Tells everybody something, likewise.
+    pub async fn broadcast(&self, message: &impl Serialize) -> Result<(), Error> {
+        self.tell(None, Json::of(message)).await
+    }
+
+    async fn tell(&self, user_id: Option<String>, message: serde_json::Result<Json>) -> Result<(), Error> {
+        let message = message.map_err(|error| Invalid::new("message", format!("is not JSON: {error}")))?;
+        self.0.punctual.tell(NewNotification { user_id, message, job: Some(self.id()) }).await.map(drop)
     }
 
     fn note(&self, progress: Option<Progress>, lines: Vec<(u32, LogLine)>) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Ids, Invalid, JobDefaults, JobId, Json, NewJob, OnParentFailure, ParentResults, RetryPolicy, Spec, Timestamp,
-    limits, spec,
+    Ids, Invalid, JobDefaults, JobId, Json, LogLevel, NewJob, OnParentFailure, ParentResults, RetryPolicy, Spec,
+    Timestamp, limits, spec,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -120,6 +120,8 @@ impl Draft {
         on_parent_failure(OnParentFailure) => |spec, policy| spec.extras.on_parent_failure = policy;
         /// Whether it is handed what its parents returned; by default if its definition asks for it.
         parent_results(ParentResults) => |spec, wish| spec.extras.parent_results = wish;
+        /// Keeps lines of its log from this level on; from `info` on by default.
+        log_level(LogLevel) => |spec, level| spec.extras.log_level = Some(level);
         /// A key of the payload that no admin surface may show; may be called several times.
         redact(impl Into<String>) => |spec, key| spec.extras.redact_keys.push(key.into());
     }
@@ -264,6 +266,9 @@ impl<J: Job> From<J> for Draft {
         }
         if J::TIMEOUT != spec::DEFAULT_TIMEOUT {
             draft = draft.timeout(J::TIMEOUT);
+        }
+        if J::LOG_LEVEL != LogLevel::default() {
+            draft = draft.log_level(J::LOG_LEVEL);
         }
         let retry = J::retry();
         if retry != RetryPolicy::default() {

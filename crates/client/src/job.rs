@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use punctual_core::{RetryPolicy, spec};
+use punctual_core::{LogLevel, RetryPolicy, spec};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Context, Failure};
@@ -40,6 +40,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     const TIMEOUT: Duration = spec::DEFAULT_TIMEOUT;
     /// Whether the handler wants to know what the jobs returned that it waited for: see [`Context::parent_results`].
     const PARENT_RESULTS: bool = false;
+    /// Lines of its log below this level are not kept.
+    const LOG_LEVEL: LogLevel = LogLevel::Info;
     /// Keys of the payload that no admin surface may show, besides the common ones.
     const REDACT: &'static [&'static str] = &[];
 

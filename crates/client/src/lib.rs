@@ -9,6 +9,7 @@
 //! | how do I keep a job from being there twice? | [`Draft::unique`], [`Unique`] |
 //! | how do I let jobs wait for others? | [`Draft::after`], [`Workflow`] |
 //! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
+//! | how do jobs tell people something? | [`Context::notify`], [`Punctual::subscribe`] |
 //! | how do I see and change what is there? | [`Admin`] |
 
 pub mod admin;
@@ -18,6 +19,8 @@ mod draft;
 mod failure;
 mod job;
 mod lock;
+mod log_book;
+mod notifications;
 mod parents;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -42,6 +45,7 @@ pub use draft::Draft;
 pub use failure::Failure;
 pub use job::Job;
 pub use lock::HeldLock;
+pub use notifications::Subscription;
 pub use parents::ParentResult;
 pub use punctual::Punctual;
 pub use recurring::{Recurring, Synced};

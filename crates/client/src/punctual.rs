@@ -7,7 +7,7 @@ use punctual_core::{
 };
 use tokio::time;
 
-use crate::{Admin, Draft, queues};
+use crate::{Admin, Draft, notifications::Hub, queues};
 
 /// A connection to a store. Cheap to clone, safe to share.
 ///
@@ -28,6 +28,8 @@ pub struct Punctual {
     ids: Arc<Ids>,
     /// What queues say of their jobs.
     pub(crate) queues: Arc<queues::Known>,
+    /// Who listens to what users are told.
+    pub(crate) hub: Arc<Hub>,
 }
 
 /// How often a job that is waited for is looked at when no hint comes.
@@ -36,7 +38,8 @@ const WAIT_POLL_PERIOD: Duration = Duration::from_millis(500);
 impl Punctual {
     /// Uses a store that is open already.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, ids: Arc::new(Ids::seeded(fastrand::Rng::new().u64(..))), queues: Arc::default() }
+        let hub = Arc::new(Hub::new(Arc::clone(&store)));
+        Self { store, ids: Arc::new(Ids::seeded(fastrand::Rng::new().u64(..))), queues: Arc::default(), hub }
     }
 
     /// The store behind it.

@@ -155,6 +155,8 @@ pub const E_LOST: &str = "PUNCTUAL_E_LOST";
 pub const E_PANIC: &str = "PUNCTUAL_E_PANIC";
 /// The payload or the result is not what the handler's types say.
 pub const E_DATA: &str = "PUNCTUAL_E_DATA";
+/// The program that ran the job used more than it may.
+pub const E_LIMIT: &str = "PUNCTUAL_E_LIMIT";
 
 impl Fault {
     /// A handler's own error.
@@ -232,12 +234,13 @@ pub struct Event {
 }
 
 /// How serious a line of a log is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
     /// For whoever hunts a bug.
     Debug,
     /// What happens.
+    #[default]
     Info,
     /// What should not happen.
     Warn,

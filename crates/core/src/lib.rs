@@ -11,6 +11,7 @@
 //! | what is said of queues? | [`queue`] |
 //! | how many may start, and whose turn is it? | [`gate`] |
 //! | why is a job not running? | [`explain`] |
+//! | what do jobs tell people? | [`notification`] |
 //! | what may an operator do? | [`change`] |
 //! | what must an engine do? | [`store`]; [`dispatch`] if another one hands out its jobs |
 //! | which jobs does a list show? | [`filter`] |
@@ -32,6 +33,7 @@ pub mod job;
 pub mod json;
 pub mod limits;
 pub mod measure;
+pub mod notification;
 pub mod queue;
 pub mod redact;
 pub mod retry;
@@ -54,6 +56,7 @@ pub use gate::{Limits, Rate};
 pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, WorkerId, WorkflowId};
 pub use job::{Attempt, Event, Fault, Job, LogLevel, LogLine, NewJob, Progress};
 pub use json::Json;
+pub use notification::{NewNotification, Notification};
 pub use queue::{JobDefaults, Queue, QueueEvent, QueueSave, QueueSettings};
 pub use retry::{Backoff, RetryPolicy};
 pub use schedule::{

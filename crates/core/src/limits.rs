@@ -6,6 +6,10 @@ use std::time::Duration;
 pub const PAYLOAD_MAX_BYTES: usize = 1 << 20;
 /// A job's result, as JSON text.
 pub const RESULT_MAX_BYTES: usize = 1 << 20;
+/// A notification's message, as JSON text.
+pub const NOTIFICATION_MAX_BYTES: usize = 64 << 10;
+/// Notifications in one page of a list.
+pub const PAGE_MAX_NOTIFICATIONS: usize = 1_000;
 /// A job's metadata, as JSON text.
 pub const METADATA_MAX_BYTES: usize = 64 << 10;
 /// How deeply arrays and objects may be nested in a payload, a result or metadata.
@@ -54,6 +58,8 @@ pub const ERROR_MAX_BYTES: usize = 16 << 10;
 pub const LOG_LINE_MAX_BYTES: usize = 8 << 10;
 /// Lines of one attempt's log; later ones are counted, not kept.
 pub const LOG_MAX_LINES: usize = 10_000;
+/// All lines of one attempt's log together; later ones are counted, not kept.
+pub const LOG_MAX_BYTES: usize = 1 << 20;
 /// The text that describes a job's progress.
 pub const PROGRESS_MAX_CHARS: usize = 256;
 /// The longest that a call waits for a job, or for work; a longer wish is cut to it.

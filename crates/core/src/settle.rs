@@ -52,6 +52,20 @@ pub enum Outcome {
     Lost,
 }
 
+impl Outcome {
+    /// Its name in logs.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Succeeded { .. } => "succeeded",
+            Self::Failed { .. } => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Snoozed { .. } => "snoozed",
+            Self::Released => "released",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// What a failed handler asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {

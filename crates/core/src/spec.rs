@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Invalid, JobId, Json, Occurrence, OnParentFailure, ParentResults, RetryPolicy, Unique, WorkflowId, check, limits,
+    Invalid, JobId, Json, LogLevel, Occurrence, OnParentFailure, ParentResults, RetryPolicy, Unique, WorkflowId, check,
+    limits,
     time::{millis, some_millis},
 };
 
@@ -95,6 +96,9 @@ pub struct Extras {
     /// The workflow whose end it tells. It belongs to that workflow without being one of its jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_of: Option<WorkflowId>,
+    /// Lines of its log below this level are not kept; `info` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_level: Option<LogLevel>,
     /// Keys of the payload that no admin surface may show, besides the common ones. They travel with the job
     /// because the process that shows it need not know its definition.
     #[serde(rename = "redact", skip_serializing_if = "Vec::is_empty")]

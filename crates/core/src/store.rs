@@ -13,9 +13,10 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::{
-    Attempt, AttemptId, Change, Changed, Claim, Event, Filter, Job, JobId, JobPage, Json, LogLine, NewJob, NewWorkflow,
-    Node, Page, Progress, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Settled,
-    Settlement, Status, StoreError, Timestamp, WorkerId, Workflow, WorkflowId, gate::Passed, measure::Tally,
+    Attempt, AttemptId, Change, Changed, Claim, Event, Filter, Job, JobId, JobPage, Json, LogLine, NewJob,
+    NewNotification, NewWorkflow, Node, Notification, Page, Progress, Queue, QueueEvent, QueueSave, Relative, Schedule,
+    ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreError, Timestamp, WorkerId, Workflow, WorkflowId,
+    gate::Passed, measure::Tally,
 };
 
 /// What an engine's call returns.
@@ -213,6 +214,20 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
 
     /// The locks that are held, by name.
     async fn locks(&self) -> StoreResult<Vec<Lock>>;
+
+    // Notifications.
+
+    /// Stores messages to users. Their numbers come in the order in which they can be seen. Hints at it, as at a job's change.
+    async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>>;
+
+    /// Messages after the one with that number, oldest first, at most `limit`: those to one user and those to everybody, or all.
+    async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>>;
+
+    /// The number of the last message, or of the last that was there; 0 if there was none.
+    async fn last_notification(&self) -> StoreResult<u64>;
+
+    /// Removes messages that are older than `after`, at most `limit`. Their numbers are not used again.
+    async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
     // Upkeep. Each call does a bounded amount of work and says how much.
 

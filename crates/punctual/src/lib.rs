@@ -45,7 +45,8 @@ pub use punctual_client::redis;
 #[cfg(feature = "sqlite")]
 pub use punctual_client::sqlite;
 pub use punctual_client::{
-    Admin, Context, Draft, Failure, HeldLock, Job, ParentResult, Punctual, Recurring, Synced, Unique, Workflow, admin,
+    Admin, Context, Draft, Failure, HeldLock, Job, ParentResult, Punctual, Recurring, Subscription, Synced, Unique,
+    Workflow, admin,
 };
 pub use punctual_core as core;
 pub use punctual_core::{
@@ -54,4 +55,8 @@ pub use punctual_core::{
 };
 pub use punctual_worker::{
     Handler, HandlerResult, ManualWorker, QueueOrder, Ran, RunningWorker, Stats, Worker, WorkerBuilder,
+};
+#[cfg(unix)]
+pub use punctual_worker::{
+    Program, ProgramHandler, ProgramLimits, ResultFrom, RunningSupervisor, Supervised, Supervisor,
 };

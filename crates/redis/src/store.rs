@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
-    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending,
-    Queue as QueueRecord, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled,
-    Settlement, Status, Store, StoreError, StoreInfo, StoreResult, Timestamp, Verb, Watch, WorkerId, WorkerRecord,
-    Workflow, WorkflowId,
+    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note, Notification,
+    Page, Pending, Queue as QueueRecord, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave,
+    Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, Timestamp, Verb, Watch, WorkerId,
+    WorkerRecord, Workflow, WorkflowId,
     dispatch::{GRACE, HORIZON, Hint, Lane, Ledger, Stored},
     gate::Passed,
     measure::Tally,
@@ -356,6 +356,10 @@ pass_on! {
     end_leases(worker: WorkerId) -> usize;
     workers() -> Vec<WorkerRecord>;
     locks() -> Vec<Lock>;
+    notify(messages: Vec<NewNotification>) -> Vec<Notification>;
+    notifications(user: Option<String>, after: u64, limit: usize) -> Vec<Notification>;
+    last_notification() -> u64;
+    drop_notifications(after: Duration, limit: usize) -> usize;
     retire(keep: Keep, limit: usize) -> usize;
     purge(after: Duration, limit: usize) -> usize;
     trim(after: Duration, limit: usize) -> usize;

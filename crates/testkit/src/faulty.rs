@@ -9,9 +9,10 @@ use std::{
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
-    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue, QueueEvent,
-    QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store, StoreError,
-    StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId, measure::Tally,
+    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note, Notification,
+    Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled,
+    Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow,
+    WorkflowId, measure::Tally,
 };
 
 /// At which point a call fails.
@@ -138,6 +139,10 @@ pass_on! {
     extend_lock(name: String, owner: String, ttl: Duration) -> bool;
     unlock(name: String, owner: String) -> bool;
     locks() -> Vec<Lock>;
+    notify(messages: Vec<NewNotification>) -> Vec<Notification>;
+    notifications(user: Option<String>, after: u64, limit: usize) -> Vec<Notification>;
+    last_notification() -> u64;
+    drop_notifications(after: Duration, limit: usize) -> usize;
     retire(keep: Keep, limit: usize) -> usize;
     purge(after: Duration, limit: usize) -> usize;
     trim(after: Duration, limit: usize) -> usize;

@@ -35,6 +35,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
         execution.has_ended();
         return shared.mailbox.settle(settle_as(Outcome::Released)).await;
     }
+    tracing::debug!(job = %ctx.id(), attempt = %ctx.claim().attempt_id(), "started");
     let (mut handler, started) = (start(&shared, ctx.clone()), Instant::now());
     let end = tokio::select! {
         biased;
@@ -47,6 +48,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
         () = shared.releasing.cancelled() => End::Cut(Some(Outcome::Released)),
     };
     execution.has_ended();
+    log_end(&ctx, &end, started.elapsed());
     match end {
         End::Ended(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
         End::Cut(outcome) => {
@@ -60,6 +62,18 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
             let _ = time::timeout(shared.config.grace, handler).await;
         }
     }
+}
+
+/// One line for each execution, with all that is needed to find it.
+fn log_end(ctx: &Context, end: &End, lasted: Duration) {
+    ctx.end_log();
+    let result = match end {
+        End::Ended(outcome) | End::Cut(Some(outcome)) => outcome.as_str(),
+        End::Cut(None) => "lost",
+    };
+    let (spec, attempt) = (&ctx.claim().job.spec, ctx.claim().attempt_id());
+    let duration_ms = lasted.as_secs_f64() * 1_000.0;
+    tracing::info!(job = %ctx.id(), %attempt, name = spec.name, queue = spec.queue, duration_ms, result, "executed");
 }
 
 /// Waits for the time of a job that was claimed ahead of it. If more is left of it than ever was, somebody has set the clock

@@ -9,6 +9,8 @@
 //! | keep leases alive, notice lost ones | `lease` |
 //! | reap what others lost, retention | `maintenance` |
 //! | enqueue what schedules say | `ticker` |
+//! | run programs as handlers | [`Program`] |
+//! | several processes, started again when they die | [`Supervisor`], [`Supervised`] |
 //! | start it, stop it | [`Worker`], [`RunningWorker`] |
 //! | the same by hand, for tests | [`ManualWorker`] |
 
@@ -18,6 +20,10 @@ mod lease;
 mod mailbox;
 mod maintenance;
 mod manual;
+#[cfg(unix)]
+mod process;
+#[cfg(unix)]
+mod program;
 mod registry;
 mod settler;
 mod shared;
@@ -25,6 +31,10 @@ mod ticker;
 mod worker;
 
 pub use manual::{ManualWorker, Ran};
+#[cfg(unix)]
+pub use process::{RunningSupervisor, Supervised, Supervisor};
+#[cfg(unix)]
+pub use program::{Program, ProgramHandler, ProgramLimits, ResultFrom, STOP_GRACE_MAX};
 pub use registry::{Handler, HandlerResult};
 pub use shared::{QueueOrder, Stats};
 pub use worker::{RunningWorker, Worker, WorkerBuilder};

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc};
 
+use futures_util::future::join_all;
 use punctual_client::{Context, Failure, Job};
 use punctual_core::{Fault, Json, Retry, job::E_DATA, limits};
 
@@ -16,6 +17,11 @@ pub trait Handler: Send + Sync + 'static {
     /// Whether it wants to know what the jobs returned that its own waited for.
     fn wants_parent_results(&self) -> bool {
         false
+    }
+
+    /// The worker has stopped: lets go of what was kept for the next job.
+    fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async {})
     }
 }
 
@@ -79,6 +85,11 @@ impl Registry {
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<dyn Handler>> {
         self.0.get(name).cloned()
+    }
+
+    /// No handler is needed any more.
+    pub(crate) async fn stop(&self) {
+        join_all(self.0.values().map(|handler| handler.stop())).await;
     }
 
     pub(crate) fn names(&self) -> Vec<String> {

@@ -11,6 +11,7 @@ use std::{
 
 use punctual_client::{Punctual, admin::Retention};
 use punctual_core::{AttemptId, Store, WorkerId};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -140,7 +141,7 @@ pub(crate) struct Counters {
 }
 
 /// What a worker has done since it started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stats {
     /// Jobs it took.
     pub claimed: u64,
@@ -164,6 +165,26 @@ pub struct Stats {
     pub misfires: u64,
     /// Executions under way.
     pub running: u64,
+}
+
+impl Stats {
+    /// What two workers have done together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            claimed: self.claimed + other.claimed,
+            succeeded: self.succeeded + other.succeeded,
+            failed: self.failed + other.failed,
+            died: self.died + other.died,
+            released: self.released + other.released,
+            stale: self.stale + other.stale,
+            lost_leases: self.lost_leases + other.lost_leases,
+            reaped: self.reaped + other.reaped,
+            occurrences: self.occurrences + other.occurrences,
+            misfires: self.misfires + other.misfires,
+            running: self.running + other.running,
+        }
+    }
 }
 
 impl Shared {

@@ -228,6 +228,12 @@ impl RunningWorker {
         self.shared.stats()
     }
 
+    /// What tells what it has done so far, whoever has the worker by then.
+    pub fn watch_stats(&self) -> impl Fn() -> Stats + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.stats()
+    }
+
     /// Waits until it has nothing to run: no job is due for it, and all that it took is settled. What was enqueued before counts.
     pub async fn until_empty(&self) {
         let mut load = self.shared.load.subscribe();
@@ -247,13 +253,19 @@ impl RunningWorker {
     /// Stops gracefully: claims no more, waits for running jobs up to the drain timeout, gives the rest back at once.
     /// Returns what it did in its life.
     pub async fn stop(self) -> Stats {
+        self.stop_or_hurry(&CancellationToken::new()).await
+    }
+
+    /// As [`stop`](Self::stop), but what still runs is given back as soon as `hurry` fires.
+    pub async fn stop_or_hurry(self, hurry: &CancellationToken) -> Stats {
         let Self { shared, executions, claimer, tasks, done } = self;
         // Whoever stops waiting for this leaves nothing behind that works on.
         let tasks = Tasks(tasks);
         shared.draining.cancel();
         let _ = claimer.await;
         executions.close();
-        if time::timeout(shared.config.drain_timeout, executions.wait()).await.is_err() {
+        let drained = hurry.run_until_cancelled(time::timeout(shared.config.drain_timeout, executions.wait())).await;
+        if !matches!(drained, Some(Ok(()))) {
             tracing::warn!(worker = %shared.id, jobs = executions.len(), "giving back jobs that did not end in time");
         }
         shared.releasing.cancel();
@@ -269,6 +281,7 @@ impl RunningWorker {
         done.cancel();
         // Before the farewell, lest a last sign of life comes after it.
         drop(tasks);
+        shared.registry.stop().await;
         if let Err(error) = shared.store().leave(shared.id).await {
             tracing::warn!(worker = %shared.id, %error, "cannot sign off");
         }

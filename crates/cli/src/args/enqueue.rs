@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use punctual::{JobId, OnParentFailure, Status, Timestamp};
+use punctual::{JobId, OnParentFailure, Status, Timestamp, core::LogLevel};
 
 use crate::{
-    human::{Span, parse_instant},
+    human::{Span, parse_instant, parse_log_level},
     line::OnConflict,
 };
 
@@ -75,6 +75,9 @@ pub(crate) struct Enqueue {
     /// Anything to keep with it, as JSON
     #[arg(long, value_name = "JSON")]
     pub(crate) metadata: Option<String>,
+    /// Keep lines of its log from this level on: debug, info, warn, error [default: info]
+    #[arg(long, value_parser = parse_log_level, value_name = "LEVEL")]
+    pub(crate) log_level: Option<LogLevel>,
     /// Drop it at restart
     #[arg(long)]
     pub(crate) ephemeral: bool,

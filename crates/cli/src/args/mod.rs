@@ -24,7 +24,8 @@ use crate::human::{Past, Span, parse_past};
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable, 5 refused.\n\
-    Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug shows what happens inside.")]
+    Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug shows what happens inside,\n\
+    PUNCTUAL_LOG_FORMAT=json as one JSON object a line.")]
 pub(crate) struct Cli {
     /// Where the jobs are [default: sqlite:punctual.db]
     #[arg(long, global = true, env = "PUNCTUAL_STORE", value_name = "URL")]
@@ -52,6 +53,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run everything: workers and upkeep, with a live status line
     Up(Up),
+    /// Run worker processes for production, each started again when it dies
+    Serve(Serve),
     /// Run a worker
     Work(Work),
     /// Enqueue jobs; prints one id a line
@@ -101,12 +104,27 @@ pub(crate) struct Up {
     /// Enqueue a small varied load, so that there is something to see
     #[arg(long)]
     pub(crate) demo: bool,
+    /// Work in so many processes, each started again when it dies [default: in this one]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<usize>,
+    #[command(flatten)]
+    pub(crate) worker: WorkerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// How many worker processes
+    #[arg(long, env = "PUNCTUAL_WORKERS", default_value_t = 1, value_name = "N")]
+    pub(crate) workers: usize,
     #[command(flatten)]
     pub(crate) worker: WorkerArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Work {
+    /// Be a worker process of the one that started us
+    #[arg(long, hide = true)]
+    pub(crate) supervised: bool,
     /// Stop once nothing is due and nothing runs
     #[arg(long)]
     pub(crate) until_empty: bool,

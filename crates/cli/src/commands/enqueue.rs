@@ -62,6 +62,7 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         correlation: args.correlation.clone(),
         description: args.description.clone(),
         metadata: args.metadata.as_deref().map(|text| parse_json("metadata", text)).transpose()?,
+        log_level: args.log_level,
         max_attempts: args.options.max_attempts,
         timeout: args.options.timeout,
         retry: args.options.retry.clone(),

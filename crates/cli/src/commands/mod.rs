@@ -11,6 +11,7 @@ mod migrate;
 mod queues;
 mod report;
 mod schedules;
+mod serve;
 mod show;
 mod stats;
 mod up;
@@ -34,6 +35,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
     let config = Config::read(&cli)?;
     match &cli.command {
         Command::Up(args) => up::run(&cli, &config, args).await?,
+        Command::Serve(args) => serve::run(&cli, &config, args).await?,
         Command::Work(args) => work::run(&cli, &config, args).await?,
         Command::Enqueue(args) => enqueue::run(&cli, &config, args).await?,
         Command::Jobs(args) => jobs::run(&cli, &config, args).await?,

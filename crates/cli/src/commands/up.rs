@@ -2,43 +2,78 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
-use punctual::{Admin, RunningWorker, Status};
+use punctual::{Admin, Punctual, RunningSupervisor, RunningWorker, Stats, Status};
 use tokio::time;
 
 use crate::{
     args::{Cli, Up},
-    commands::{demo, work},
+    commands::{demo, serve, work},
     config::Config,
     human::{self, BOLD, DIM, status_style},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     let punctual = config.connect(cli).await?;
-    config.sync_queues(&punctual).await?;
-    config.sync_schedules(&punctual).await?;
-    let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
-    let location = punctual.store().info().location;
-    anstream::eprintln!("{BOLD}Punctual{BOLD:#} works on {location} {DIM}(Ctrl-C stops it){DIM:#}");
-    let mut names = vec!["noop", "echo", "sleep", "fail"];
-    names.extend(config.handlers.keys().map(String::as_str));
-    anstream::eprintln!(
-        "{DIM}handlers: {}; try: punctual enqueue echo '{{\"hello\": \"world\"}}'{DIM:#}",
-        names.join(", ")
-    );
+    config.prepare(&punctual).await?;
+    let mut crew = match args.workers {
+        None => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
+        Some(workers) => Crew::Processes(serve::start(cli, &punctual, workers, &args.worker)?),
+    };
+    greet(config, &punctual);
     if args.demo {
         let jobs = demo::enqueue(&punctual).await?;
         anstream::eprintln!("{DIM}enqueued {jobs} jobs to look at; in a second shell: punctual jobs list{DIM:#}");
     }
     let (line, admin) = (status_line(), punctual.admin(crate::config::actor()));
     human::keep_below_log(&line);
-    tokio::select! {
-        () = work::asked_to_stop()? => {}
-        never = watch(&admin, &worker, &line) => never?,
-    }
+    let stats = crew.watch_stats();
+    let ended = tokio::select! {
+        () = work::asked_to_stop()? => Ok(()),
+        never = watch(&admin, stats, &line) => never,
+        reason = crew.given_up() => Err(anyhow!("no worker process can start: {reason}")),
+    };
     line.finish_and_clear();
-    work::stop(worker).await
+    ended?;
+    match crew {
+        Crew::Worker(worker) => work::stop(worker).await,
+        Crew::Processes(supervisor) => serve::stop(supervisor).await,
+    }
+}
+
+/// Who does the work.
+enum Crew {
+    Worker(RunningWorker),
+    Processes(RunningSupervisor),
+}
+
+impl Crew {
+    fn watch_stats(&self) -> Box<dyn Fn() -> Stats + Send> {
+        match self {
+            Self::Worker(worker) => Box::new(worker.watch_stats()),
+            Self::Processes(supervisor) => Box::new(supervisor.watch_stats()),
+        }
+    }
+
+    /// Ends, with the reason, when nobody can do any work.
+    async fn given_up(&mut self) -> String {
+        match self {
+            Self::Worker(_) => std::future::pending().await,
+            Self::Processes(supervisor) => supervisor.given_up().await,
+        }
+    }
+}
+
+fn greet(config: &Config, punctual: &Punctual) {
+    let location = punctual.store().info().location;
+    anstream::eprintln!("{BOLD}Punctual{BOLD:#} works on {location} {DIM}(Ctrl-C stops it){DIM:#}");
+    let mut names = vec!["noop", "echo", "sleep", "fail"];
+    names.extend(config.handler_names());
+    anstream::eprintln!(
+        "{DIM}handlers: {}; try: punctual enqueue echo '{{\"hello\": \"world\"}}'{DIM:#}",
+        names.join(", ")
+    );
 }
 
 fn status_line() -> ProgressBar {
@@ -48,14 +83,14 @@ fn status_line() -> ProgressBar {
 }
 
 /// Shows how things stand, four times a second.
-async fn watch(admin: &Admin, worker: &RunningWorker, line: &ProgressBar) -> Result<()> {
+async fn watch(admin: &Admin, stats_now: impl Fn() -> Stats, line: &ProgressBar) -> Result<()> {
     const PERIOD: Duration = Duration::from_millis(250);
-    let (mut last, mut rate) = (worker.stats(), 0.0);
+    let (mut last, mut rate) = (stats_now(), 0.0);
     loop {
         time::sleep(PERIOD).await;
-        let stats = worker.stats();
-        let ended = |stats: &punctual::Stats| stats.succeeded + stats.failed + stats.died;
-        let now = (ended(&stats) - ended(&last)) as f64 / PERIOD.as_secs_f64();
+        let stats = stats_now();
+        let ended = |stats: &Stats| stats.succeeded + stats.failed + stats.died;
+        let now = ended(&stats).saturating_sub(ended(&last)) as f64 / PERIOD.as_secs_f64();
         // Smoothed, so that it can be read.
         rate = 0.7 * rate + 0.3 * now;
         last = stats;

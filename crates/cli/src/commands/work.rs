@@ -1,19 +1,22 @@
 //! `punctual work`: a worker and nothing else.
 
 use anyhow::Result;
-use punctual::RunningWorker;
+use punctual::{RunningWorker, Stats, Supervised};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     args::{Cli, Work},
     config::Config,
+    exit::Usage,
     human,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
+    if args.supervised {
+        return supervised(cli, config, args).await;
+    }
     let punctual = config.connect(cli).await?;
-    config.sync_queues(&punctual).await?;
-    config.sync_schedules(&punctual).await?;
+    config.prepare(&punctual).await?;
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
     eprintln!("{} works on {}", worker.id(), punctual.store().info().location);
     if args.until_empty {
@@ -25,6 +28,27 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
         asked_to_stop()?.await;
     }
     stop(worker).await
+}
+
+/// A worker process of a supervisor, which has seen to the store and says when to end.
+async fn supervised(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
+    let link =
+        Supervised::link().map_err(|_| Usage("--supervised is for processes that `serve` and `up` start".into()))?;
+    let start = async {
+        let punctual = config.connect(cli).await?;
+        let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
+        anyhow::Ok((punctual, worker))
+    };
+    match start.await {
+        Ok((punctual, worker)) => {
+            link.work(&punctual, worker, asked_to_stop()?).await;
+            Ok(())
+        }
+        Err(error) => {
+            link.fail(format!("{error:#}")).await;
+            Err(error)
+        }
+    }
 }
 
 /// Ends when the process is asked to stop.
@@ -48,8 +72,13 @@ pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
         stats = worker.stop() => stats,
         () = asked_to_stop()? => anyhow::bail!("ended before all jobs were settled; their leases will run out"),
     };
+    say_done(&id.to_string(), stats);
+    Ok(())
+}
+
+/// Says what was done.
+pub(crate) fn say_done(who: &str, stats: Stats) {
     let done = [("succeeded", stats.succeeded), ("failed", stats.failed), ("died", stats.died)];
     let done: Vec<_> = done.iter().map(|(what, count)| format!("{} {what}", human::number(*count))).collect();
-    eprintln!("{id} stopped: {}", done.join(", "));
-    Ok(())
+    eprintln!("{who} stopped: {}", done.join(", "));
 }

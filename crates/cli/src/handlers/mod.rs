@@ -1,7 +1,7 @@
 //! The handlers that the program brings, and those that the configuration names.
 
 mod builtin;
-mod command;
+mod program;
 
 pub(crate) use builtin::built_in;
-pub(crate) use command::CommandConfig;
+pub(crate) use program::ProgramConfig;

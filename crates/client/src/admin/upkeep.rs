@@ -16,14 +16,16 @@ pub struct Retention {
     pub deleted: Duration,
     /// Attempts and logs.
     pub history: Duration,
+    /// What users were told.
+    pub notifications: Duration,
 }
 
 impl Default for Retention {
-    /// A week for what succeeded or was cancelled, ninety days for what died and for attempts and logs, a day more
-    /// for what was deleted.
+    /// A week for what succeeded or was cancelled and for what users were told, ninety days for what died and for attempts and logs, a day
+    /// more for what was deleted.
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(24 * 3_600);
-        Self { keep: Keep::default(), deleted: DAY, history: 90 * DAY }
+        Self { keep: Keep::default(), deleted: DAY, history: 90 * DAY, notifications: 7 * DAY }
     }
 }
 
@@ -34,7 +36,7 @@ pub struct CleanupDone {
     pub deleted: usize,
     /// Deleted jobs that are gone.
     pub purged: usize,
-    /// Attempts, log lines and the like that are gone.
+    /// Attempts, log lines, notifications and the like that are gone.
     pub trimmed: usize,
 }
 
@@ -54,7 +56,8 @@ impl Admin {
         loop {
             let deleted = store.retire(retention.keep, BATCH_MAX_JOBS).await?;
             let purged = store.purge(retention.deleted, BATCH_MAX_JOBS).await?;
-            let trimmed = store.trim(retention.history, 10 * BATCH_MAX_JOBS).await?;
+            let trimmed = store.trim(retention.history, 10 * BATCH_MAX_JOBS).await?
+                + store.drop_notifications(retention.notifications, BATCH_MAX_JOBS).await?;
             done.deleted += deleted;
             done.purged += purged;
             done.trimmed += trimmed;

@@ -14,6 +14,7 @@
 //! | jobs, histories, counters, lists | `read`, `list` |
 //! | schedules | `schedules` |
 //! | workers and locks | `registry` |
+//! | messages to users | `notifications` |
 
 mod change;
 mod claim;
@@ -30,6 +31,7 @@ mod hold;
 mod keys;
 mod lanes;
 mod list;
+mod notifications;
 mod old_days;
 mod outlook;
 mod pace;
@@ -57,9 +59,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
-    QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store,
-    StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
+    Notification, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema,
+    Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
     dispatch::{Ledger, Stored},
     gate::Passed,
     measure::Tally,
@@ -489,6 +491,22 @@ impl Store for PostgresStore {
 
     async fn locks(&self) -> StoreResult<Vec<Lock>> {
         self.told(registry::locks(&self.core).await)
+    }
+
+    async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
+        self.told(notifications::notify(&self.core, &messages).await)
+    }
+
+    async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
+        self.told(notifications::list(&self.core, user.as_deref(), after, limit).await)
+    }
+
+    async fn last_notification(&self) -> StoreResult<u64> {
+        self.told(notifications::last(&self.core).await)
+    }
+
+    async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.told(notifications::drop(&self.core, after, limit).await)
     }
 
     async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {

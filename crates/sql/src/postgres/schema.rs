@@ -12,6 +12,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "flow", sql: include_str!("migrations/0002_flow.sql") },
     Migration { version: 3, name: "gates", sql: include_str!("migrations/0003_gates.sql") },
     Migration { version: 4, name: "dispatch", sql: include_str!("migrations/0004_dispatch.sql") },
+    Migration { version: 5, name: "notifications", sql: include_str!("migrations/0005_notifications.sql") },
 ];
 
 const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (

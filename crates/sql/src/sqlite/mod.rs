@@ -12,6 +12,7 @@
 //! | jobs, histories, counters, lists | `read`, `list` |
 //! | schedules, queues | `schedules`, `queues` |
 //! | workers and locks | `registry` |
+//! | messages to users | `notifications` |
 
 mod change;
 mod checkpoint;
@@ -25,6 +26,7 @@ mod flush;
 mod gated;
 mod gates;
 mod list;
+mod notifications;
 mod operation;
 mod places;
 mod queues;
@@ -51,10 +53,10 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
-    QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Store,
-    StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-    gate::Passed, measure::Tally,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
+    Notification, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema,
+    Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId,
+    WorkerRecord, Workflow, WorkflowId, gate::Passed, measure::Tally,
 };
 pub use rusqlite;
 use rusqlite::Connection;
@@ -386,6 +388,22 @@ impl Store for SqliteStore {
     async fn locks(&self) -> StoreResult<Vec<Lock>> {
         let now = self.options.clock.now();
         self.read(move |connection| registry::locks(connection, now)).await
+    }
+
+    async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
+        self.write(move |tx| notifications::notify(tx, &messages).map_err(store_error)).await
+    }
+
+    async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
+        self.read(move |connection| notifications::list(connection, user.as_deref(), after, limit)).await
+    }
+
+    async fn last_notification(&self) -> StoreResult<u64> {
+        self.read(notifications::last).await
+    }
+
+    async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.write(move |tx| notifications::drop(tx, after, limit).map_err(store_error)).await
     }
 
     async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {

@@ -13,6 +13,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, name: "schedules", sql: include_str!("migrations/0003_schedules.sql") },
     Migration { version: 4, name: "flow", sql: include_str!("migrations/0004_flow.sql") },
     Migration { version: 5, name: "gates", sql: include_str!("migrations/0005_gates.sql") },
+    Migration { version: 6, name: "notifications", sql: include_str!("migrations/0006_notifications.sql") },
 ];
 
 const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (

@@ -163,4 +163,9 @@ statements! {
     EXTEND_LOCK "extend_lock"
     UNLOCK "unlock"
     LOCKS "locks"
+    INSERT_NOTIFICATION "insert_notification"
+    NOTIFICATIONS "notifications"
+    NOTIFICATIONS_OF_USER "notifications_of_user"
+    LAST_NOTIFICATION "last_notification"
+    TRIM_NOTIFICATIONS "trim_notifications"
 }

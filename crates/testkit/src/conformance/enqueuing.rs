@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Change, Enqueued, Extras, Ids, JobId, Json, NewJob, Occurrence, OnParentFailure, ParentResults, RetryPolicy, Spec,
-    Status, Unique, Verb, WorkflowId, limits,
+    Change, Enqueued, Extras, Ids, JobId, Json, LogLevel, NewJob, Occurrence, OnParentFailure, ParentResults,
+    RetryPolicy, Spec, Status, Unique, Verb, WorkflowId, limits,
 };
 
 use crate::{Fixture, fixture::success};
@@ -36,6 +36,7 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
             parent_results: ParentResults::Always,
             node: Some("first".into()),
             callback_of: Some(WorkflowId::from_bits(78)),
+            log_level: Some(LogLevel::Debug),
         };
     });
     let id = fx.enqueue_all(vec![new.clone()]).await[0];

@@ -8,6 +8,7 @@ mod enqueuing;
 mod flow;
 mod gates;
 mod listing;
+mod notifications;
 mod queues;
 mod registry;
 mod schedules;
@@ -20,6 +21,7 @@ pub use enqueuing::*;
 pub use flow::*;
 pub use gates::*;
 pub use listing::*;
+pub use notifications::*;
 pub use queues::*;
 pub use registry::*;
 pub use schedules::*;
@@ -107,6 +109,11 @@ macro_rules! conformance {
             a_lock_is_taken_once_until_it_expires
             a_lock_belongs_to_its_owner_alone
             lock_tokens_only_grow
+            a_notification_is_read_back_as_it_was_told
+            a_user_is_told_what_is_theirs_and_what_is_everybodys
+            notifications_are_dropped_by_age_and_their_numbers_never_used_again
+            who_follows_the_numbers_misses_no_notification
+            a_notification_is_hinted_at
             retention_deletes_old_finished_jobs_and_never_an_active_one
             a_job_may_say_how_long_it_is_kept
             purging_removes_every_trace

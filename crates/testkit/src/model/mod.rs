@@ -2,6 +2,7 @@
 
 mod flow;
 mod gates;
+mod notifications;
 mod state;
 
 use std::{
@@ -14,9 +15,10 @@ use std::{
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewWorkflow, Node, Note, Page, Pending, Queue,
-    QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Status, Store,
-    StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
+    Notification, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema,
+    Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId,
+    WorkerRecord, Workflow, WorkflowId,
     gate::Passed,
     limits,
     measure::{self, Measure, Tally},
@@ -394,6 +396,22 @@ impl Store for ModelStore {
             Some(Lock { name: name.clone(), owner, token: held.token, expires_at: held.expires_at })
         };
         Ok(self.state().locks.iter().filter_map(held).collect())
+    }
+
+    async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
+        self.write(|state, now| state.notify(now, messages))
+    }
+
+    async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
+        Ok(self.state().notifications(user.as_deref(), after, limit))
+    }
+
+    async fn last_notification(&self) -> StoreResult<u64> {
+        Ok(self.state().last_notification)
+    }
+
+    async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.write(|state, now| state.drop_notifications(now.before(after), limit))
     }
 
     async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {

@@ -7,9 +7,9 @@ use std::{
 
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, Event, EventId, Filter,
-    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Order, Page, Queue, QueueEvent, QueueSave, Schedule,
-    ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreResult, Timestamp, Verb, WorkerId, WorkerRecord,
-    Workflow, WorkflowId, change,
+    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Notification, Order, Page, Queue, QueueEvent, QueueSave,
+    Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreResult, Timestamp, Verb, WorkerId,
+    WorkerRecord, Workflow, WorkflowId, change,
     flow::Next,
     limits,
     measure::{self, Measure},
@@ -39,6 +39,8 @@ pub(super) struct State {
     pub(super) schedules: BTreeMap<String, Schedule>,
     pub(super) schedule_events: Vec<(String, ScheduleEvent)>,
     pub(super) locks: BTreeMap<String, HeldLock>,
+    pub(super) notifications: Vec<Notification>,
+    pub(super) last_notification: u64,
     pub(super) events: u64,
     pub(super) queues: BTreeMap<String, Queue>,
     pub(super) queue_events: Vec<(String, QueueEvent)>,

@@ -1,0 +1,74 @@
+//! `punctual serve`: worker processes under one supervisor, for production.
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, Write},
+    process::Stdio,
+};
+
+use anyhow::{Context, Result, bail};
+use punctual::{Punctual, RunningSupervisor, Stats, Supervisor};
+use tokio::process::Command;
+
+use crate::{
+    args::{Cli, Serve, WorkerArgs},
+    commands::work::{asked_to_stop, say_done},
+    config::Config,
+    human::{self, Span},
+};
+
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
+    let punctual = config.connect(cli).await?;
+    config.prepare(&punctual).await?;
+    let mut supervisor = start(cli, &punctual, args.workers, &args.worker)?;
+    eprintln!("{} worker processes on {}", args.workers, punctual.store().info().location);
+    tokio::select! {
+        () = asked_to_stop()? => {}
+        reason = supervisor.given_up() => bail!("no worker process can start: {reason}"),
+    }
+    stop(supervisor).await
+}
+
+/// Starts worker processes: this program, with the same settings.
+pub(crate) fn start(cli: &Cli, punctual: &Punctual, workers: usize, worker: &WorkerArgs) -> Result<RunningSupervisor> {
+    let program = env::current_exe().context("cannot find out which program this is")?;
+    let settings = settings(cli, worker);
+    let command = move || {
+        let mut command = Command::new(&program);
+        command.args(["work", "--supervised"]).envs(settings.iter().cloned()).stdout(Stdio::null());
+        command
+    };
+    let supervisor = Supervisor::new(punctual.clone(), workers, command);
+    let write = |line: &str| drop(writeln!(io::BufWriter::new(human::LogWriter::new()), "{line}"));
+    Ok(supervisor.on_log_line(write).start()?)
+}
+
+/// What our flags say, as variables: an address with a password is not for everybody to read in a list of processes.
+fn settings(cli: &Cli, worker: &WorkerArgs) -> Vec<(&'static str, OsString)> {
+    let text = |text: &Option<String>| text.as_ref().map(OsString::from);
+    let flag = |flag: bool| flag.then(|| OsString::from("true"));
+    let span = |span: Option<Span>| span.map(|span| OsString::from(format!("{}ms", span.0.as_millis())));
+    let settings = [
+        ("PUNCTUAL_STORE", text(&cli.store)),
+        ("PUNCTUAL_DISPATCH", text(&cli.dispatch)),
+        ("PUNCTUAL_LOCKS", text(&cli.locks)),
+        ("PUNCTUAL_LOCK_JOBS", flag(cli.lock_jobs)),
+        ("PUNCTUAL_CONFIG", cli.config.as_ref().map(OsString::from)),
+        ("PUNCTUAL_QUEUES", worker.queues.as_ref().map(|queues| OsString::from(queues.join(",")))),
+        ("PUNCTUAL_STRICT", flag(worker.strict)),
+        ("PUNCTUAL_CONCURRENCY", worker.concurrency.map(|jobs| OsString::from(jobs.to_string()))),
+        ("PUNCTUAL_LEASE", span(worker.lease)),
+        ("PUNCTUAL_DRAIN_TIMEOUT", span(worker.drain_timeout)),
+    ];
+    settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// Lets all end in order; who asks a second time does not want to wait.
+pub(crate) async fn stop(supervisor: RunningSupervisor) -> Result<()> {
+    let Stats { running, .. } = supervisor.stats();
+    eprintln!("draining: {} jobs are running; interrupt again to end now", human::number(running));
+    let stats = supervisor.stop(asked_to_stop()?).await;
+    say_done("all worker processes", stats);
+    Ok(())
+}

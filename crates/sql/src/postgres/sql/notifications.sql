@@ -1,0 +1,2 @@
+-- Messages after one, oldest first. In: its number, how many. Index: the primary key.
+select id, user_id, message, job_id, created_at from punctual_notifications where id > $1 order by id limit $2

@@ -1,0 +1,91 @@
+use std::{collections::BTreeSet, time::Duration};
+
+use futures_util::future::join_all;
+use punctual_core::{JobId, Json, NewNotification, Notification};
+
+use crate::Fixture;
+
+fn to(user: Option<&str>, text: &str) -> NewNotification {
+    NewNotification { user_id: user.map(str::to_owned), message: Json::of(&text).unwrap(), job: None }
+}
+
+async fn notify(fx: &Fixture, user: Option<&str>, text: &str) -> u64 {
+    fx.store.notify(vec![to(user, text)]).await.unwrap()[0].id
+}
+
+async fn texts(fx: &Fixture, user: Option<&str>, after: u64, limit: usize) -> Vec<String> {
+    let found = fx.store.notifications(user.map(str::to_owned), after, limit).await.unwrap();
+    found.iter().map(|one| one.message.read().unwrap()).collect()
+}
+
+pub async fn a_notification_is_read_back_as_it_was_told(fx: &Fixture) {
+    let job = Some(JobId::from_bits(7));
+    let new =
+        NewNotification { user_id: Some("ada ✓".into()), message: r#"{"b": 1, "a": [1e9]}"#.parse().unwrap(), job };
+    let told = fx.store.notify(vec![new.clone()]).await.unwrap();
+    assert_eq!(told, [Notification::new(told[0].id, new, fx.now())]);
+    assert_eq!(fx.store.notifications(None, 0, 10).await.unwrap(), told);
+    assert_eq!(fx.store.last_notification().await.unwrap(), told[0].id);
+    assert!(fx.store.notify(Vec::new()).await.unwrap().is_empty());
+}
+
+pub async fn a_user_is_told_what_is_theirs_and_what_is_everybodys(fx: &Fixture) {
+    assert_eq!(fx.store.last_notification().await.unwrap(), 0);
+    let batch = vec![to(Some("ada"), "a1"), to(Some("bob"), "b1"), to(None, "all"), to(Some("ada"), "a2")];
+    let ids: Vec<u64> = fx.store.notify(batch).await.unwrap().iter().map(|one| one.id).collect();
+    assert!(ids.is_sorted() && ids[0] > 0, "{ids:?}");
+    assert_eq!(texts(fx, Some("ada"), 0, 10).await, ["a1", "all", "a2"]);
+    assert_eq!(texts(fx, Some("bob"), 0, 10).await, ["b1", "all"]);
+    assert_eq!(texts(fx, Some("cyd"), 0, 10).await, ["all"]);
+    assert_eq!(texts(fx, None, 0, 10).await, ["a1", "b1", "all", "a2"]);
+    assert_eq!(texts(fx, Some("ada"), ids[0], 1).await, ["all"], "from where they had come to");
+    assert_eq!(texts(fx, Some("ada"), ids[3], 10).await, [""; 0]);
+    assert_eq!(texts(fx, Some("ada"), u64::MAX, 10).await, [""; 0]);
+}
+
+pub async fn notifications_are_dropped_by_age_and_their_numbers_never_used_again(fx: &Fixture) {
+    let old = notify(fx, Some("ada"), "old").await;
+    notify(fx, None, "old too").await;
+    fx.pass(60);
+    let new = notify(fx, Some("ada"), "new").await;
+    let minute = Duration::from_secs(60);
+    assert_eq!(fx.store.drop_notifications(minute, 10).await.unwrap(), 0, "exactly so old is not older");
+    fx.pass(1);
+    assert_eq!(fx.store.drop_notifications(minute, 1).await.unwrap(), 1);
+    assert_eq!(texts(fx, None, 0, 10).await, ["old too", "new"]);
+    assert_eq!(fx.store.drop_notifications(minute, 10).await.unwrap(), 1);
+    assert_eq!(fx.store.drop_notifications(minute, 10).await.unwrap(), 0);
+    fx.pass(60);
+    assert_eq!(fx.store.drop_notifications(minute, 10).await.unwrap(), 1);
+    assert_eq!(fx.store.last_notification().await.unwrap(), new, "it is known how far they had come");
+    assert!(notify(fx, None, "newer").await > new && new > old);
+}
+
+pub async fn who_follows_the_numbers_misses_no_notification(fx: &Fixture) {
+    const TELLERS: usize = 8;
+    const EACH: usize = 20;
+    let tell = async |teller: usize| {
+        for number in 0..EACH {
+            notify(fx, Some("ada"), &format!("{teller}.{number}")).await;
+        }
+    };
+    let follow = async {
+        let (mut last, mut heard) = (0, Vec::new());
+        while heard.len() < TELLERS * EACH {
+            for one in fx.store.notifications(Some("ada".into()), last, 7).await.unwrap() {
+                assert!(one.id > last);
+                last = one.id;
+                heard.push(one.message.read::<String>().unwrap());
+            }
+        }
+        heard
+    };
+    let (_, heard) = tokio::join!(join_all((0..TELLERS).map(tell)), follow);
+    assert_eq!(heard.iter().collect::<BTreeSet<_>>().len(), TELLERS * EACH);
+}
+
+pub async fn a_notification_is_hinted_at(fx: &Fixture) {
+    let mut watch = fx.store.watch();
+    notify(fx, None, "hello").await;
+    watch.changed().await;
+}

@@ -1,0 +1,204 @@
+//! One life of a worker process, from its supervisor's side.
+
+use std::{
+    collections::VecDeque,
+    fmt, io,
+    os::fd::OwnedFd,
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use punctual_core::WorkerId;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
+    net::{UnixStream, unix::OwnedWriteHalf},
+    process::{Child, ChildStderr},
+    time::{self, Instant},
+};
+
+use super::{
+    message::{FromWorker, Messages, ToWorker, VERSION, send},
+    supervisor::Fleet,
+};
+
+/// Lines of a child's standard error that are kept in case that it cannot start.
+const LAST_WORDS_MAX_LINES: usize = 5;
+/// A line of it.
+const LINE_MAX_BYTES: u64 = 64 << 10;
+/// How long its output is waited for once it has ended.
+const OUTPUT_OPEN_MAX: Duration = Duration::from_millis(200);
+
+/// How a child's life went.
+pub(super) struct Life {
+    /// Who it was, if it came so far as to work.
+    pub(super) worker: Option<WorkerId>,
+    pub(super) end: End,
+    pub(super) lasted: Duration,
+}
+
+/// How a child ended.
+pub(super) enum End {
+    /// It was told to end, or ended by itself, in order.
+    InOrder,
+    /// It could not even be started.
+    NotStarted(io::Error),
+    /// It was killed, since it said nothing any more.
+    Silent(Duration),
+    /// It said what its supervisor does not understand.
+    Strange(String),
+    /// It ended by itself, with these last words.
+    Died(ExitStatus, String),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InOrder => write!(f, "it ended in order"),
+            Self::NotStarted(error) => write!(f, "it cannot be started: {error}"),
+            Self::Silent(silence) => write!(f, "it said nothing for {} s and was killed", silence.as_secs_f32()),
+            Self::Strange(problem) => write!(f, "it said what cannot be understood: {problem}"),
+            Self::Died(status, words) if words.is_empty() => write!(f, "it ended with {status}"),
+            Self::Died(status, words) => write!(f, "it ended with {status}: {words}"),
+        }
+    }
+}
+
+/// Starts a child, and is there for it until it has ended.
+pub(super) async fn live(fleet: &Fleet, slot: usize) -> Life {
+    let began = Instant::now();
+    let mut worker = None;
+    let end = match start(fleet) {
+        Ok((mut child, stream)) => {
+            let end = attend(fleet, slot, &mut child, stream, &mut worker).await;
+            fleet.set_stats(slot, None);
+            end
+        }
+        Err(error) => End::NotStarted(error),
+    };
+    Life { worker, end, lasted: began.elapsed() }
+}
+
+fn start(fleet: &Fleet) -> io::Result<(Child, UnixStream)> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let mut command = fleet.command();
+    command.stdin(Stdio::from(OwnedFd::from(theirs))).stderr(Stdio::piped());
+    // A group of its own: what a terminal sends to all reaches the supervisor, which says what is to be done.
+    command.process_group(0).kill_on_drop(true);
+    let child = command.spawn()?;
+    Ok((child, UnixStream::from_std(ours)?))
+}
+
+/// Passes messages and log lines on until the child has ended.
+async fn attend(
+    fleet: &Fleet,
+    slot: usize,
+    child: &mut Child,
+    stream: UnixStream,
+    worker: &mut Option<WorkerId>,
+) -> End {
+    let (from, mut to) = stream.into_split();
+    let words = Arc::new(Mutex::new(VecDeque::new()));
+    let output = tokio::spawn(pass_on(child.stderr.take(), Arc::clone(&words), fleet.log_line()));
+    let talked = tokio::select! {
+        talked = talk(fleet, slot, Messages::new(from), worker) => talked,
+        never = pass_orders(fleet, &mut to) => never,
+        () = fleet.ending_now.cancelled() => Talk::Over,
+    };
+    if !matches!(talked, Talk::Over | Talk::InOrder) || fleet.ending_now.is_cancelled() {
+        let _ = child.start_kill();
+    }
+    // It has closed its end, or is about to: one that does not end by itself soon is stuck.
+    let status = match time::timeout(fleet.silence, child.wait()).await {
+        Ok(status) => status,
+        Err(_) => {
+            let _ = child.start_kill();
+            child.wait().await
+        }
+    };
+    let _ = time::timeout(OUTPUT_OPEN_MAX, output).await;
+    let words = words.lock().unwrap_or_else(PoisonError::into_inner).make_contiguous().join("; ");
+    match (talked, status) {
+        (Talk::InOrder, _) => End::InOrder,
+        (Talk::Silent, _) => End::Silent(fleet.silence),
+        (Talk::Strange(problem), _) => End::Strange(problem),
+        (Talk::Failed(problem), Ok(status)) => End::Died(status, problem),
+        (Talk::Over, Ok(status)) => End::Died(status, words),
+        (_, Err(error)) => End::NotStarted(error),
+    }
+}
+
+/// How a conversation with a child ended.
+enum Talk {
+    InOrder,
+    /// It closed the link.
+    Over,
+    Silent,
+    Strange(String),
+    /// It said why it cannot work.
+    Failed(String),
+}
+
+/// Hears what the child says.
+async fn talk(fleet: &Fleet, slot: usize, mut from: Messages, worker: &mut Option<WorkerId>) -> Talk {
+    let mut problem = None;
+    loop {
+        let message = match time::timeout(fleet.silence, from.next::<FromWorker>()).await {
+            Err(_) => return Talk::Silent,
+            Ok(Err(error)) => return Talk::Strange(error.to_string()),
+            Ok(Ok(None)) => return problem.map_or(Talk::Over, Talk::Failed),
+            Ok(Ok(Some(message))) => message,
+        };
+        match message {
+            FromWorker::WorkerStarted { version, .. } if version != VERSION => {
+                return Talk::Strange(format!("it speaks version {version}, not {VERSION}"));
+            }
+            FromWorker::WorkerStarted { worker: id, pid, .. } => {
+                tracing::info!(worker = %id, pid, slot, "a worker process has started");
+                *worker = Some(id);
+                fleet.set_stats(slot, Some(crate::Stats::default()));
+            }
+            FromWorker::Heartbeat { stats } => fleet.set_stats(slot, Some(stats)),
+            FromWorker::WorkerError { message } => problem = Some(message),
+            FromWorker::WorkerShutdown { stats, .. } => {
+                fleet.set_stats(slot, Some(stats));
+                return Talk::InOrder;
+            }
+            FromWorker::SendToUser { .. } | FromWorker::Broadcast { .. } => fleet.punctual.look_for_notifications(),
+        }
+    }
+}
+
+/// Passes on what the child is to do. Never ends before the child does.
+async fn pass_orders(fleet: &Fleet, to: &mut OwnedWriteHalf) -> Talk {
+    fleet.draining.cancelled().await;
+    if send(to, &ToWorker::Drain).await.is_err() {
+        tracing::debug!("a worker process had gone before it was told to");
+    }
+    std::future::pending().await
+}
+
+/// Passes a child's log lines on, and keeps the last ones.
+async fn pass_on(
+    output: Option<ChildStderr>,
+    words: Arc<Mutex<VecDeque<String>>>,
+    log_line: Arc<dyn Fn(&str) + Send + Sync>,
+) {
+    let Some(output) = output else { return };
+    let mut reader = BufReader::new(output);
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut reader).take(LINE_MAX_BYTES).read_until(b'\n', &mut line).await;
+        if read.unwrap_or(0) == 0 {
+            return;
+        }
+        let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+        log_line(&line);
+        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.push_back(line);
+        if words.len() > LAST_WORDS_MAX_LINES {
+            words.pop_front();
+        }
+    }
+}

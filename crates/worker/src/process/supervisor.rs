@@ -1,0 +1,264 @@
+//! Keeps worker processes running.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use punctual_client::Punctual;
+use punctual_core::{Invalid, StoreResult, WorkerId};
+use tokio::{
+    process::Command,
+    task::{JoinSet, spawn_blocking},
+    time,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::child::{self, End, Life};
+use crate::{Stats, maintenance, program::kill_programs_of};
+
+/// A process that says nothing for so long is killed.
+const SILENCE: Duration = Duration::from_secs(10);
+/// The first and the longest pause before a process is started again.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+/// A process that worked for so long is started again at once.
+const LONG_LIFE: Duration = Duration::from_secs(60);
+/// So many times in a row may a process fail to start.
+const STARTS_MAX_COUNT: u32 = 5;
+/// How long the store is tried for when a dead worker's jobs are to be given back. Their leases run out as well.
+const BURIAL_MAX: Duration = Duration::from_secs(10);
+
+type MakeCommand = Box<dyn Fn() -> Command + Send + Sync>;
+type LogLine = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Settings of a supervisor: what its processes are, and how many.
+///
+/// Each is a program that takes up its [link](super::Supervised) and works. It gets the link as its standard input.
+pub struct Supervisor {
+    punctual: Punctual,
+    command: MakeCommand,
+    workers: usize,
+    silence: Duration,
+    log_line: LogLine,
+}
+
+impl fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Supervisor").field("workers", &self.workers).finish()
+    }
+}
+
+impl Supervisor {
+    /// So many worker processes on that store, each started by that command.
+    pub fn new(punctual: Punctual, workers: usize, command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
+        let log_line: LogLine = Arc::new(|line| tracing::info!(target: "punctual::child", "{line}"));
+        Self { punctual, command: Box::new(command), workers, silence: SILENCE, log_line }
+    }
+
+    /// How long a process may say nothing before it is killed; 10 s by default.
+    #[must_use]
+    pub const fn silence(mut self, silence: Duration) -> Self {
+        self.silence = silence;
+        self
+    }
+
+    /// What is done with each line that a process writes to its standard error; it is logged by default.
+    #[must_use]
+    pub fn on_log_line(mut self, log_line: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.log_line = Arc::new(log_line);
+        self
+    }
+
+    /// Starts them.
+    pub fn start(self) -> Result<RunningSupervisor, Invalid> {
+        let Self { punctual, command, workers, silence, log_line } = self;
+        if !(1..=1_000).contains(&workers) {
+            return Err(Invalid::new("workers", format!("{workers} is not between 1 and 1000")));
+        }
+        let fleet = Arc::new(Fleet {
+            punctual,
+            command,
+            silence,
+            log_line,
+            slots: Mutex::new(vec![Slot::default(); workers]),
+            draining: CancellationToken::new(),
+            ending_now: CancellationToken::new(),
+        });
+        let mut keepers = JoinSet::new();
+        for slot in 0..workers {
+            keepers.spawn(keep(Arc::clone(&fleet), slot));
+        }
+        Ok(RunningSupervisor { fleet, keepers })
+    }
+}
+
+/// What is shared among those who look after the processes.
+pub(super) struct Fleet {
+    pub(super) punctual: Punctual,
+    command: MakeCommand,
+    pub(super) silence: Duration,
+    log_line: LogLine,
+    slots: Mutex<Vec<Slot>>,
+    /// Start no more, and let those that run end in order.
+    pub(super) draining: CancellationToken,
+    /// Kill those that run.
+    pub(super) ending_now: CancellationToken,
+}
+
+/// A place for a process.
+#[derive(Clone, Default)]
+struct Slot {
+    /// What the process that has it did so far, if one works.
+    stats: Option<Stats>,
+    /// What those before it did.
+    before: Stats,
+    /// Why no process has it any more.
+    given_up: Option<String>,
+}
+
+impl Fleet {
+    pub(super) fn command(&self) -> Command {
+        (self.command)()
+    }
+
+    pub(super) fn log_line(&self) -> LogLine {
+        Arc::clone(&self.log_line)
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stats(&self) -> Stats {
+        let of_slot = |slot: &Slot| slot.before.plus(slot.stats.unwrap_or_default());
+        self.slots().iter().map(of_slot).fold(Stats::default(), Stats::plus)
+    }
+
+    /// What the process in a slot did so far; nothing once it has ended.
+    pub(super) fn set_stats(&self, slot: usize, stats: Option<Stats>) {
+        let slot = &mut self.slots()[slot];
+        if stats.is_none()
+            && let Some(last) = slot.stats
+        {
+            slot.before = slot.before.plus(Stats { running: 0, ..last });
+        }
+        slot.stats = stats;
+    }
+}
+
+/// Keeps one slot filled.
+async fn keep(fleet: Arc<Fleet>, slot: usize) {
+    let (mut pause, mut failed_starts) = (BACKOFF.0, 0);
+    while !fleet.draining.is_cancelled() {
+        let Life { worker, end, lasted } = child::live(&fleet, slot).await;
+        if let Some(worker) = worker {
+            bury(&fleet, worker, &end).await;
+        }
+        if fleet.draining.is_cancelled() {
+            return;
+        }
+        failed_starts = if worker.is_some() { 0 } else { failed_starts + 1 };
+        if failed_starts == STARTS_MAX_COUNT {
+            tracing::error!(slot, reason = %end, "a worker process cannot start at all and is given up");
+            fleet.slots()[slot].given_up = Some(end.to_string());
+            return;
+        }
+        if lasted >= LONG_LIFE || matches!(end, End::InOrder) {
+            pause = BACKOFF.0;
+        }
+        let restart_ms = pause.as_millis() as u64;
+        tracing::warn!(slot, worker = ?worker.map(|id| id.to_string()), reason = %end, restart_ms, "a worker process has ended");
+        let _ = fleet.draining.run_until_cancelled(time::sleep(pause)).await;
+        pause = (2 * pause).min(BACKOFF.1);
+    }
+}
+
+/// Has others take the jobs of a worker that has died, now rather than when its leases run out.
+async fn bury(fleet: &Fleet, worker: WorkerId, end: &End) {
+    if matches!(end, End::InOrder) {
+        return;
+    }
+    // Before its jobs run elsewhere, nothing of it may run.
+    let killed = spawn_blocking(move || kill_programs_of(worker)).await.unwrap_or(0);
+    if killed > 0 {
+        tracing::warn!(%worker, processes = killed, "killed what the programs of a dead worker had left behind");
+    }
+    let bury = async {
+        while let Err(error) = give_back(fleet, worker).await {
+            tracing::warn!(%worker, %error, "cannot give back the jobs of a dead worker yet");
+            time::sleep(BACKOFF.0).await;
+        }
+    };
+    let _ = time::timeout(BURIAL_MAX, bury).await;
+}
+
+async fn give_back(fleet: &Fleet, worker: WorkerId) -> StoreResult<()> {
+    let store = fleet.punctual.store();
+    let leases = store.end_leases(worker).await?;
+    let jobs = maintenance::reap(&**store).await?;
+    store.leave(worker).await?;
+    if leases > 0 {
+        tracing::warn!(%worker, leases, jobs, "gave back the jobs of a dead worker");
+    }
+    Ok(())
+}
+
+/// Worker processes, and who looks after them. Dropped without [`stop`](Self::stop), it kills them.
+pub struct RunningSupervisor {
+    fleet: Arc<Fleet>,
+    keepers: JoinSet<()>,
+}
+
+impl fmt::Debug for RunningSupervisor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningSupervisor").field("working", &self.working()).finish()
+    }
+}
+
+impl RunningSupervisor {
+    /// How many of its processes work.
+    pub fn working(&self) -> usize {
+        self.fleet.slots().iter().filter(|slot| slot.stats.is_some()).count()
+    }
+
+    /// What all of them have done so far, as far as they have said.
+    pub fn stats(&self) -> Stats {
+        self.fleet.stats()
+    }
+
+    /// What tells that, whoever has the supervisor by then.
+    pub fn watch_stats(&self) -> impl Fn() -> Stats + use<> {
+        let fleet = Arc::clone(&self.fleet);
+        move || fleet.stats()
+    }
+
+    /// Waits until every process has been given up, and says why the last one was. Never, if one can work.
+    pub async fn given_up(&mut self) -> String {
+        self.all_ended().await;
+        let reason = self.fleet.slots().iter().rev().find_map(|slot| slot.given_up.clone());
+        match reason {
+            Some(reason) => reason,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops gracefully: every process claims no more, ends what it runs, gives back the rest, and ends. Says what all have done.
+    ///
+    /// If `now` fires, they are killed, and their jobs given back.
+    pub async fn stop(mut self, now: impl Future<Output = ()>) -> Stats {
+        self.fleet.draining.cancel();
+        tokio::select! {
+            () = self.all_ended() => {}
+            () = now => {
+                self.fleet.ending_now.cancel();
+                self.all_ended().await;
+            }
+        }
+        self.stats()
+    }
+
+    async fn all_ended(&mut self) {
+        while self.keepers.join_next().await.is_some() {}
+    }
+}

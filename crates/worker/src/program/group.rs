@@ -1,0 +1,93 @@
+//! A program and all that it started, ended together.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill, killpg},
+    unistd::Pid,
+};
+use punctual_core::WorkerId;
+use tokio::{process::Child, time};
+
+use super::{ProgramLimits, warden};
+
+/// How often to look whether all have ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A group of processes; killed when it goes out of scope.
+pub(super) struct Group {
+    leader: Pid,
+    /// What it used more of than it may.
+    excess: Arc<OnceLock<String>>,
+    /// Whether the leader has been waited for. The number of a group that has ended may be another's.
+    ended: AtomicBool,
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Group({})", self.leader)
+    }
+}
+
+impl Group {
+    /// The group that a child leads, which was made to lead one. Nothing if it has ended and was waited for.
+    pub(super) fn of(child: &Child, limits: ProgramLimits) -> Option<Self> {
+        let leader = Pid::from_raw(i32::try_from(child.id()?).ok()?);
+        let excess = Arc::default();
+        if limits.memory_bytes.is_some() || limits.processes.is_some() {
+            warden::watch(leader, limits, &excess);
+        }
+        Some(Self { leader, excess, ended: AtomicBool::new(false) })
+    }
+
+    /// What it used more of than it may, if it did; it was killed then.
+    pub(super) fn excess(&self) -> Option<&str> {
+        self.excess.get().map(String::as_str)
+    }
+
+    /// Asks all of it to end, and kills what is left after a while.
+    pub(super) async fn stop(&self, grace: Duration) {
+        let _ = killpg(self.leader, Signal::SIGTERM);
+        // A group without members cannot be signalled.
+        let ended = async {
+            while killpg(self.leader, None).is_ok() {
+                time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let _ = time::timeout(grace, ended).await;
+        self.kill();
+    }
+
+    /// The leader has just ended and was waited for; what it has left behind ends with it.
+    pub(super) fn end(&self) {
+        self.kill();
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    fn kill(&self) {
+        if !self.ended.load(Ordering::Relaxed) {
+            let _ = killpg(self.leader, Signal::SIGKILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+        warden::forget(self.leader);
+    }
+}
+
+/// Kills what programs of a worker that has died have left behind, wherever they have gone: they carry its id in their environment.
+pub(crate) fn kill_programs_of(worker: WorkerId) -> usize {
+    let mark = format!("PUNCTUAL_WORKER_ID={worker}");
+    let killed = warden::processes().filter(|process| warden::has_in_environment(*process, &mark));
+    killed.filter(|process| kill(*process, Signal::SIGKILL).is_ok()).count()
+}

@@ -1,0 +1,74 @@
+//! Starts processes that cannot outlive us, each the leader of a group of its own.
+
+#![allow(unsafe_code)]
+
+use std::{
+    io,
+    sync::{LazyLock, mpsc},
+    thread,
+    time::Duration,
+};
+
+use nix::{
+    sys::resource::{Resource, setrlimit},
+    unistd::{Pid, getpid, getppid},
+};
+use tokio::{
+    process::{Child, Command},
+    runtime::Handle,
+    sync::oneshot,
+};
+
+use super::ProgramLimits;
+
+struct Order {
+    command: Command,
+    runtime: Handle,
+    answer: oneshot::Sender<io::Result<Child>>,
+}
+
+/// One thread starts all of them, since the kernel takes the end of that thread for the parent's.
+static LAUNCHER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
+    let (sender, orders) = mpsc::channel::<Order>();
+    let launch = move || {
+        for Order { mut command, runtime, answer } in orders {
+            let _inside = runtime.enter();
+            // Whoever asked may have gone, in which case the child is killed again.
+            let _ = answer.send(command.spawn());
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("punctual-launcher".into()).spawn(launch) {
+        tracing::error!(%error, "cannot start a thread; no program can be started");
+    }
+    sender
+});
+
+/// Starts a process with these limits.
+pub(super) async fn launch(mut command: Command, limits: ProgramLimits) -> io::Result<Child> {
+    command.process_group(0).kill_on_drop(true);
+    let ours = getpid();
+    // SAFETY: between fork and exec the closure only makes system calls; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(move || prepare(ours, limits)) };
+    let (answer, child) = oneshot::channel();
+    let gone = || io::Error::other("the thread that starts programs has ended");
+    LAUNCHER.send(Order { command, runtime: Handle::current(), answer }).map_err(|_| gone())?;
+    child.await.map_err(|_| gone())?
+}
+
+/// What the new process does before it becomes the program.
+fn prepare(parent: Pid, limits: ProgramLimits) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+    if getppid() != parent {
+        // It has died before we asked to be told.
+        return Err(io::Error::from(io::ErrorKind::BrokenPipe));
+    }
+    if let Some(seconds) = limits.cpu_time.map(|time: Duration| time.as_secs()) {
+        // A second later it is killed, if it ignores the first signal.
+        setrlimit(Resource::RLIMIT_CPU, seconds, seconds + 1)?;
+    }
+    if let Some(files) = limits.open_files {
+        setrlimit(Resource::RLIMIT_NOFILE, files, files)?;
+    }
+    Ok(())
+}

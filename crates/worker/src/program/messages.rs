@@ -1,0 +1,265 @@
+//! What programs say, one JSON object a line, and what those of a pool are told.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use punctual_client::{Context, Failure, ParentResult};
+use punctual_core::{Fault, Json, LogLevel, Retry, limits};
+use serde::{Deserialize, Serialize};
+
+use super::output::Line;
+use crate::HandlerResult;
+
+/// What a program says of its job.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Message {
+    Progress {
+        percent: f32,
+        message: String,
+    },
+    Log {
+        level: LogLevel,
+        message: String,
+    },
+    Extend(Duration),
+    /// To a user, or to everybody.
+    Notify {
+        user: Option<String>,
+        message: Json,
+    },
+    End(End),
+}
+
+/// How a program says that its job ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum End {
+    Done(Option<Json>),
+    Fail { error: String, retry: Retry },
+    Snooze(Option<Duration>),
+}
+
+impl End {
+    /// What it means for the job.
+    pub(super) fn into_result(self, snooze: Duration) -> HandlerResult {
+        match self {
+            Self::Done(result) => Ok(result),
+            Self::Fail { error, retry } => Err(Failure::of(Fault::new(error), retry)),
+            Self::Snooze(after) => Err(Failure::snooze(after.unwrap_or(snooze))),
+        }
+    }
+}
+
+/// All that a message may consist of. Not an enum by its kind: a result must come as it was written.
+#[derive(Deserialize)]
+struct Raw {
+    punctual: Option<String>,
+    percent: Option<f32>,
+    message: Option<Json>,
+    level: Option<LogLevel>,
+    seconds: Option<f64>,
+    user: Option<String>,
+    result: Option<Json>,
+    error: Option<String>,
+    retry: Option<RawRetry>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawRetry {
+    Whether(bool),
+    After(f64),
+}
+
+/// A line as a message; nothing if it is none. An error if it begins as one and cannot be understood.
+pub(super) fn parse(line: &Line) -> Option<Result<Message, String>> {
+    let Line { text: line, cut } = line;
+    let object = line.trim_ascii().strip_prefix(b"{")?;
+    let meant = object.trim_ascii_start().starts_with(br#""punctual""#);
+    if *cut > 0 {
+        let problem = format!("it has {} bytes, at most {} are allowed", line.len() + cut, line.len());
+        return meant.then(|| Err(wrong(line, &problem)));
+    }
+    match serde_json::from_slice::<Raw>(line) {
+        Ok(Raw { punctual: Some(kind), .. }) if kind.is_empty() => Some(Err(wrong(line, "it has no kind"))),
+        Ok(raw) => {
+            let kind = raw.punctual.clone()?;
+            Some(raw.into_message(&kind).map_err(|problem| wrong(line, &problem)))
+        }
+        Err(error) if meant => Some(Err(wrong(line, &error.to_string()))),
+        Err(_) => None,
+    }
+}
+
+fn wrong(line: &[u8], problem: &str) -> String {
+    const SHOWN_MAX_CHARS: usize = 200;
+    let line: String = String::from_utf8_lossy(line).chars().take(SHOWN_MAX_CHARS).collect();
+    format!("the program said what cannot be understood: {problem}: {line}")
+}
+
+impl Raw {
+    fn into_message(self, kind: &str) -> Result<Message, String> {
+        let missing = |field: &str| format!("`{kind}` needs `{field}`");
+        Ok(match kind {
+            "progress" => Message::Progress {
+                percent: self.percent.ok_or_else(|| missing("percent"))?,
+                message: self.message.as_ref().map(text).unwrap_or_default(),
+            },
+            "log" => Message::Log {
+                level: self.level.unwrap_or_default(),
+                message: self.message.as_ref().map(text).ok_or_else(|| missing("message"))?,
+            },
+            "extend" => Message::Extend(duration(self.seconds.ok_or_else(|| missing("seconds"))?)?),
+            "notify" => Message::Notify {
+                user: Some(self.user.ok_or_else(|| missing("user"))?),
+                message: self.message.unwrap_or_else(Json::null),
+            },
+            "broadcast" => Message::Notify { user: None, message: self.message.unwrap_or_else(Json::null) },
+            "done" => Message::End(End::Done(self.result.filter(|result| result.as_str() != "null"))),
+            "fail" => {
+                let retry = match self.retry {
+                    None | Some(RawRetry::Whether(true)) => Retry::ByPolicy,
+                    Some(RawRetry::Whether(false)) => Retry::Never,
+                    Some(RawRetry::After(seconds)) => Retry::After(duration(seconds)?),
+                };
+                Message::End(End::Fail { error: self.error.unwrap_or_else(|| "it did not say why".into()), retry })
+            }
+            "snooze" => Message::End(End::Snooze(self.seconds.map(duration).transpose()?)),
+            _ => return Err(format!("there is no message `{kind}`")),
+        })
+    }
+}
+
+/// A text as it is; anything else as JSON.
+fn text(value: &Json) -> String {
+    value.read::<String>().unwrap_or_else(|_| value.as_str().to_owned())
+}
+
+fn duration(seconds: f64) -> Result<Duration, String> {
+    let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= limits::DELAY_MAX);
+    duration.ok_or_else(|| format!("{seconds} seconds are not between 0 and {}", limits::DELAY_MAX.as_secs()))
+}
+
+/// Does what a message asks for; says how the job ended if it tells that.
+pub(super) async fn act(ctx: &Context, message: Message) -> Result<Option<End>, String> {
+    match message {
+        Message::Progress { percent, message } => ctx.progress(percent, message),
+        Message::Log { level, message } => ctx.log(level, message),
+        Message::Extend(lease) => ctx.extend(lease).await.map_err(|error| error.to_string())?,
+        Message::Notify { user, message } => {
+            let told = match user {
+                Some(user) => ctx.notify(user, &message).await,
+                None => ctx.broadcast(&message).await,
+            };
+            told.map_err(|error| format!("a notification was not stored: {error}"))?;
+        }
+        Message::End(end) => return Ok(Some(end)),
+    }
+    Ok(None)
+}
+
+/// A job, as a process of a pool is told of it.
+#[derive(Serialize)]
+struct JobLine<'a> {
+    punctual: &'static str,
+    id: String,
+    name: &'a str,
+    queue: &'a str,
+    attempt: u32,
+    max_attempts: u32,
+    timeout_ms: u64,
+    user_id: Option<&'a str>,
+    correlation_id: Option<&'a str>,
+    payload: &'a Json,
+    parents: BTreeMap<String, &'a Option<Json>>,
+}
+
+/// The line that tells of a job, with its end.
+pub(super) fn job_line(ctx: &Context) -> Result<Vec<u8>, Failure> {
+    let job = &ctx.claim().job;
+    let mut line = serde_json::to_vec(&JobLine {
+        punctual: "job",
+        id: job.id.to_string(),
+        name: &job.spec.name,
+        queue: &job.spec.queue,
+        attempt: job.attempt,
+        max_attempts: job.spec.max_attempts,
+        timeout_ms: job.spec.timeout.as_millis() as u64,
+        user_id: job.spec.user_id.as_deref(),
+        correlation_id: job.spec.correlation_id.as_deref(),
+        payload: &job.spec.payload,
+        parents: by_name(ctx.parent_results()),
+    })?;
+    // A payload is kept as it was written, and may have been written in several lines. No text in JSON has a bare one.
+    line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// What the job's parents returned, each under its id and under its name in the workflow.
+pub(super) fn by_name(parents: &[ParentResult]) -> BTreeMap<String, &Option<Json>> {
+    let mut results = BTreeMap::new();
+    for parent in parents {
+        results.insert(parent.id.to_string(), &parent.result);
+        results.extend(parent.node.clone().map(|node| (node, &parent.result)));
+    }
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(text: &str) -> Line {
+        Line { text: text.into(), cut: 0 }
+    }
+
+    fn message(line: &str) -> Message {
+        parse(&whole(line)).unwrap().unwrap()
+    }
+
+    #[test]
+    fn what_is_no_message_is_output() {
+        for line in ["", "hello", "[1]", "{}", r#"{"a": 1}"#, "{not json", r#"{"punctual_x": 1}"#] {
+            assert_eq!(parse(&whole(line)), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn messages_are_read_with_what_may_be_left_out() {
+        assert_eq!(
+            message(r#"{"punctual": "progress", "percent": 40}"#),
+            Message::Progress { percent: 40.0, message: String::new() }
+        );
+        assert_eq!(
+            message(r#" {"message": "m", "punctual": "log"} "#),
+            Message::Log { level: LogLevel::Info, message: "m".into() }
+        );
+        assert_eq!(message(r#"{"punctual":"done"}"#), Message::End(End::Done(None)));
+        assert_eq!(message(r#"{"punctual":"snooze","seconds":1.5}"#), {
+            Message::End(End::Snooze(Some(Duration::from_millis(1_500))))
+        });
+        let fail = |retry| Message::End(End::Fail { error: "e".into(), retry });
+        assert_eq!(message(r#"{"punctual":"fail","error":"e"}"#), fail(Retry::ByPolicy));
+        assert_eq!(message(r#"{"punctual":"fail","error":"e","retry":false}"#), fail(Retry::Never));
+        assert_eq!(message(r#"{"punctual":"fail","error":"e","retry":2}"#), fail(Retry::After(Duration::from_secs(2))));
+    }
+
+    #[test]
+    fn a_result_is_kept_as_it_was_written() {
+        let Message::End(End::Done(Some(result))) = message(r#"{"punctual":"done","result":{"b":1,"a":1e999}}"#) else {
+            panic!("no result")
+        };
+        assert_eq!(result.as_str(), r#"{"b":1,"a":1e999}"#);
+    }
+
+    #[test]
+    fn what_begins_as_a_message_and_is_none_is_told() {
+        let problem = |line: &str| parse(&whole(line)).unwrap().unwrap_err();
+        assert!(problem(r#"{"punctual": "done", "resu"#).contains("cannot be understood"));
+        assert!(problem(r#"{"punctual": "dance"}"#).contains("there is no message `dance`"));
+        assert!(problem(r#"{"punctual": "progress"}"#).contains("`progress` needs `percent`"));
+        assert!(problem(r#"{"punctual": "extend", "seconds": -1}"#).contains("not between"));
+        assert!(problem(r#"{"punctual": 3}"#).contains("cannot be understood"));
+        let cut = Line { text: br#"{"punctual": "done", "result": ""#.to_vec(), cut: 9 };
+        assert!(parse(&cut).unwrap().unwrap_err().contains("at most"));
+    }
+}

@@ -1,0 +1,259 @@
+//! One process a job.
+
+use std::{
+    io::{Read, Seek},
+    os::unix::process::ExitStatusExt,
+    pin::pin,
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use nix::{sys::signal::Signal, unistd::User};
+use punctual_client::{Context, Failure};
+use punctual_core::{Fault, Json, Retry, job::E_LIMIT, limits};
+use tempfile::NamedTempFile;
+use tokio::{
+    io::AsyncWriteExt,
+    process::{Child, ChildStdin, ChildStdout, Command},
+    time,
+};
+
+use super::{
+    Program, ResultFrom,
+    group::Group,
+    launch::launch,
+    messages::{self, End},
+    output::{Line, Lines, Log},
+};
+use crate::HandlerResult;
+
+/// How long after a program's end its output is waited for, if something that it started has gone its own way and keeps it open.
+const PIPES_OPEN_MAX: Duration = Duration::from_secs(1);
+/// A line of output: a result of the greatest size, in a message.
+pub(super) const LINE_MAX_BYTES: usize = limits::RESULT_MAX_BYTES + 1_024;
+
+/// What a program has said so far.
+#[derive(Default)]
+struct Heard {
+    end: Option<End>,
+    last_line: Line,
+    /// What it said that cannot be understood, or could not be done.
+    wrong: Option<String>,
+    last_error: Option<String>,
+}
+
+/// Runs a job.
+pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
+    let account = program.account().map_err(|invalid| Failure::new(invalid.to_string()))?;
+    let files = Files::make(&program, &ctx, account.as_ref())?;
+    let mut command = command(&program, &ctx, account.as_ref());
+    tell_of_job(&mut command, &ctx, &files);
+    let mut child = start(&program, command).await?;
+    let Some(group) = Group::of(&child, program.limits) else { return Err(Failure::new("the program has no id")) };
+    let (heard, signal) = (Mutex::new(Heard::default()), ctx.signal());
+    let status = {
+        let mut talk = pin!(talk(&ctx, &mut child, &group, &heard));
+        tokio::select! {
+            status = &mut talk => status,
+            () = signal.cancelled() => {
+                // What it says meanwhile is heard.
+                let _ = tokio::join!(group.stop(program.stop_grace), time::timeout(program.stop_grace, talk));
+                return Err(Failure::new("told to stop"));
+            }
+        }
+    };
+    let status = status.map_err(|error| Failure::new(format!("cannot wait for the program: {error}")))?;
+    let heard = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(wrong) = heard.wrong {
+        return Err(Failure::new(wrong));
+    }
+    if !status.success() {
+        return Err(ended(&program, &group, status, heard.last_error, heard.end));
+    }
+    match (heard.end, program.result) {
+        (Some(end), _) => end.into_result(program.snooze),
+        (None, ResultFrom::Line) => of_line(heard.last_line),
+        (None, ResultFrom::File) => files.result(),
+        (None, ResultFrom::Nowhere) => Ok(None),
+    }
+}
+
+/// Gives the program its job and hears what it says, until it has ended, and what it started with it.
+async fn talk(ctx: &Context, child: &mut Child, group: &Group, heard: &Mutex<Heard>) -> std::io::Result<ExitStatus> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let payload = ctx.claim().job.spec.payload.as_str().as_bytes();
+    let log = async {
+        let Some(stderr) = stderr else { return };
+        let mut log = Log::new(stderr);
+        while log.follow(ctx).await {
+            heard.lock().unwrap_or_else(PoisonError::into_inner).last_error.clone_from(&log.last);
+        }
+    };
+    let mut pipes = pin!(async { tokio::join!(feed(stdin, payload), listen(stdout, ctx, heard), log) });
+    let ended = async {
+        let status = child.wait().await;
+        group.end();
+        status
+    };
+    let mut ended = pin!(ended);
+    tokio::select! {
+        _ = &mut pipes => ended.await,
+        status = &mut ended => {
+            let _ = time::timeout(PIPES_OPEN_MAX, pipes).await;
+            status
+        }
+    }
+}
+
+async fn feed(stdin: Option<ChildStdin>, payload: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        // A program that does not read its payload closes the pipe; that is its right.
+        let _ = stdin.write_all(payload).await;
+    }
+}
+
+async fn listen(stdout: Option<ChildStdout>, ctx: &Context, heard: &Mutex<Heard>) {
+    let Some(stdout) = stdout else { return };
+    let mut lines = Lines::new(stdout, LINE_MAX_BYTES);
+    while let Some(line) = lines.next().await {
+        let said = match messages::parse(&line) {
+            Some(Ok(message)) => messages::act(ctx, message).await,
+            Some(Err(problem)) => Err(problem),
+            None => {
+                if !line.is_blank() {
+                    heard.lock().unwrap_or_else(PoisonError::into_inner).last_line = line;
+                }
+                continue;
+            }
+        };
+        let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        match said {
+            Ok(end) => heard.end = end.or(heard.end.take()),
+            Err(problem) => heard.wrong = Some(problem),
+        }
+    }
+}
+
+/// What it means that a program ended otherwise than well.
+pub(super) fn ended(
+    program: &Program,
+    group: &Group,
+    status: ExitStatus,
+    last_words: Option<String>,
+    said: Option<End>,
+) -> Failure {
+    let limit = |problem: String| Failure::of(Fault::coded(E_LIMIT, problem), Retry::ByPolicy);
+    if let Some(excess) = group.excess() {
+        return limit(excess.to_owned());
+    }
+    if let Some(time) = program.limits.cpu_time.filter(|_| status.signal() == Some(Signal::SIGXCPU as i32)) {
+        return limit(format!("cpu_time: it used more than {} s of the processor", time.as_secs()));
+    }
+    let words = match &said {
+        Some(End::Fail { error, .. }) => Some(error.clone()),
+        _ => last_words,
+    };
+    let problem =
+        format!("the program ended with {status}{}", words.map_or(String::new(), |words| format!(": {words}")));
+    match status.code() {
+        Some(code) if program.fail_codes.contains(&code) => Failure::for_good(problem),
+        Some(code) if program.snooze_codes.contains(&code) => match said {
+            Some(End::Snooze(Some(after))) => Failure::snooze(after),
+            _ => Failure::snooze(program.snooze),
+        },
+        _ => Failure::new(problem),
+    }
+}
+
+/// A result in the last line of the output.
+fn of_line(line: Line) -> HandlerResult {
+    if line.cut > 0 || line.text.len() > limits::RESULT_MAX_BYTES {
+        let problem = format!("the last line of the output has more than {} bytes", limits::RESULT_MAX_BYTES);
+        return Err(Failure::for_good(problem));
+    }
+    Ok(as_json(&String::from_utf8_lossy(line.text.trim_ascii())))
+}
+
+/// JSON as it is; anything else as a text.
+fn as_json(text: &str) -> Option<Json> {
+    let json = || text.parse().or_else(|_| Json::of(&text)).ok();
+    if text.is_empty() { None } else { json() }
+}
+
+/// A program as it is started, whatever its job.
+pub(super) fn command(program: &Program, ctx: &Context, account: Option<&User>) -> Command {
+    let mut command = Command::new(&program.command[0]);
+    command.args(&program.command[1..]).env_clear();
+    let inherit = program.inherit.iter().map(String::as_str).chain(["PATH"]);
+    command.envs(inherit.filter_map(|name| Some((name, std::env::var_os(name)?))));
+    if let Some(account) = account {
+        command.uid(account.uid.as_raw()).gid(account.gid.as_raw());
+        command.env("HOME", &account.dir).env("USER", &account.name).env("LOGNAME", &account.name);
+    }
+    command.envs(&program.env);
+    command.env("PUNCTUAL_WORKER_ID", ctx.claim().worker.to_string());
+    command.env("PUNCTUAL_PROTOCOL", if program.pool.is_some() { "pool" } else { "once" });
+    if let Some(directory) = &program.directory {
+        command.current_dir(directory);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Starts it.
+pub(super) async fn start(program: &Program, command: Command) -> Result<Child, Failure> {
+    let failed = |error| Failure::new(format!("cannot start {}: {error}", program.command[0]));
+    launch(command, program.limits).await.map_err(failed)
+}
+
+fn tell_of_job(command: &mut Command, ctx: &Context, files: &Files) {
+    let job = &ctx.claim().job;
+    command.env("PUNCTUAL_JOB_ID", job.id.to_string());
+    command.env("PUNCTUAL_JOB_NAME", &job.spec.name);
+    command.env("PUNCTUAL_QUEUE", &job.spec.queue);
+    command.env("PUNCTUAL_ATTEMPT", job.attempt.to_string());
+    command.env("PUNCTUAL_MAX_ATTEMPTS", job.spec.max_attempts.to_string());
+    let labels = [("PUNCTUAL_USER_ID", &job.spec.user_id), ("PUNCTUAL_CORRELATION_ID", &job.spec.correlation_id)];
+    command.envs(labels.into_iter().filter_map(|(name, label)| Some((name, label.as_deref()?))));
+    let files = [("PUNCTUAL_PARENT_RESULTS", &files.parents), ("PUNCTUAL_RESULT_FILE", &files.result)];
+    command.envs(files.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?.path()))));
+}
+
+/// Files between us and a program, which go with its job.
+struct Files {
+    parents: Option<NamedTempFile>,
+    result: Option<NamedTempFile>,
+}
+
+impl Files {
+    fn make(program: &Program, ctx: &Context, account: Option<&User>) -> Result<Self, Failure> {
+        let parents = (!ctx.parent_results().is_empty()).then(|| file("punctual-parents-", account)).transpose()?;
+        if let Some(file) = &parents {
+            serde_json::to_writer(file, &messages::by_name(ctx.parent_results()))?;
+        }
+        let wants_file = program.result == ResultFrom::File;
+        Ok(Self { parents, result: wants_file.then(|| file("punctual-result-", account)).transpose()? })
+    }
+
+    fn result(self) -> HandlerResult {
+        let Some(mut file) = self.result else { return Ok(None) };
+        let mut text = Vec::new();
+        file.rewind()?;
+        file.take(limits::RESULT_MAX_BYTES as u64 + 1).read_to_end(&mut text)?;
+        if text.len() > limits::RESULT_MAX_BYTES {
+            let problem = format!("the result has more than {} bytes", limits::RESULT_MAX_BYTES);
+            return Err(Failure::for_good(problem));
+        }
+        Ok(as_json(&String::from_utf8_lossy(text.trim_ascii())))
+    }
+}
+
+/// A file that only its program may read.
+fn file(prefix: &str, account: Option<&User>) -> Result<NamedTempFile, Failure> {
+    let file = NamedTempFile::with_prefix(prefix)?;
+    if let Some(account) = account {
+        std::os::unix::fs::chown(file.path(), Some(account.uid.as_raw()), Some(account.gid.as_raw()))?;
+    }
+    Ok(file)
+}

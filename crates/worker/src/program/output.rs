@@ -1,0 +1,173 @@
+//! Lines of a program's output, none of them longer than it may be.
+
+use std::{io, os::fd::AsFd};
+
+use punctual_client::Context;
+use punctual_core::{LogLevel, limits};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
+/// Lines that one note brings to the log.
+const NOTE_MAX_LINES: usize = 200;
+/// A line of the log, with room for what is said if it is cut.
+const LOG_LINE_BYTES: usize = limits::LOG_LINE_MAX_BYTES - 64;
+
+/// A line, without its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) text: Vec<u8>,
+    /// How many bytes more it had.
+    pub(super) cut: usize,
+}
+
+impl Line {
+    pub(super) fn is_blank(&self) -> bool {
+        self.text.trim_ascii().is_empty()
+    }
+
+    /// For people. What is no UTF-8 is replaced.
+    pub(super) fn to_text(&self) -> String {
+        let text = String::from_utf8_lossy(self.text.trim_ascii_end());
+        if self.cut > 0 { format!("{text}… ({} more bytes)", self.cut) } else { text.into_owned() }
+    }
+}
+
+/// Reads lines, and of longer ones only the beginning. Whoever stops waiting for one loses nothing.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    source: R,
+    max_bytes: usize,
+    buffer: Vec<u8>,
+    /// Where what has not been looked at begins in the buffer.
+    at: usize,
+    line: Line,
+}
+
+impl<R: AsyncRead + AsFd + Unpin> Lines<R> {
+    pub(super) fn new(source: R, max_bytes: usize) -> Self {
+        Self { source, max_bytes, buffer: Vec::new(), at: 0, line: Line::default() }
+    }
+
+    /// Those of a log.
+    pub(super) fn of_log(source: R) -> Self {
+        Self::new(source, LOG_LINE_BYTES)
+    }
+
+    /// The next line; the last one may have no end. Nothing once there is no more.
+    pub(super) async fn next(&mut self) -> Option<Line> {
+        loop {
+            if let Some(line) = self.buffered() {
+                return Some(line);
+            }
+            let read = self.source.read_buf(&mut self.buffer).await;
+            if read.unwrap_or(0) == 0 {
+                return self.rest();
+            }
+        }
+    }
+
+    /// What has no end, and will get none.
+    pub(super) fn rest(&mut self) -> Option<Line> {
+        (self.line != Line::default()).then(|| std::mem::take(&mut self.line))
+    }
+
+    /// A line that has been read whole.
+    pub(super) fn buffered(&mut self) -> Option<Line> {
+        let new = &self.buffer[self.at..];
+        let end = new.iter().position(|byte| *byte == b'\n');
+        let part = &new[..end.unwrap_or(new.len())];
+        let room = self.max_bytes.saturating_sub(self.line.text.len()).min(part.len());
+        self.line.text.extend_from_slice(&part[..room]);
+        self.line.cut += part.len() - room;
+        match end {
+            Some(end) => {
+                self.at += end + 1;
+                Some(std::mem::take(&mut self.line))
+            }
+            None => {
+                self.buffer.clear();
+                self.buffer.reserve(READ_BYTES);
+                self.at = 0;
+                None
+            }
+        }
+    }
+
+    /// Reads what has been written by now, without waiting: whether the runtime has heard of it or not.
+    pub(super) fn read_now(&mut self) -> bool {
+        let mut part = [0; 4_096];
+        match nix::unistd::read(self.source.as_fd(), &mut part).map_err(io::Error::from) {
+            Ok(bytes @ 1..) => {
+                self.buffer.extend_from_slice(&part[..bytes]);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Takes a program's standard error to its attempt's log.
+#[derive(Debug)]
+pub(super) struct Log<R> {
+    lines: Lines<R>,
+    /// The last line that was not blank.
+    pub(super) last: Option<String>,
+}
+
+impl<R: AsyncRead + AsFd + Unpin> Log<R> {
+    pub(super) fn new(source: R) -> Self {
+        Self { lines: Lines::of_log(source), last: None }
+    }
+
+    /// Takes the next lines to the log; says whether there can be more.
+    pub(super) async fn follow(&mut self, ctx: &Context) -> bool {
+        let Some(first) = self.lines.next().await else { return false };
+        self.note(ctx, Some(first));
+        true
+    }
+
+    /// Takes what has been written by now to the log.
+    pub(super) fn catch_up(&mut self, ctx: &Context) {
+        loop {
+            self.note(ctx, None);
+            if !self.lines.read_now() {
+                return;
+            }
+        }
+    }
+
+    fn note(&mut self, ctx: &Context, first: Option<Line>) {
+        let lines = first.into_iter().chain(std::iter::from_fn(|| self.lines.buffered()));
+        let lines: Vec<Line> = lines.take(NOTE_MAX_LINES).collect();
+        if let Some(last) = lines.iter().rfind(|line| !line.is_blank()) {
+            self.last = Some(last.to_text());
+        }
+        ctx.log_all(lines.iter().map(|line| (LogLevel::Info, line.to_text())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{io::AsyncWriteExt, net::unix::pipe};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_are_bounded_and_the_last_needs_no_end() {
+        let (mut writer, reader) = pipe::pipe().unwrap();
+        let mut lines = Lines::new(reader, 4);
+        writer.write_all(b"one\n\nlonger\nla").await.unwrap();
+        let line = |text: &str, cut| Some(Line { text: text.into(), cut });
+        assert_eq!(lines.next().await, line("one", 0));
+        assert_eq!(lines.next().await, line("", 0));
+        assert_eq!(lines.next().await, line("long", 2));
+        assert_eq!(lines.buffered(), None);
+        writer.write_all(b"st").await.unwrap();
+        assert!(lines.read_now());
+        assert!(!lines.read_now());
+        drop(writer);
+        assert_eq!(lines.next().await, line("last", 0));
+        assert_eq!(lines.next().await, None);
+    }
+}

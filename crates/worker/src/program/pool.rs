@@ -1,0 +1,229 @@
+//! Processes that run one job after the other.
+
+use std::{
+    fmt,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use punctual_client::{Context, Failure};
+use punctual_core::LogLevel;
+use tokio::{
+    io::AsyncWriteExt,
+    process::{Child, ChildStderr, ChildStdin, ChildStdout},
+    sync::Semaphore,
+    time,
+};
+
+use super::{
+    Program,
+    group::Group,
+    messages::{self, End},
+    once::{self, LINE_MAX_BYTES},
+    output::{Lines, Log},
+};
+use crate::HandlerResult;
+
+/// How long a process may live on whose output has ended.
+const END_MAX: Duration = Duration::from_secs(1);
+
+/// The processes of one program.
+pub(super) struct Pool {
+    program: Arc<Program>,
+    /// One for each process that there may be.
+    slots: Semaphore,
+    /// Those that have no job.
+    idle: Mutex<Vec<Servant>>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("idle", &self.idle().len()).finish()
+    }
+}
+
+impl Pool {
+    pub(super) fn new(program: Arc<Program>, processes: usize) -> Self {
+        Self { program, slots: Semaphore::new(processes), idle: Mutex::default() }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Servant>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a job, as soon as a process is free.
+    pub(super) async fn run(self: Arc<Self>, ctx: Context) -> HandlerResult {
+        let signal = ctx.signal();
+        let stopped = || Failure::new("told to stop");
+        let slot = signal.run_until_cancelled(self.slots.acquire()).await;
+        let _slot = slot.ok_or_else(stopped)?.map_err(|_| stopped())?;
+        loop {
+            let mut servant = self.servant(&ctx).await?;
+            let served = {
+                let mut serve = pin!(servant.conversation.serve(&ctx));
+                tokio::select! {
+                    served = &mut serve => served,
+                    () = signal.cancelled() => {
+                        let grace = self.program.stop_grace;
+                        let _ = tokio::join!(servant.group.stop(grace), time::timeout(grace, serve));
+                        return Err(stopped());
+                    }
+                }
+            };
+            match served {
+                Served::Ended(end) => {
+                    self.take_back(servant);
+                    return end.into_result(self.program.snooze);
+                }
+                Served::Wrong(problem) => return Err(Failure::new(problem)),
+                // It ended just as it was to get the job; one that has never had any cannot run it.
+                Served::Refused if servant.jobs > 0 => {}
+                Served::Refused | Served::Gone => return Err(servant.last_words(&self.program).await),
+            }
+        }
+    }
+
+    /// A process that is free, or a new one.
+    async fn servant(&self, ctx: &Context) -> Result<Servant, Failure> {
+        loop {
+            let idle = self.idle().pop();
+            let Some(mut servant) = idle else { return Servant::start(&self.program, ctx).await };
+            // One that ended while it had nothing to do has failed nobody.
+            if matches!(servant.child.try_wait(), Ok(None)) {
+                return Ok(servant);
+            }
+            servant.group.end();
+        }
+    }
+
+    /// A process that has ended its job may have the next one.
+    fn take_back(&self, mut servant: Servant) {
+        servant.jobs += 1;
+        if self.program.jobs_per_process.is_none_or(|most| servant.jobs < most) {
+            self.idle().push(servant);
+        }
+    }
+
+    /// Lets all processes end that have nothing to do. Nobody runs jobs any more.
+    pub(super) async fn stop(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        let grace = self.program.stop_grace;
+        join_all(idle.into_iter().map(|servant| servant.stop(grace))).await;
+    }
+}
+
+/// A process of a pool.
+struct Servant {
+    child: Child,
+    group: Group,
+    conversation: Conversation,
+    jobs: u64,
+}
+
+/// The way to a process and back.
+struct Conversation {
+    stdin: ChildStdin,
+    stdout: Lines<ChildStdout>,
+    log: Log<ChildStderr>,
+    /// Whether its standard error can bring more.
+    logs: bool,
+}
+
+/// How a process served a job.
+enum Served {
+    Ended(End),
+    /// It said what cannot be understood, or could not be done.
+    Wrong(String),
+    /// It ended before it got the job.
+    Refused,
+    /// It ended with the job in its hands.
+    Gone,
+}
+
+impl Servant {
+    async fn start(program: &Program, ctx: &Context) -> Result<Self, Failure> {
+        let account = program.account().map_err(|invalid| Failure::new(invalid.to_string()))?;
+        let mut child = once::start(program, once::command(program, ctx, account.as_ref())).await?;
+        let group = Group::of(&child, program.limits);
+        let parts = (child.stdin.take(), child.stdout.take(), child.stderr.take(), group);
+        let (Some(stdin), Some(stdout), Some(stderr), Some(group)) = parts else {
+            return Err(Failure::new("the program has no input or output"));
+        };
+        let stdout = Lines::new(stdout, LINE_MAX_BYTES);
+        let conversation = Conversation { stdin, stdout, log: Log::new(stderr), logs: true };
+        Ok(Self { child, group, conversation, jobs: 0 })
+    }
+
+    /// Why it ended in the middle of a job.
+    async fn last_words(mut self, program: &Program) -> Failure {
+        let status = time::timeout(END_MAX, self.child.wait()).await;
+        let Ok(Ok(status)) = status else {
+            return Failure::new("the program closed its output in the middle of a job");
+        };
+        let ended = once::ended(program, &self.group, status, self.conversation.log.last.take(), None);
+        self.group.end();
+        ended
+    }
+
+    async fn stop(self, grace: Duration) {
+        let Self { mut child, group, conversation, .. } = self;
+        // The end of its input tells it that there is no more to do.
+        drop(conversation);
+        tokio::join!(group.stop(grace), async {
+            let _ = child.wait().await;
+        });
+    }
+}
+
+impl Conversation {
+    async fn serve(&mut self, ctx: &Context) -> Served {
+        let line = match messages::job_line(ctx) {
+            Ok(line) => line,
+            Err(_) => return Served::Wrong("the job cannot be written as JSON".into()),
+        };
+        self.log.last = None;
+        let Self { stdin, stdout, log, logs } = self;
+        let served = {
+            let mut tell = pin!(stdin.write_all(&line));
+            let mut told = false;
+            let mut hear = pin!(hear(stdout, ctx));
+            loop {
+                tokio::select! {
+                    wrote = &mut tell, if !told => match wrote {
+                        Ok(()) => told = true,
+                        Err(_) => break Served::Refused,
+                    },
+                    served = &mut hear => break match served {
+                        // The rest of the line would be in the way of the next job.
+                        Served::Ended(_) if !told => {
+                            Served::Wrong("the program answered before it had read its job".into())
+                        }
+                        served => served,
+                    },
+                    more = log.follow(ctx), if *logs => *logs = more,
+                }
+            }
+        };
+        // What it wrote before its answer belongs to this job.
+        log.catch_up(ctx);
+        served
+    }
+}
+
+/// Hears messages until one tells how the job ended. Whatever else is written is the job's log.
+async fn hear(stdout: &mut Lines<ChildStdout>, ctx: &Context) -> Served {
+    while let Some(line) = stdout.next().await {
+        match messages::parse(&line) {
+            None => ctx.log(LogLevel::Info, line.to_text()),
+            Some(Err(problem)) => return Served::Wrong(problem),
+            Some(Ok(message)) => match messages::act(ctx, message).await {
+                Ok(None) => {}
+                Ok(Some(end)) => return Served::Ended(end),
+                Err(problem) => return Served::Wrong(problem),
+            },
+        }
+    }
+    Served::Gone
+}

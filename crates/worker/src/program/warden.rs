@@ -1,0 +1,155 @@
+//! Looks at what programs use, and kills those that use more than they may.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+
+use super::ProgramLimits;
+
+/// How often to look.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Who is watched, and the thread that watches while anybody is.
+#[derive(Default)]
+struct Warden {
+    watched: Mutex<HashMap<Pid, Watched>>,
+    filled: Condvar,
+}
+
+struct Watched {
+    limits: ProgramLimits,
+    excess: Arc<OnceLock<String>>,
+}
+
+/// What a group uses.
+#[derive(Default, Clone, Copy)]
+struct Use {
+    memory_bytes: u64,
+    processes: u32,
+}
+
+static WARDEN: LazyLock<&'static Warden> = LazyLock::new(|| {
+    let warden: &'static Warden = Box::leak(Box::default());
+    let started = thread::Builder::new().name("punctual-warden".into()).spawn(move || warden.look_on());
+    if let Err(error) = started {
+        tracing::error!(%error, "cannot start a thread; limits of programs are not enforced");
+    }
+    warden
+});
+
+/// Watches the group that a process leads from now on. What it uses more of than it may is told in `excess`, and it is killed.
+pub(super) fn watch(leader: Pid, limits: ProgramLimits, excess: &Arc<OnceLock<String>>) {
+    WARDEN.watched().insert(leader, Watched { limits, excess: Arc::clone(excess) });
+    WARDEN.filled.notify_one();
+}
+
+/// Watches it no longer.
+pub(super) fn forget(leader: Pid) {
+    WARDEN.watched().remove(&leader);
+}
+
+impl Warden {
+    fn watched(&self) -> MutexGuard<'_, HashMap<Pid, Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look_on(&self) {
+        loop {
+            let empty = |watched: &mut HashMap<Pid, Watched>| watched.is_empty();
+            drop(self.filled.wait_while(self.watched(), empty).unwrap_or_else(PoisonError::into_inner));
+            self.look();
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn look(&self) {
+        let used = used_by_groups();
+        for (leader, Watched { limits, excess }) in &*self.watched() {
+            let used = used.get(leader).copied().unwrap_or_default();
+            if let Some(over) = over(limits, used) {
+                let _ = excess.set(over);
+                let _ = killpg(*leader, Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+/// What is used more of than may be.
+fn over(limits: &ProgramLimits, used: Use) -> Option<String> {
+    const MIB: u64 = 1 << 20;
+    if let Some(max) = limits.memory_bytes.filter(|max| used.memory_bytes > *max) {
+        let (used, max) = (used.memory_bytes.div_ceil(MIB), max / MIB);
+        return Some(format!("memory: it used {used} MiB with all that it started, at most {max} MiB are allowed"));
+    }
+    let max = limits.processes.filter(|max| used.processes > *max)?;
+    Some(format!("processes: it had {}, at most {max} are allowed", used.processes))
+}
+
+fn used_by_groups() -> HashMap<Pid, Use> {
+    let mut groups: HashMap<Pid, Use> = HashMap::new();
+    // One that ends meanwhile uses nothing.
+    for (group, memory_bytes) in processes().filter_map(|process| group_and_memory(process).ok()) {
+        let used = groups.entry(group).or_default();
+        used.memory_bytes += memory_bytes;
+        used.processes += 1;
+    }
+    groups
+}
+
+/// All processes of the machine, as far as it tells.
+pub(super) fn processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+}
+
+/// A process's group, and the memory that is its own: what it shares with others, such as its program's text, does not count.
+fn group_and_memory(process: Pid) -> io::Result<(Pid, u64)> {
+    let strange = || io::Error::from(io::ErrorKind::InvalidData);
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name stands in parentheses and may contain anything.
+    let group = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(2)).and_then(|text| text.parse().ok());
+    let statm = fs::read_to_string(format!("/proc/{process}/statm"))?;
+    let mut pages = statm.split(' ').skip(1).map_while(|text| text.parse::<u64>().ok());
+    let (resident, shared) = (pages.next().ok_or_else(strange)?, pages.next().ok_or_else(strange)?);
+    let page_bytes = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten().unwrap_or(4_096) as u64;
+    Ok((Pid::from_raw(group.ok_or_else(strange)?), resident.saturating_sub(shared) * page_bytes))
+}
+
+/// Whether a process was given this in its environment, as far as we may look.
+pub(super) fn has_in_environment(process: Pid, variable: &str) -> bool {
+    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_a_limit_is_said_with_both_numbers() {
+        let limits = ProgramLimits { memory_bytes: Some(64 << 20), processes: Some(3), ..ProgramLimits::default() };
+        let at = |mib: u64, processes| over(&limits, Use { memory_bytes: mib << 20, processes });
+        assert_eq!(at(64, 3), None);
+        assert!(at(65, 3).is_some_and(|text| text.contains("65 MiB") && text.contains("64 MiB")));
+        assert_eq!(at(64, 4).as_deref(), Some("processes: it had 4, at most 3 are allowed"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_is_found_with_its_group_and_memory() {
+        let own = nix::unistd::getpid();
+        assert!(processes().any(|process| process == own));
+        let (group, memory) = group_and_memory(own).unwrap();
+        assert_eq!(group, nix::unistd::getpgrp());
+        assert!(memory > 0);
+    }
+}
