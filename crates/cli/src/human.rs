@@ -29,15 +29,14 @@ impl LogWriter {
 }
 
 impl io::Write for LogWriter {
+    /// Nobody may be there to read it, which must not keep us from our work.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match STATUS_LINE.get() {
-            Some(line) => line.suspend(|| io::stderr().write(bytes)),
-            None => io::stderr().write(bytes),
-        }
+        let write = || io::stderr().write(bytes).unwrap_or(bytes.len());
+        Ok(STATUS_LINE.get().map_or_else(write, |line| line.suspend(write)))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }
 

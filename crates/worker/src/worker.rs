@@ -150,7 +150,8 @@ impl WorkerBuilder {
         self
     }
 
-    fn check(&self) -> Result<(), Invalid> {
+    /// Refuses settings that cannot work, as its start would.
+    pub fn check(&self) -> Result<(), Invalid> {
         let Config { queues, concurrency, lease, poll_period, .. } = &self.config;
         if self.registry.names().is_empty() {
             return Err(Invalid::new("handlers", "there is none; register at least one job"));

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
     let punctual = config.connect(cli).await?;
     config.prepare(&punctual).await?;
-    let mut supervisor = start(cli, &punctual, args.workers, &args.worker)?;
+    let mut supervisor = start(cli, config, &punctual, args.workers, &args.worker)?;
     eprintln!("{} worker processes on {}", args.workers, punctual.store().info().location);
     tokio::select! {
         () = asked_to_stop()? => {}
@@ -31,7 +31,15 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> 
 }
 
 /// Starts worker processes: this program, with the same settings.
-pub(crate) fn start(cli: &Cli, punctual: &Punctual, workers: usize, worker: &WorkerArgs) -> Result<RunningSupervisor> {
+pub(crate) fn start(
+    cli: &Cli,
+    config: &Config,
+    punctual: &Punctual,
+    workers: usize,
+    worker: &WorkerArgs,
+) -> Result<RunningSupervisor> {
+    // What no process could start with is told before any is tried.
+    config.worker(punctual.clone(), worker)?.check()?;
     let program = env::current_exe().context("cannot find out which program this is")?;
     let settings = settings(cli, worker);
     let command = move || {

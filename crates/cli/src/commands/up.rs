@@ -19,7 +19,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     config.prepare(&punctual).await?;
     let mut crew = match args.workers {
         None => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
-        Some(workers) => Crew::Processes(serve::start(cli, &punctual, workers, &args.worker)?),
+        Some(workers) => Crew::Processes(serve::start(cli, config, &punctual, workers, &args.worker)?),
     };
     greet(config, &punctual);
     if args.demo {

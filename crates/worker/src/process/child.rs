@@ -106,7 +106,7 @@ async fn attend(
         never = pass_orders(fleet, &mut to) => never,
         () = fleet.ending_now.cancelled() => Talk::Over,
     };
-    if !matches!(talked, Talk::Over | Talk::InOrder) || fleet.ending_now.is_cancelled() {
+    if matches!(talked, Talk::Silent | Talk::Strange(_)) || fleet.ending_now.is_cancelled() {
         let _ = child.start_kill();
     }
     // It has closed its end, or is about to: one that does not end by itself soon is stuck.
@@ -124,6 +124,8 @@ async fn attend(
         (Talk::Silent, _) => End::Silent(fleet.silence),
         (Talk::Strange(problem), _) => End::Strange(problem),
         (Talk::Failed(problem), Ok(status)) => End::Died(status, problem),
+        // What a worker says while it works has been passed on, and is no reason.
+        (Talk::Over, Ok(status)) if worker.is_some() => End::Died(status, String::new()),
         (Talk::Over, Ok(status)) => End::Died(status, words),
         (_, Err(error)) => End::NotStarted(error),
     }

@@ -41,8 +41,8 @@ impl Group {
     pub(super) fn of(child: &Child, limits: ProgramLimits) -> Option<Self> {
         let leader = Pid::from_raw(i32::try_from(child.id()?).ok()?);
         let excess = Arc::default();
-        if limits.memory_bytes.is_some() || limits.processes.is_some() {
-            warden::watch(leader, limits, &excess);
+        if let Some(max) = limits.memory_bytes {
+            warden::watch(leader, max, &excess);
         }
         Some(Self { leader, excess, ended: AtomicBool::new(false) })
     }

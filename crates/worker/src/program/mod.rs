@@ -7,7 +7,7 @@
 //! | one process for many jobs | `pool` |
 //! | how is a process started? | `launch` |
 //! | how is it ended, with all that it started? | `group` |
-//! | what does it use? | `warden` |
+//! | how much memory does it use? | `warden` |
 //! | what does it say? | `messages`, `output` |
 
 mod group;
@@ -153,17 +153,20 @@ impl Program {
         if self.stop_grace > STOP_GRACE_MAX {
             return wrong("stop_grace", "is at most 5s");
         }
-        self.check_limits()?;
-        self.account().map(drop)
+        self.check_limits()
     }
 
     fn check_limits(&self) -> Result<(), Invalid> {
         let ProgramLimits { memory_bytes, processes, cpu_time, open_files } = self.limits;
         if !cfg!(target_os = "linux") && (memory_bytes.is_some() || processes.is_some()) {
-            return Err(Invalid::new("memory", "memory and processes can be limited on Linux only"));
+            return Err(Invalid::new("limits", "memory and processes can be limited on Linux only"));
         }
         if memory_bytes.is_some_and(|bytes| bytes < 1 << 20) {
             return Err(Invalid::new("memory", "is at least 1MiB"));
+        }
+        let is_root = self.account()?.map_or_else(nix::unistd::getuid, |account| account.uid).is_root();
+        if processes.is_some() && is_root {
+            return Err(Invalid::new("processes", "needs a `user`: nothing limits the processes of root"));
         }
         if processes == Some(0) {
             return Err(Invalid::new("processes", "is at least 1"));

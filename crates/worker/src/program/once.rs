@@ -49,7 +49,7 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
     let files = Files::make(&program, &ctx, account.as_ref())?;
     let mut command = command(&program, &ctx, account.as_ref());
     tell_of_job(&mut command, &ctx, &files);
-    let mut child = start(&program, command).await?;
+    let mut child = start(&program, command, account.as_ref()).await?;
     let Some(group) = Group::of(&child, program.limits) else { return Err(Failure::new("the program has no id")) };
     let (heard, signal) = (Mutex::new(Heard::default()), ctx.signal());
     let status = {
@@ -202,9 +202,10 @@ pub(super) fn command(program: &Program, ctx: &Context, account: Option<&User>) 
 }
 
 /// Starts it.
-pub(super) async fn start(program: &Program, command: Command) -> Result<Child, Failure> {
+pub(super) async fn start(program: &Program, command: Command, account: Option<&User>) -> Result<Child, Failure> {
     let failed = |error| Failure::new(format!("cannot start {}: {error}", program.command[0]));
-    launch(command, program.limits).await.map_err(failed)
+    let user = account.map_or_else(nix::unistd::getuid, |account| account.uid);
+    launch(command, program.limits, user).await.map_err(failed)
 }
 
 fn tell_of_job(command: &mut Command, ctx: &Context, files: &Files) {

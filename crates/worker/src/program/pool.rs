@@ -145,7 +145,8 @@ enum Served {
 impl Servant {
     async fn start(program: &Program, ctx: &Context) -> Result<Self, Failure> {
         let account = program.account().map_err(|invalid| Failure::new(invalid.to_string()))?;
-        let mut child = once::start(program, once::command(program, ctx, account.as_ref())).await?;
+        let command = once::command(program, ctx, account.as_ref());
+        let mut child = once::start(program, command, account.as_ref()).await?;
         let group = Group::of(&child, program.limits);
         let parts = (child.stdin.take(), child.stdout.take(), child.stderr.take(), group);
         let (Some(stdin), Some(stdout), Some(stderr), Some(group)) = parts else {

@@ -1,4 +1,4 @@
-//! Looks at what programs use, and kills those that use more than they may.
+//! Looks at the memory that programs use, and kills those that use more than they may.
 
 use std::{
     collections::HashMap,
@@ -10,10 +10,8 @@ use std::{
 
 use nix::{
     sys::signal::{Signal, killpg},
-    unistd::Pid,
+    unistd::{Pid, Uid},
 };
-
-use super::ProgramLimits;
 
 /// How often to look.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -26,15 +24,8 @@ struct Warden {
 }
 
 struct Watched {
-    limits: ProgramLimits,
+    max_bytes: u64,
     excess: Arc<OnceLock<String>>,
-}
-
-/// What a group uses.
-#[derive(Default, Clone, Copy)]
-struct Use {
-    memory_bytes: u64,
-    processes: u32,
 }
 
 static WARDEN: LazyLock<&'static Warden> = LazyLock::new(|| {
@@ -47,8 +38,8 @@ static WARDEN: LazyLock<&'static Warden> = LazyLock::new(|| {
 });
 
 /// Watches the group that a process leads from now on. What it uses more of than it may is told in `excess`, and it is killed.
-pub(super) fn watch(leader: Pid, limits: ProgramLimits, excess: &Arc<OnceLock<String>>) {
-    WARDEN.watched().insert(leader, Watched { limits, excess: Arc::clone(excess) });
+pub(super) fn watch(leader: Pid, max_bytes: u64, excess: &Arc<OnceLock<String>>) {
+    WARDEN.watched().insert(leader, Watched { max_bytes, excess: Arc::clone(excess) });
     WARDEN.filled.notify_one();
 }
 
@@ -73,34 +64,28 @@ impl Warden {
 
     fn look(&self) {
         let used = used_by_groups();
-        for (leader, Watched { limits, excess }) in &*self.watched() {
-            let used = used.get(leader).copied().unwrap_or_default();
-            if let Some(over) = over(limits, used) {
-                let _ = excess.set(over);
+        for (leader, Watched { max_bytes, excess }) in &*self.watched() {
+            let used_bytes = used.get(leader).copied().unwrap_or_default();
+            if used_bytes > *max_bytes {
+                let _ = excess.set(over(*max_bytes, used_bytes));
                 let _ = killpg(*leader, Signal::SIGKILL);
             }
         }
     }
 }
 
-/// What is used more of than may be.
-fn over(limits: &ProgramLimits, used: Use) -> Option<String> {
+fn over(max_bytes: u64, used_bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
-    if let Some(max) = limits.memory_bytes.filter(|max| used.memory_bytes > *max) {
-        let (used, max) = (used.memory_bytes.div_ceil(MIB), max / MIB);
-        return Some(format!("memory: it used {used} MiB with all that it started, at most {max} MiB are allowed"));
-    }
-    let max = limits.processes.filter(|max| used.processes > *max)?;
-    Some(format!("processes: it had {}, at most {max} are allowed", used.processes))
+    let (used, max) = (used_bytes.div_ceil(MIB), max_bytes / MIB);
+    format!("memory: it used {used} MiB with all that it started, at most {max} MiB are allowed")
 }
 
-fn used_by_groups() -> HashMap<Pid, Use> {
-    let mut groups: HashMap<Pid, Use> = HashMap::new();
+/// The memory that groups of processes have of their own.
+fn used_by_groups() -> HashMap<Pid, u64> {
+    let mut groups = HashMap::new();
     // One that ends meanwhile uses nothing.
     for (group, memory_bytes) in processes().filter_map(|process| group_and_memory(process).ok()) {
-        let used = groups.entry(group).or_default();
-        used.memory_bytes += memory_bytes;
-        used.processes += 1;
+        *groups.entry(group).or_default() += memory_bytes;
     }
     groups
 }
@@ -124,6 +109,16 @@ fn group_and_memory(process: Pid) -> io::Result<(Pid, u64)> {
     Ok((Pid::from_raw(group.ok_or_else(strange)?), resident.saturating_sub(shared) * page_bytes))
 }
 
+/// How many processes and threads a user has. The kernel counts them together.
+pub(super) fn tasks_of(user: Uid) -> u64 {
+    let tasks = |process: Pid| -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+        (field("Uid:")?.parse() == Ok(user.as_raw())).then_some(field("Threads:")?.parse().ok()?)
+    };
+    processes().filter_map(tasks).sum()
+}
+
 /// Whether a process was given this in its environment, as far as we may look.
 pub(super) fn has_in_environment(process: Pid, variable: &str) -> bool {
     let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
@@ -134,15 +129,6 @@ pub(super) fn has_in_environment(process: Pid, variable: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_over_a_limit_is_said_with_both_numbers() {
-        let limits = ProgramLimits { memory_bytes: Some(64 << 20), processes: Some(3), ..ProgramLimits::default() };
-        let at = |mib: u64, processes| over(&limits, Use { memory_bytes: mib << 20, processes });
-        assert_eq!(at(64, 3), None);
-        assert!(at(65, 3).is_some_and(|text| text.contains("65 MiB") && text.contains("64 MiB")));
-        assert_eq!(at(64, 4).as_deref(), Some("processes: it had 4, at most 3 are allowed"));
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
     fn a_process_is_found_with_its_group_and_memory() {
@@ -151,5 +137,6 @@ mod tests {
         let (group, memory) = group_and_memory(own).unwrap();
         assert_eq!(group, nix::unistd::getpgrp());
         assert!(memory > 0);
+        assert!(tasks_of(nix::unistd::getuid()) > 1, "this test runs beside others");
     }
 }

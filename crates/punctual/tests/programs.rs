@@ -1,0 +1,456 @@
+//! Programs as handlers: whatever they do, the job's story is told in full and the worker is unharmed.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Place, until};
+use punctual::{
+    AttemptStatus, Draft, JobId, Program, ProgramLimits, Punctual, RunningWorker, Status, Worker,
+    admin::JobDetail,
+    core::{LogLevel, limits},
+};
+use tokio::sync::Mutex;
+
+on_each_engine! {
+    a_program_succeeds_with_the_last_line_or_a_file
+    each_exit_code_has_its_meaning
+    a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere
+    a_program_that_ignores_its_timeout_is_killed_with_all_that_it_started
+    a_cancelled_program_hears_of_it
+    a_hundred_mebibytes_of_output_are_cut_and_counted
+    messages_do_what_they_say
+    what_cannot_be_understood_fails_the_attempt_and_is_shown
+    a_program_that_uses_too_much_is_killed_and_the_limit_is_named
+    a_fork_bomb_stays_within_its_limit
+    a_pool_gives_many_jobs_to_few_processes
+    a_process_of_a_pool_that_breaks_fails_its_job_and_no_other
+    a_process_of_a_pool_is_stopped_with_its_job
+}
+
+/// A worker that runs jobs named `x` with a program.
+struct Bench {
+    punctual: Punctual,
+    worker: RunningWorker,
+    _place: Place,
+}
+
+impl Bench {
+    async fn new(place: Place, program: Program) -> Self {
+        let punctual = place.connect().await;
+        let worker = Worker::builder(punctual.clone()).handler("x", program.handler().unwrap()).concurrency(8);
+        let worker = worker.handler("well", |_: punctual::Context| async { Ok(None) }).start().await.unwrap();
+        Self { punctual, worker, _place: place }
+    }
+
+    async fn enqueue(&self, draft: Draft) -> JobId {
+        self.punctual.enqueue(draft).await.unwrap().id
+    }
+
+    /// Runs a job to its end, and has its story.
+    async fn run(&self, draft: Draft) -> JobDetail {
+        let id = self.enqueue(draft).await;
+        self.punctual.wait(id, Duration::from_secs(60)).await.unwrap();
+        self.story(id).await
+    }
+
+    async fn story(&self, id: JobId) -> JobDetail {
+        self.punctual.admin("test").job(id).await.unwrap()
+    }
+
+    /// Nothing that happened has harmed the worker.
+    async fn end(self) {
+        assert_eq!(self.run(Draft::new("well", &())).await.job.status, Status::Succeeded);
+        self.worker.stop().await;
+    }
+}
+
+fn once() -> Draft {
+    Draft::new("x", &()).max_attempts(1)
+}
+
+/// A shell as a program: the job's payload is what it does.
+fn obedient() -> Program {
+    Program::new(["sh", "-c", "read -r line; eval \"$(printf '%s' \"$line\" | sed 's/^\"//; s/\"$//')\""])
+}
+
+fn doing(what: &str) -> Draft {
+    Draft::new("x", &what).max_attempts(1)
+}
+
+fn messages(story: &JobDetail) -> Vec<&str> {
+    story.logs.iter().map(|line| line.message.as_str()).collect()
+}
+
+fn error(story: &JobDetail) -> String {
+    story.job.error.as_ref().map(|fault| fault.message.clone()).unwrap_or_default()
+}
+
+fn code(story: &JobDetail) -> String {
+    story.job.error.as_ref().and_then(|fault| fault.code.clone()).unwrap_or_default()
+}
+
+/// Processes that have this in their environment.
+fn processes_with(mark: &str) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let environments = entries.filter_map(|entry| std::fs::read(entry.path().join("environ")).ok());
+    environments.filter(|all| all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())).count()
+}
+
+/// A variable that only processes of one test have.
+fn mark(program: &mut Program) -> String {
+    let value = format!("{:016x}", fastrand::u64(..));
+    program.env.insert("MARK".into(), value.clone());
+    format!("MARK={value}")
+}
+
+async fn a_program_succeeds_with_the_last_line_or_a_file(place: impl Fn() -> Place) {
+    let bench = Bench::new(place(), obedient()).await;
+    let story = bench.run(doing("echo one >&2; echo {}; echo; echo [1, 2]; echo")).await;
+    assert_eq!(story.job.status, Status::Succeeded);
+    assert_eq!(story.job.result_preview, Some(serde_json::json!([1, 2])));
+    assert_eq!(messages(&story), ["one"]);
+    let story = bench.run(doing("printf 'no JSON, no end'")).await;
+    assert_eq!(story.job.result_preview, Some(serde_json::json!("no JSON, no end")));
+    assert_eq!(bench.run(doing("true")).await.job.result_preview, None);
+    bench.end().await;
+    let file = Program { result: punctual::ResultFrom::File, ..obedient() };
+    let bench = Bench::new(place(), file).await;
+    let story = bench.run(doing("echo noise; echo 7 > $PUNCTUAL_RESULT_FILE")).await;
+    assert_eq!(story.job.result_preview, Some(serde_json::json!(7)));
+    assert_eq!(bench.run(doing("echo noise")).await.job.result_preview, None);
+    bench.end().await;
+}
+
+async fn each_exit_code_has_its_meaning(place: impl Fn() -> Place) {
+    let bench = Bench::new(place(), obedient()).await;
+    let story = bench.run(doing("echo no luck >&2; exit 3")).await;
+    assert_eq!(
+        (story.job.status, error(&story).as_str()),
+        (Status::Dead, "the program ended with exit status: 3: no luck")
+    );
+    let retry = doing("exit 3").max_attempts(2).retry(punctual::RetryPolicy::fixed(Duration::ZERO));
+    let story = bench.run(retry).await;
+    let statuses: Vec<_> = story.attempts.iter().map(|attempt| attempt.status).collect();
+    assert_eq!(statuses, [AttemptStatus::Failed; 2]);
+    let story = bench.run(doing("exit 65").max_attempts(9)).await;
+    assert_eq!((story.job.status, story.attempts.len()), (Status::Dead, 1), "trying again would not help");
+    let story = bench.run(doing("kill -9 $$")).await;
+    assert_eq!(error(&story), "the program ended with signal: 9 (SIGKILL)");
+    let id = bench.enqueue(doing("exit 75")).await;
+    until("the job to be snoozed", async || bench.story(id).await.job.status == Status::Scheduled).await;
+    let story = bench.story(id).await;
+    assert_eq!(story.attempts[0].status, AttemptStatus::Released);
+    assert_eq!(story.job.attempt, 0, "it spent none");
+    bench.end().await;
+    let absent = Bench::new(place(), Program::new(["/no/such/program"])).await;
+    let story = absent.run(once()).await;
+    assert!(error(&story).contains("cannot start /no/such/program"), "{}", error(&story));
+    absent.end().await;
+}
+
+async fn a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere(place: impl Fn() -> Place) {
+    let mut program = Program::new([
+        "sh",
+        "-c",
+        "tr '\\0' '\\n' < /proc/self/environ >&2; cat; echo; tr '\\0' ' ' < /proc/self/cmdline >&2",
+    ]);
+    program.env.insert("NAMED".into(), "yes".into());
+    let bench = Bench::new(place(), program).await;
+    let story = bench.run(Draft::new("x", &"a secret").user("ada").correlation_id("order-7")).await;
+    assert_eq!(story.job.result_preview, Some(serde_json::json!("a secret")));
+    let lines = messages(&story);
+    assert!(lines.iter().all(|line| !line.contains("secret")), "{lines:?}");
+    let is_known = |line: &&&str| {
+        ["PATH=", "NAMED=", "PUNCTUAL_", "PWD=", "SHLVL=", "_=", "OLDPWD=", "sh -c "]
+            .iter()
+            .any(|known| line.starts_with(known))
+    };
+    let unknown: Vec<_> = lines.iter().filter(|line| !is_known(line)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    for expected in
+        [format!("PUNCTUAL_JOB_ID={}", story.job.id), "PUNCTUAL_USER_ID=ada".into(), "PUNCTUAL_PROTOCOL=once".into()]
+    {
+        assert!(lines.contains(&expected.as_str()), "{expected}");
+    }
+    bench.end().await;
+}
+
+async fn a_program_that_ignores_its_timeout_is_killed_with_all_that_it_started(place: impl Fn() -> Place) {
+    let mut program = obedient();
+    let mark = mark(&mut program);
+    program.stop_grace = Duration::from_millis(300);
+    let bench = Bench::new(place(), program).await;
+    let stubborn = "trap '' TERM; (trap '' TERM; sleep 600 & sleep 600 & wait) & echo here >&2; wait; sleep 600";
+    let story = bench.run(doing(stubborn).timeout(Duration::from_secs(1))).await;
+    assert_eq!((story.job.status, code(&story).as_str()), (Status::Dead, "PUNCTUAL_E_TIMEOUT"));
+    assert_eq!(story.attempts[0].status, AttemptStatus::TimedOut);
+    assert_eq!(messages(&story), ["here"]);
+    until("all of it to be gone", async || processes_with(&mark) == 0).await;
+    // What it leaves behind ends with it, too, and does not hold it up.
+    let story = bench.run(doing("sleep 600 & echo done")).await;
+    assert_eq!(story.job.status, Status::Succeeded);
+    until("what was left to be gone", async || processes_with(&mark) == 0).await;
+    bench.end().await;
+}
+
+async fn a_cancelled_program_hears_of_it(place: impl Fn() -> Place) {
+    let mut program = obedient();
+    let mark = mark(&mut program);
+    let bench = Bench::new(place(), program).await;
+    let id = bench.enqueue(doing("trap 'echo bye >&2; exit' TERM; echo here >&2; sleep 600 & wait")).await;
+    until("the program to run", async || messages(&bench.story(id).await) == ["here"]).await;
+    bench.punctual.admin("test").cancel(id, None).await.unwrap();
+    until("its last words", async || messages(&bench.story(id).await) == ["here", "bye"]).await;
+    assert_eq!(bench.story(id).await.job.status, Status::Cancelled);
+    until("all of it to be gone", async || processes_with(&mark) == 0).await;
+    bench.end().await;
+}
+
+async fn a_hundred_mebibytes_of_output_are_cut_and_counted(place: impl Fn() -> Place) {
+    let bench = Bench::new(place(), obedient()).await;
+    let errors = "yes this is a line of the log | head -c 104857600 >&2; echo 1";
+    let story = bench.run(doing(errors)).await;
+    assert_eq!(story.job.status, Status::Succeeded);
+    until("the log to be whole", async || {
+        let story = bench.story(story.job.id).await;
+        story.logs.last().is_some_and(|line| line.message.contains("the log is full"))
+    })
+    .await;
+    let story = bench.story(story.job.id).await;
+    let kept = story.logs.len() - 1;
+    let said = &story.logs[kept].message;
+    let lines = 104_857_600_usize.div_ceil(26);
+    assert!(kept < limits::LOG_MAX_LINES && said.contains(&format!("{} more lines", lines - kept)), "{kept}: {said}");
+    let story = bench.run(doing("yes | head -c 104857600; echo; echo 2")).await;
+    assert_eq!(story.job.result_preview, Some(serde_json::json!(2)));
+    let story = bench.run(doing("head -c 104857600 /dev/zero | tr '\\\\0' x")).await;
+    assert!(error(&story).contains("the last line of the output has more than 1048576 bytes"), "{}", error(&story));
+    bench.end().await;
+}
+
+async fn messages_do_what_they_say(place: impl Fn() -> Place) {
+    let bench = Bench::new(place(), Program::new(["sh", "-c", SAYS])).await;
+    let mut ada = bench.punctual.subscribe("ada", Some(0));
+    let story = bench.run(once().log_level(LogLevel::Debug)).await;
+    assert_eq!(story.job.status, Status::Succeeded);
+    assert_eq!(story.job.result_preview, Some(serde_json::json!({"b": 1})));
+    let progress = story.job.progress.clone().unwrap();
+    assert_eq!((progress.percent, progress.message.as_deref()), (40.0, Some("halfway")));
+    let lines: Vec<_> = story.logs.iter().map(|line| (line.level, line.message.as_str())).collect();
+    assert_eq!(lines, [(LogLevel::Warn, "careful"), (LogLevel::Debug, "a detail")]);
+    let (first, second) = (ada.next().await.unwrap(), ada.next().await.unwrap());
+    assert_eq!((first.message.as_str(), first.job), (r#"{"ready": true}"#, Some(story.job.id)));
+    assert_eq!((second.user_id, second.message.as_str()), (None, "null"));
+    let story = bench.run(once()).await;
+    assert_eq!(messages(&story), ["careful"], "details are kept only if somebody wants them");
+    bench.end().await;
+    let fails = r#"echo '{"punctual": "fail", "error": "no such account", "retry": false}'"#;
+    let bench = Bench::new(place(), Program::shell(fails)).await;
+    let story = bench.run(once().max_attempts(5)).await;
+    assert_eq!((story.attempts.len(), error(&story).as_str()), (1, "no such account"));
+    bench.end().await;
+}
+
+const SAYS: &str = r#"
+echo '{"punctual": "progress", "percent": 40, "message": "halfway"}'
+echo '{"punctual": "log", "level": "warn", "message": "careful"}'
+echo '{"punctual": "log", "level": "debug", "message": "a detail"}'
+echo '{"punctual": "extend", "seconds": 60}'
+echo '{"punctual": "notify", "user": "ada", "message": {"ready": true}}'
+echo '{"punctual": "broadcast", "message": null}'
+echo '{"punctual": "done", "result": {"b": 1}}'
+"#;
+
+async fn what_cannot_be_understood_fails_the_attempt_and_is_shown(place: impl Fn() -> Place) {
+    for pool in [None, Some(1)] {
+        let wrong = r#"read line; echo '{"punctual": "done", "result": [1, 2'; exec 1>&-; cat > /dev/null"#;
+        let bench = Bench::new(place(), Program { pool, ..Program::shell(wrong) }).await;
+        let story = bench.run(once()).await;
+        assert_eq!(story.job.status, Status::Dead);
+        assert!(
+            error(&story).contains(r#"cannot be understood"#) && error(&story).contains("[1, 2"),
+            "{}",
+            error(&story)
+        );
+        bench.end().await;
+    }
+}
+
+/// Nothing limits the processes of root, so they are nobody's then.
+fn other_user() -> Option<String> {
+    nix::unistd::geteuid().is_root().then(|| "nobody".to_owned())
+}
+
+/// One at a time: the kernel counts all processes of a user.
+static BOMBS: Mutex<()> = Mutex::const_new(());
+
+async fn a_fork_bomb_stays_within_its_limit(place: impl Fn() -> Place) {
+    let _alone = BOMBS.lock().await;
+    let mut program = Program::shell("bomb() { bomb | bomb & }; bomb; sleep 600");
+    (program.limits.processes, program.user) = (Some(40), other_user());
+    let mark = mark(&mut program);
+    let bench = Bench::new(place(), program).await;
+    let story = bench.run(once().timeout(Duration::from_secs(2))).await;
+    assert_eq!(story.job.status, Status::Dead);
+    assert!(messages(&story).iter().any(|line| line.contains("Cannot fork")), "{:?}", messages(&story));
+    until("all of it to be gone", async || processes_with(&mark) == 0).await;
+    bench.end().await;
+}
+
+async fn a_program_that_uses_too_much_is_killed_and_the_limit_is_named(place: impl Fn() -> Place) {
+    let limited = |line: &str, set: fn(&mut Program)| {
+        let mut program = Program::shell(line);
+        set(&mut program);
+        program
+    };
+    let cases = [
+        // A shell that keeps all that it reads.
+        (limited("x=$(yes | head -c 200000000)", |it| it.limits.memory_bytes = Some(32 << 20)), "memory: it used "),
+        (
+            limited("while :; do :; done", |it| it.limits.cpu_time = Some(Duration::from_secs(1))),
+            "cpu_time: it used more",
+        ),
+    ];
+    for (mut program, expected) in cases {
+        let mark = mark(&mut program);
+        let bench = Bench::new(place(), program).await;
+        let story = bench.run(once()).await;
+        assert_eq!((story.job.status, code(&story).as_str()), (Status::Dead, "PUNCTUAL_E_LIMIT"), "{}", error(&story));
+        assert!(error(&story).starts_with(expected), "{}", error(&story));
+        until("all of it to be gone", async || processes_with(&mark) == 0).await;
+        bench.end().await;
+    }
+    let bench = Bench::new(place(), limited("ulimit -n", |it| it.limits.open_files = Some(77))).await;
+    assert_eq!(bench.run(once()).await.job.result_preview, Some(serde_json::json!(77)));
+    bench.end().await;
+}
+
+/// Answers each job with its own process id, and how many it has had.
+const COUNTS: &str = r#"
+n=0
+while read -r line; do
+    n=$((n + 1))
+    echo "job $n" >&2
+    echo "{\"punctual\": \"done\", \"result\": [$$, $n]}"
+done"#;
+
+async fn a_pool_gives_many_jobs_to_few_processes(place: impl Fn() -> Place) {
+    let pool = Program { pool: Some(2), jobs_per_process: Some(10), ..Program::shell(COUNTS) };
+    let bench = Bench::new(place(), pool).await;
+    let ids = bench.punctual.enqueue_all((0..60).map(|_| once())).await.unwrap();
+    let mut answers = Vec::new();
+    for job in ids {
+        let job = bench.punctual.wait(job.id, Duration::from_secs(60)).await.unwrap();
+        assert_eq!(job.status, Status::Succeeded);
+        let (process, number): (u32, u64) = job.result.unwrap().read().unwrap();
+        let story = bench.story(job.id).await;
+        assert_eq!(messages(&story), [format!("job {number}")], "each has the lines that were written for it");
+        answers.push((process, number));
+    }
+    answers.sort_unstable();
+    answers.dedup();
+    assert_eq!(answers.len(), 60, "no job was answered twice");
+    assert!(answers.iter().all(|(_, number)| *number <= 10), "{answers:?}");
+    let processes = answers.iter().filter(|(_, number)| *number == 1).count();
+    assert!((6..=8).contains(&processes), "{processes} processes");
+    bench.end().await;
+}
+
+async fn a_process_of_a_pool_that_breaks_fails_its_job_and_no_other(place: impl Fn() -> Place) {
+    let breaks = r#"
+while read -r line; do
+    case $line in
+        *die*) echo oh no >&2; exit 3 ;;
+        *half*) printf '{"punctual": "do'; exit 0 ;;
+        *bad*) exit 65 ;;
+        *noise*) echo just some text; echo '{"punctual": "done", "result": "well"}' ;;
+        *leave*) echo '{"punctual": "done"}'; exit 0 ;;
+        *) echo '{"punctual": "done", "result": "well"}' ;;
+    esac
+done"#;
+    let bench = Bench::new(place(), Program { pool: Some(1), ..Program::shell(breaks) }).await;
+    for (what, expected) in [
+        ("die", "the program ended with exit status: 3: oh no"),
+        ("half", "the program said what cannot be understood"),
+        ("bad", "the program ended with exit status: 65"),
+    ] {
+        let story = bench.run(doing(what)).await;
+        assert!(error(&story).starts_with(expected), "{what}: {}", error(&story));
+        assert_eq!(bench.run(doing("go on")).await.job.result_preview, Some(serde_json::json!("well")));
+    }
+    assert_eq!(messages(&bench.run(doing("noise")).await), ["just some text"]);
+    for _ in 0..5 {
+        assert_eq!(bench.run(doing("leave")).await.job.status, Status::Succeeded);
+        assert_eq!(bench.run(doing("go on")).await.job.status, Status::Succeeded, "one that left has failed nobody");
+    }
+    bench.end().await;
+}
+
+async fn a_process_of_a_pool_is_stopped_with_its_job(place: impl Fn() -> Place) {
+    let waits = r#"
+while read -r line; do
+    case $line in
+        *hang*) sleep 600 & wait ;;
+    esac
+    echo '{"punctual": "done"}'
+done"#;
+    let mut program = Program { pool: Some(1), ..Program::shell(waits) };
+    let mark = mark(&mut program);
+    let bench = Bench::new(place(), program).await;
+    let hangs = bench.enqueue(doing("hang").timeout(Duration::from_millis(500))).await;
+    let waits = bench.enqueue(doing("quick")).await;
+    let hung = bench.punctual.wait(hangs, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(hung.error.unwrap().code.as_deref(), Some("PUNCTUAL_E_TIMEOUT"));
+    assert_eq!(bench.punctual.wait(waits, Duration::from_secs(60)).await.unwrap().status, Status::Succeeded);
+    bench.end().await;
+    until("all processes to be gone", async || processes_with(&mark) == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_runs_as_another_user_if_we_may() {
+    let as_nobody = |line: &str| Program { user: Some("nobody".into()), ..Program::shell(line) };
+    if other_user().is_none() {
+        assert!(as_nobody("true").check().unwrap_err().to_string().contains("only root may"));
+        return;
+    }
+    let bomb =
+        Program { limits: ProgramLimits { processes: Some(5), ..ProgramLimits::default() }, ..Program::shell("true") };
+    assert!(bomb.check().unwrap_err().to_string().starts_with("processes: needs a `user`"));
+    let bench = Bench::new(Place::new(), as_nobody("id -Gn >&2; id -un")).await;
+    let story = bench.run(once()).await;
+    assert_eq!(story.job.result_preview, Some(serde_json::json!("nobody")));
+    assert_eq!(messages(&story), ["nogroup"], "it has no group of ours");
+    bench.end().await;
+    let file = Program { result: punctual::ResultFrom::File, ..as_nobody("echo 5 > $PUNCTUAL_RESULT_FILE") };
+    let bench = Bench::new(Place::new(), file).await;
+    assert_eq!(bench.run(once()).await.job.result_preview, Some(serde_json::json!(5)));
+    bench.end().await;
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_by_name() {
+    let set = |change: fn(&mut Program)| {
+        let mut program = Program::new(["true"]);
+        change(&mut program);
+        program.check().unwrap_err().to_string()
+    };
+    for (said, expected) in [
+        (set(|it| it.command.clear()), "command: is empty"),
+        (set(|it| it.directory = Some("/no/such/folder".into())), "directory: there is no folder /no/such/folder"),
+        (set(|it| it.user = Some("no-such-user".into())), "user: there is no user `no-such-user`"),
+        (set(|it| it.pool = Some(0)), "pool: is between 1 and 1000"),
+        (set(|it| it.jobs_per_process = Some(0)), "jobs_per_process: is at least 1"),
+        (set(|it| it.stop_grace = Duration::from_secs(60)), "stop_grace: is at most 5s"),
+        (set(|it| it.limits.memory_bytes = Some(5)), "memory: is at least 1MiB"),
+        (set(|it| (it.limits.processes, it.user) = (Some(0), other_user())), "processes: is at least 1"),
+        (set(|it| it.limits.cpu_time = Some(Duration::from_millis(1_500))), "cpu_time: is a whole number of seconds"),
+        (set(|it| it.limits.open_files = Some(2)), "open_files: is at least 8"),
+        (set(|it| drop(it.env.insert("A=B".into(), "x".into()))), "env: a variable's name"),
+        (set(|it| drop(it.env.insert("PUNCTUAL_X".into(), "x".into()))), "env: names that begin with PUNCTUAL_"),
+    ] {
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
