@@ -1,0 +1,279 @@
+//! Worker processes under a supervisor: whichever of them dies, however it dies, nothing is lost and nothing is left behind.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{future, sync::Arc, time::Duration};
+
+use common::{Holder, Place, until};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use punctual::{Context, Draft, JobId, Program, Punctual, RunningSupervisor, Status, Supervised, Supervisor, Worker};
+use tokio::process::Command;
+
+on_each_engine! {
+    a_killed_process_is_replaced_and_its_jobs_run_elsewhere
+    a_process_that_says_nothing_is_killed_and_replaced
+    a_stop_lets_running_jobs_end
+    a_stop_that_cannot_wait_gives_jobs_back_at_once
+    nothing_is_left_of_a_supervisor_that_is_killed
+    what_worker_processes_tell_is_heard_by_those_who_listen_to_the_supervisor
+}
+
+/// So long that nobody sees it run out.
+const LEASE: Duration = Duration::from_secs(3_600);
+
+#[test]
+fn worker_process() {
+    common::in_process(async |url: String| {
+        let link = Supervised::link().unwrap();
+        let punctual = Punctual::connect(&url).await.unwrap();
+        let ledger = Arc::new(common::Ledger::open(std::env::var("PUNCTUAL_TEST_LEDGER").unwrap().as_ref()));
+        let program = Program::shell("echo here >&2; sleep 600 & wait").handler().unwrap();
+        let worker = Worker::builder(punctual.clone())
+            .handler("short", move |ctx: Context| {
+                ledger.write(&format!("{} {}\n", ctx.id(), ctx.claim().job.run));
+                async move {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    Ok(None)
+                }
+            })
+            .handler("endless", |ctx: Context| async move {
+                ctx.info("here");
+                future::pending::<()>().await;
+                Ok(None)
+            })
+            .handler("tells", |ctx: Context| async move {
+                ctx.notify("ada", &"hello").await?;
+                ctx.broadcast(&"all").await?;
+                Ok(None)
+            })
+            .handler("program", program)
+            .concurrency(20)
+            .lease(LEASE)
+            .start()
+            .await
+            .unwrap();
+        link.work(&punctual, worker, future::pending()).await;
+    });
+}
+
+/// A supervisor that is killed.
+#[test]
+fn supervisor_process() {
+    common::in_process(async |url: String| {
+        let punctual = Punctual::connect(&url).await.unwrap();
+        let _kept = Supervisor::new(punctual, 2, worker_command(&url)).start().unwrap();
+        future::pending::<()>().await;
+    });
+}
+
+/// What starts a worker process: this program once more.
+fn worker_command(url: &str) -> impl Fn() -> Command + Send + Sync + 'static {
+    let (url, ledger) = (url.to_owned(), std::env::var_os("PUNCTUAL_TEST_LEDGER"));
+    move || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "worker_process", "--nocapture", "--quiet"]).env("PUNCTUAL_TEST_STORE", &url);
+        command.stdout(std::process::Stdio::null()).envs(ledger.iter().map(|path| ("PUNCTUAL_TEST_LEDGER", path)));
+        command
+    }
+}
+
+/// A supervisor in this process, and its workers.
+struct Fleet {
+    place: Place,
+    punctual: Punctual,
+    supervisor: RunningSupervisor,
+}
+
+impl Fleet {
+    async fn start(place: Place, workers: usize, silence: Duration) -> Self {
+        let (punctual, command, ledger) = (place.connect().await, worker_command(&place.url), place.ledger());
+        let command = move || {
+            let mut command = command();
+            command.env("PUNCTUAL_TEST_LEDGER", &ledger);
+            command
+        };
+        let supervisor = Supervisor::new(punctual.clone(), workers, command).silence(silence).start().unwrap();
+        until("all processes to work", async || supervisor.working() == workers).await;
+        Self { place, punctual, supervisor }
+    }
+
+    /// The worker processes, by the register.
+    async fn pids(&self) -> Vec<Pid> {
+        let workers = self.punctual.admin("test").workers().await.unwrap();
+        workers.iter().map(|worker| Pid::from_raw(worker.beat.pid as i32)).collect()
+    }
+
+    /// The process that runs a job.
+    async fn pid_of(&self, job: JobId) -> Pid {
+        let worker = self.punctual.job(job).await.unwrap().worker_id.unwrap();
+        let workers = self.punctual.admin("test").workers().await.unwrap();
+        Pid::from_raw(workers.iter().find(|one| one.beat.id == worker).unwrap().beat.pid as i32)
+    }
+
+    async fn enqueue(&self, name: &str) -> JobId {
+        self.punctual.enqueue(Draft::new(name, &()).max_attempts(100)).await.unwrap().id
+    }
+
+    /// Waits until a run of a job has said that it is there.
+    async fn until_runs(&self, job: JobId, run: u32) {
+        let admin = self.punctual.admin("test");
+        until("the job to run", async || admin.job(job).await.unwrap().logs.iter().any(|line| line.run == run)).await;
+    }
+}
+
+/// Generous, so that a slow machine kills nobody.
+const PATIENT: Duration = Duration::from_secs(60);
+
+async fn a_killed_process_is_replaced_and_its_jobs_run_elsewhere(place: impl Fn() -> Place) {
+    let fleet = Fleet::start(place(), 3, PATIENT).await;
+    let endless = fleet.enqueue("endless").await;
+    let program = fleet.enqueue("program").await;
+    let short = fleet.punctual.enqueue_all((0..500).map(|_| Draft::new("short", &()).max_attempts(100))).await.unwrap();
+    fleet.until_runs(endless, 1).await;
+    fleet.until_runs(program, 1).await;
+    let (first, programs) = (fleet.pid_of(endless).await, programs_of(fleet.pid_of(program).await));
+    assert!(!programs.is_empty());
+    kill(fleet.pid_of(program).await, Signal::SIGKILL).unwrap();
+    // The same one, perhaps, and gone by now.
+    let _ = kill(first, Signal::SIGKILL);
+    // Nobody's lease runs out, so that only the supervisor can have given them back.
+    fleet.until_runs(endless, 2).await;
+    fleet.until_runs(program, 2).await;
+    assert!(programs.iter().all(|pid| !is_running(*pid)), "the first execution is gone before the second begins");
+    for job in short {
+        let job = fleet.punctual.wait(job.id, Duration::from_secs(120)).await.unwrap();
+        assert_eq!(job.status, Status::Succeeded);
+    }
+    until("the killed ones to be replaced", async || fleet.supervisor.working() == 3).await;
+    assert_eq!(fleet.punctual.job(endless).await.unwrap().crash_count, 1);
+    assert!(!fleet.pids().await.contains(&first), "a dead worker is not on the register");
+    fleet.supervisor.stop(future::ready(())).await;
+}
+
+/// The processes that a worker process has started, and theirs.
+fn programs_of(worker: Pid) -> Vec<Pid> {
+    let mut found = vec![worker];
+    for at in 0.. {
+        let Some(parent) = found.get(at) else { break };
+        let children = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap().flatten();
+        let children = children.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        let children: Vec<Pid> = children
+            .flat_map(|list| list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<i32>>())
+            .map(Pid::from_raw)
+            .collect();
+        found.extend(children);
+    }
+    found.split_off(1)
+}
+
+/// Whether a process is there, and more than an entry that nobody has asked for yet.
+fn is_running(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+async fn a_process_that_says_nothing_is_killed_and_replaced(place: impl Fn() -> Place) {
+    let fleet = Fleet::start(place(), 2, Duration::from_secs(3)).await;
+    let endless = fleet.enqueue("endless").await;
+    fleet.until_runs(endless, 1).await;
+    let frozen = fleet.pid_of(endless).await;
+    // Not within a write: nobody could write to the file before it goes on.
+    let between_writes = fleet.place.url.starts_with("sqlite:").then(|| Holder::start(&fleet.place));
+    kill(frozen, Signal::SIGSTOP).unwrap();
+    until("the process to stand still", async || {
+        let stat = std::fs::read_to_string(format!("/proc/{frozen}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    })
+    .await;
+    if let Some(holder) = between_writes {
+        holder.release();
+    }
+    fleet.until_runs(endless, 2).await;
+    assert!(!is_running(frozen));
+    fleet.supervisor.stop(future::ready(())).await;
+}
+
+async fn a_stop_lets_running_jobs_end(place: impl Fn() -> Place) {
+    let fleet = Fleet::start(place(), 2, PATIENT).await;
+    let jobs = fleet.punctual.enqueue_all((0..200).map(|_| Draft::new("short", &()))).await.unwrap();
+    until("some to have run", async || fleet.place.ledger_lines().len() > 20).await;
+    let stats = fleet.supervisor.stop(future::pending()).await;
+    let mut succeeded = 0;
+    for job in &jobs {
+        let job = fleet.punctual.job(job.id).await.unwrap();
+        assert!([Status::Succeeded, Status::Queued].contains(&job.status), "{:?}", job.status);
+        assert_eq!(job.crash_count, 0);
+        succeeded += u64::from(job.status == Status::Succeeded);
+    }
+    assert_eq!((stats.succeeded, stats.running), (succeeded, 0));
+    assert_eq!(fleet.place.ledger_lines().len() as u64, succeeded, "what had begun has ended");
+    assert!(fleet.punctual.admin("test").workers().await.unwrap().is_empty());
+}
+
+async fn a_stop_that_cannot_wait_gives_jobs_back_at_once(place: impl Fn() -> Place) {
+    let fleet = Fleet::start(place(), 2, PATIENT).await;
+    let endless = fleet.enqueue("endless").await;
+    fleet.until_runs(endless, 1).await;
+    let pids = fleet.pids().await;
+    fleet.supervisor.stop(future::ready(())).await;
+    assert!(pids.into_iter().all(|pid| !is_running(pid)));
+    assert_eq!(fleet.punctual.job(endless).await.unwrap().status, Status::Queued);
+}
+
+async fn nothing_is_left_of_a_supervisor_that_is_killed(place: impl Fn() -> Place) {
+    let place = place();
+    let punctual = place.connect().await;
+    let supervisor = place.start("supervisor_process", 0);
+    let draft = |name| Draft::new(name, &()).max_attempts(100);
+    let jobs = punctual.enqueue_all([draft("endless"), draft("program")]).await.unwrap();
+    let admin = punctual.admin("test");
+    for job in &jobs {
+        until("the job to run", async || !admin.job(job.id).await.unwrap().logs.is_empty()).await;
+    }
+    let workers = admin.workers().await.unwrap();
+    let mut pids: Vec<Pid> = workers.iter().map(|worker| Pid::from_raw(worker.beat.pid as i32)).collect();
+    pids.extend(pids.clone().into_iter().flat_map(programs_of));
+    assert!(pids.len() > 3, "{pids:?}");
+    supervisor.kill();
+    until("all of them to end", async || !pids.iter().any(|pid| is_running(*pid))).await;
+    for job in jobs {
+        let job = punctual.job(job.id).await.unwrap();
+        assert_eq!((job.status, job.attempt), (Status::Queued, 0), "it was given back, which spends no attempt");
+    }
+}
+
+async fn what_worker_processes_tell_is_heard_by_those_who_listen_to_the_supervisor(place: impl Fn() -> Place) {
+    let fleet = Fleet::start(place(), 2, PATIENT).await;
+    let (mut ada, mut bob) = (fleet.punctual.subscribe("ada", None), fleet.punctual.subscribe("bob", Some(0)));
+    // From when on she listens must be known before anything is told.
+    fleet.punctual.notify("ada", &"first").await.unwrap();
+    fleet.enqueue("tells").await;
+    let mut heard = Vec::new();
+    while heard.last().map(String::as_str) != Some("all") {
+        heard.push(ada.next().await.unwrap().message.read::<String>().unwrap());
+    }
+    assert!(heard.ends_with(&["hello".to_owned(), "all".to_owned()]), "{heard:?}");
+    assert_eq!(bob.next().await.unwrap().message.as_str(), "\"all\"");
+    fleet.supervisor.stop(future::pending()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_cannot_start_is_given_up_with_its_last_words() {
+    let punctual = Place::new().connect().await;
+    let command = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no luck today >&2; exit 3"]);
+        command
+    };
+    let mut supervisor = Supervisor::new(punctual.clone(), 2, command).start().unwrap();
+    assert_eq!(supervisor.given_up().await, "it ended with exit status: 3: no luck today");
+    let mut supervisor = Supervisor::new(punctual.clone(), 1, || Command::new("/no/such/program")).start().unwrap();
+    assert!(supervisor.given_up().await.starts_with("it cannot be started: "));
+    let refused = Supervisor::new(punctual, 0, || Command::new("true")).start().unwrap_err();
+    assert_eq!(refused.to_string(), "workers: 0 is not between 1 and 1000");
+}
