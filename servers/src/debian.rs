@@ -25,6 +25,15 @@ pub(crate) fn find_or_install(what: &str, package: &str, find: impl Fn() -> Opti
     find().with_context(|| format!("{what} is missing although apt-get installed it: {advice}"))
 }
 
+/// Finds a program on the path, or installs the package it comes in.
+pub fn program_on_path(name: &str, package: &str) -> Result<PathBuf> {
+    let find = || {
+        let folders = std::env::var_os("PATH")?;
+        std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+    };
+    find_or_install(name, package, find)
+}
+
 /// Whom to run a server as that refuses to be run by root. Nobody else is needed for anybody else.
 pub(crate) fn unprivileged() -> Result<Option<User>> {
     if !geteuid().is_root() {

@@ -9,6 +9,7 @@ mod postgres;
 mod redis;
 mod watchdog;
 
+pub use debian::program_on_path;
 pub use pgbouncer::PgBouncer;
 pub use postgres::{Care, Postgres};
 pub use redis::{Redis, RedisCluster};

@@ -81,10 +81,7 @@ impl Redis {
 
     /// `prepare` adds to the server's folder before it starts, and says with what to start it.
     fn start_prepared(prepare: impl Fn(&Path, u16) -> Result<Vec<String>>) -> Result<Self> {
-        let program = debian::find_or_install("Redis", "redis-server", || {
-            let folders = std::env::split_paths(&std::env::var_os("PATH")?).collect::<Vec<_>>();
-            folders.iter().map(|folder| folder.join("redis-server")).find(|path| path.exists())
-        })?;
+        let program = debian::program_on_path("redis-server", "redis-server")?;
         let account = debian::unprivileged()?;
         let folder = tempfile::Builder::new().prefix("punctual-redis-").tempdir()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();

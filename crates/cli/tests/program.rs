@@ -255,7 +255,7 @@ fn a_program_of_the_configuration_runs_as_a_handler() {
     assert_eq!(story["logs"][0]["message"], "working on 21");
     assert_eq!(story["logs"][1]["message"], "1");
     let story = shell.json(&["jobs", "show", breaks.trim()]);
-    assert_eq!(story["job"]["error"]["message"], "the program ended with exit status: 3");
+    assert_eq!(story["job"]["error"]["message"], "the program ended with exit status: 3: no luck");
     assert_eq!(story["logs"][0]["message"], "no luck");
     assert_eq!(shell.json(&["jobs", "show", hangs.trim()])["job"]["error"]["code"], "PUNCTUAL_E_TIMEOUT");
     let message = shell.json(&["jobs", "show", absent.trim()])["job"]["error"]["message"].to_string();
@@ -412,7 +412,8 @@ fn doctor_finds_what_is_wrong() {
 fn every_command_explains_itself() {
     let shell = Shell::new();
     for command in [
-        "up", "work", "enqueue", "jobs", "workers", "locks", "stats", "report", "cleanup", "migrate", "doctor", "bench",
+        "up", "serve", "work", "enqueue", "jobs", "workers", "locks", "stats", "report", "cleanup", "migrate",
+        "doctor", "bench",
     ] {
         assert!(shell.ok(&[command, "--help"]).contains("Usage: punctual"), "{command}");
     }

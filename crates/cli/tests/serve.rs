@@ -1,0 +1,121 @@
+//! `punctual serve` and `up --workers`.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod shell;
+
+use std::{
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use shell::Shell;
+
+/// A server that does not outlive its test.
+struct Server(Child);
+
+impl Server {
+    fn start(shell: &Shell, args: &[&str]) -> Self {
+        let mut command = shell.command(args);
+        let errors = std::fs::File::create(shell.path("said")).unwrap();
+        command.env("PUNCTUAL_LOG", "info").env("PUNCTUAL_LOG_FORMAT", "json");
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn workers(shell: &Shell) -> Vec<Value> {
+    shell.json(&["workers"])["workers"].as_array().unwrap().clone()
+}
+
+fn status(shell: &Shell, id: &str) -> Value {
+    shell.json(&["jobs", "show", id])["job"]["status"].clone()
+}
+
+#[test]
+fn serve_works_in_processes_and_drains_when_it_is_asked_to_stop() {
+    let shell = Shell::new();
+    let mut server = Server::start(&shell, &["serve", "--workers", "2", "--queues", "default"]);
+    until("two workers", || workers(&shell).len() == 2);
+    let pids: Vec<Value> = workers(&shell).iter().map(|worker| worker["pid"].clone()).collect();
+    assert!(pids[0] != pids[1] && !pids.contains(&Value::from(server.0.id())), "each in a process of its own");
+    let id = shell.ok(&["enqueue", "sleep", r#"{"ms": 1500}"#]).trim().to_owned();
+    until("the job to run", || status(&shell, &id) == "processing");
+    server.signal(Signal::SIGTERM);
+    assert!(server.0.wait().unwrap().success());
+    assert_eq!(status(&shell, &id), "succeeded", "what runs may end");
+    assert!(workers(&shell).is_empty());
+    let said = std::fs::read_to_string(shell.path("said")).unwrap();
+    let executed: Value = said.lines().find(|line| line.contains("\"executed\"")).unwrap().parse().unwrap();
+    assert_eq!(
+        (&executed["job"], &executed["name"], &executed["queue"]),
+        (&id.into(), &"sleep".into(), &"default".into())
+    );
+    assert_eq!(executed["result"], "succeeded");
+    assert!(executed["attempt"].as_str().unwrap().starts_with("att_") && executed["duration_ms"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn who_asks_twice_need_not_wait() {
+    let shell = Shell::new();
+    let mut server = Server::start(&shell, &["up", "--workers", "2"]);
+    until("two workers", || workers(&shell).len() == 2);
+    let id = shell.ok(&["enqueue", "sleep", r#"{"ms": 600000}"#]).trim().to_owned();
+    until("the job to run", || status(&shell, &id) == "processing");
+    server.signal(Signal::SIGINT);
+    until("it drains", || std::fs::read_to_string(shell.path("said")).unwrap().contains("interrupt again to end now"));
+    server.signal(Signal::SIGINT);
+    assert!(server.0.wait().unwrap().success());
+    assert_eq!(status(&shell, &id), "queued", "it was given back at once");
+}
+
+#[test]
+fn what_no_process_could_start_with_is_refused_at_once() {
+    let shell = Shell::new();
+    for (args, expected) in [
+        (vec!["serve", "--lease", "1ms"], "lease: 1 ms is not between"),
+        (vec!["serve", "--workers", "0"], "workers: 0 is not between 1 and 1000"),
+        (vec!["up", "--workers", "5000"], "workers: 5000 is not between 1 and 1000"),
+        (vec!["work", "--supervised"], "--supervised is for processes that"),
+    ] {
+        let (code, said) = shell.fails(&args);
+        assert!(code == 2 && said.contains(expected), "{args:?}: {code} {said}");
+    }
+    for (config, expected) in [
+        ("[handlers.x]\ncommand = []", "handlers.x.command: is empty"),
+        ("[handlers.x]\nshell = 'true'\ncommand = ['true']", "handlers.x.shell: goes without command"),
+        ("[handlers.x]\ncommand = ['true']\nmemory = 'lots'", "`lots` is no amount of memory"),
+        ("[handlers.x]\ncommand = ['true']\ndirectory = 'absent'", "handlers.x.directory: there is no folder"),
+        ("[handlers.x]\ncommand = ['true']\nuser = 'no-such-user'", "handlers.x.user: there is no user `no-such-user`"),
+        ("[handlers.x]\ncommand = ['true']\nresult = 'mail'", "unknown variant `mail`"),
+    ] {
+        std::fs::write(shell.path("punctual.toml"), config).unwrap();
+        for args in [["serve"].as_slice(), &["work", "--until-empty"]] {
+            let (code, said) = shell.fails(args);
+            assert!(code == 2 && said.contains(expected), "{config}: {code} {said}");
+        }
+    }
+}
