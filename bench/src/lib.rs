@@ -9,6 +9,7 @@ mod held;
 mod latency;
 mod limits;
 mod place;
+mod programs;
 mod rebuild;
 mod report;
 mod schedules;
@@ -50,11 +51,13 @@ pub enum Scenario {
     Crash,
     /// From the loss of all that Redis knew to its knowing all again.
     Rebuild,
+    /// Programs as handlers: one process a job, and a pool.
+    Programs,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Lifecycle,
         Self::Steady,
         Self::Single,
@@ -67,6 +70,7 @@ impl Scenario {
         Self::Schedules,
         Self::Crash,
         Self::Rebuild,
+        Self::Programs,
     ];
 
     /// Its name on the command line.
@@ -84,6 +88,7 @@ impl Scenario {
             Self::Schedules => "schedules",
             Self::Crash => "crash",
             Self::Rebuild => "rebuild",
+            Self::Programs => "programs",
         }
     }
 
@@ -97,6 +102,7 @@ impl Scenario {
             Self::Backlog | Self::Report => 10_000_000,
             Self::Crash => 10,
             Self::Rebuild => 1_000_000,
+            Self::Programs => 1_000,
         }
     }
 }
@@ -155,6 +161,7 @@ pub async fn run(
         Scenario::Schedules => schedules::schedules(place, settings, jobs, on_progress).await?,
         Scenario::Crash => crash::crash(place, settings, jobs).await?,
         Scenario::Rebuild => rebuild::rebuild(place, jobs, on_progress).await?,
+        Scenario::Programs => programs::programs(place, jobs, on_progress).await?,
     };
     let used = usage::Usage::now();
     let common = object(json!({

@@ -181,7 +181,7 @@ pub(crate) struct Period {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, limits, schedules, crash or rebuild
+    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, limits, schedules, crash, rebuild or programs
     pub(crate) scenario: BenchScenario,
     /// How many jobs
     #[arg(long, value_name = "N")]
