@@ -34,6 +34,7 @@ pub mod json;
 pub mod limits;
 pub mod measure;
 pub mod notification;
+pub mod offer;
 pub mod queue;
 pub mod redact;
 pub mod retry;
@@ -57,6 +58,7 @@ pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, WorkerId, WorkflowId};
 pub use job::{Attempt, Event, Fault, Job, LogLevel, LogLine, NewJob, Progress};
 pub use json::Json;
 pub use notification::{NewNotification, Notification};
+pub use offer::Offer;
 pub use queue::{JobDefaults, Queue, QueueEvent, QueueSave, QueueSettings};
 pub use retry::{Backoff, RetryPolicy};
 pub use schedule::{

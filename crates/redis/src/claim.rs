@@ -8,12 +8,13 @@ use std::{
 
 use futures_util::future::join_all;
 use punctual_core::{
-    Claim, ClaimRequest, Claimed, JobId, NewJob, Settlement, Spec, StoreError, StoreResult, Timestamp,
+    Claim, ClaimRequest, Claimed, JobId, NewJob, Offer, Settlement, Spec, StoreError, StoreResult, Timestamp,
     dispatch::{GRACE, Hint, Lane, Start},
     limits,
 };
 use redis::RedisResult;
 use tokio::{
+    runtime::Handle,
     sync::oneshot,
     time::{Instant, sleep},
 };
@@ -23,7 +24,7 @@ use crate::{
     locks::Vote,
     opening::{self, Opened},
     record::Unrecorded,
-    scripts::{Candidate, Handed, HandedOut, Wish},
+    scripts::{Candidate, Handed, HandedOut, Wish, claims_of},
     shared::Shared,
 };
 
@@ -64,12 +65,16 @@ async fn claim_now(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<C
     let (own, request) = (Arc::clone(store), request.clone());
     let task = async move {
         let claimed = try_claim(&own, &request).await;
-        if let Err(Ok(untaken)) = caller.send(claimed) {
-            give_back(&own, untaken.claims).await;
-        }
+        let runtime = Handle::current();
+        let back = move |untaken: StoreResult<Claimed>| {
+            let claims = untaken.map(|untaken| untaken.claims).unwrap_or_default();
+            runtime.spawn(async move { give_back(&own, claims).await });
+        };
+        // Whoever asked may be gone before it is sent, or after.
+        drop(caller.send(Offer::new(claimed, back)));
     };
     tokio::spawn(task);
-    answer.await.map_err(|_| StoreError::Closed)?
+    answer.await.ok().and_then(Offer::take).ok_or(StoreError::Closed)?
 }
 
 /// Gives back what was claimed for nobody.
@@ -126,7 +131,7 @@ async fn claim_round(
     gated: bool,
 ) -> StoreResult<(Claimed, usize)> {
     let number = store.claims.fetch_add(1, Ordering::Relaxed);
-    let token: Arc<str> = format!("{:x}.{number:x}", store.process).into();
+    let token: Arc<str> = format!("{}{number:x}", claims_of(request.worker)).into();
     // From before they are handed out: whoever stands still meanwhile does not hold them for longer.
     let since = Instant::now();
     let HandedOut { jobs, next_run_at } = if gated {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use punctual_core::{
-    JobId, Timestamp,
+    JobId, Timestamp, WorkerId,
     dispatch::{Hint, Lane},
 };
 use redis::{RedisError, RedisResult, Script, Value};
@@ -272,10 +272,19 @@ impl Queue<'_> {
 
     /// Puts jobs back that nobody has said anything of for too long; says how many.
     pub(crate) async fn reap(&self) -> RedisResult<usize> {
+        self.put_back("").await
+    }
+
+    /// Puts jobs back that a dead worker had claimed; says how many.
+    pub(crate) async fn bury(&self, worker: WorkerId) -> RedisResult<usize> {
+        self.put_back(&claims_of(worker)).await
+    }
+
+    async fn put_back(&self, claims: &str) -> RedisResult<usize> {
         let keys = self.keys();
         let mut call = REAP.prepare_invoke();
         call.key(keys.held()).key(keys.owners()).arg(&keys.prefix);
-        call.arg(self.namespace.channel()).arg(self.name);
+        call.arg(self.namespace.channel()).arg(self.name).arg(claims);
         self.server.run(&call).await
     }
 
@@ -290,6 +299,11 @@ impl Queue<'_> {
         }
         self.server.run(&call).await
     }
+}
+
+/// What the tokens of a worker's claims begin with: the part of its id that is chance.
+pub(crate) fn claims_of(worker: WorkerId) -> String {
+    format!("{:x}.", worker.to_bits() as u64)
 }
 
 fn read<T: redis::FromRedisValue>(value: Option<Value>) -> RedisResult<T> {

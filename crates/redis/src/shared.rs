@@ -37,8 +37,7 @@ pub(crate) struct Shared {
     pub(crate) work: Wakes,
     /// Claims are to wait no longer.
     pub(crate) hurry: Wakes,
-    /// Tells the claims of this process from those of others, and from each other.
-    pub(crate) process: u64,
+    /// Tells the claims of a worker from each other.
     pub(crate) claims: AtomicU64,
     /// End with the store.
     _tasks: JoinSet<()>,
@@ -72,7 +71,6 @@ impl Shared {
             recorder,
             work: Wakes::listen_to(server.clone(), namespace.channel()),
             hurry: Wakes::of_process(),
-            process: fastrand::u64(..),
             claims: AtomicU64::new(0),
             repairs: Repairs::new(server.clone(), namespace.clone()),
             hearts: Hearts::new(Arc::clone(&ledger), server.clone(), namespace.clone()),

@@ -114,6 +114,18 @@ impl DispatchStore {
         Ok(())
     }
 
+    /// Has what was handed out to a dead worker, and is not recorded, be handed out again; says how many.
+    async fn put_back(&self, worker: WorkerId) -> StoreResult<usize> {
+        let mut jobs = 0;
+        for queue in self.0.keeper.standing().await?.queues() {
+            match self.0.queue(&queue.queue, queue.epoch).bury(worker).await {
+                Ok(put_back) => jobs += put_back,
+                Err(error) => tracing::debug!(%error, "cannot put back what a dead worker had; others do before long"),
+            }
+        }
+        Ok(jobs)
+    }
+
     /// Forgets jobs that are not to be handed out any more.
     async fn forget(&self, ids: &[JobId]) -> StoreResult<()> {
         let standing = self.0.keeper.standing().await?;
@@ -270,6 +282,12 @@ macro_rules! pass_on {
                 Ok(())
             }
 
+            async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
+                self.record().await;
+                let ended = self.0.ledger.end_leases(worker).await?;
+                Ok(ended + self.put_back(worker).await?)
+            }
+
             async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
                 let key = [self.0.namespace.lock(&name)];
                 if self.0.locks.take(&key, &owner, self.now(), ttl).await == [Vote::Lost] {
@@ -353,7 +371,6 @@ pass_on! {
     queues() -> Vec<QueueRecord>;
     queue_events(name: String, limit: usize) -> Vec<QueueEvent>;
     passed(queue: String, key: Option<String>) -> Passed;
-    end_leases(worker: WorkerId) -> usize;
     workers() -> Vec<WorkerRecord>;
     locks() -> Vec<Lock>;
     notify(messages: Vec<NewNotification>) -> Vec<Notification>;

@@ -4,9 +4,9 @@
 
 mod common;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use punctual_core::{Beat, WorkerId};
+use punctual_core::{Beat, Outcome, WorkerId};
 use punctual_redis::Address;
 use punctual_servers::Redis;
 use punctual_testkit::Fixture;
@@ -85,4 +85,28 @@ async fn a_redis_that_throws_keys_away_is_complained_of() {
     let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
     let (ok, message) = finding(&fx, "redis memory").await;
     assert!(!ok && message.contains("set maxmemory-policy noeviction"), "{message}");
+}
+
+#[tokio::test]
+async fn what_a_dead_worker_had_and_nobody_recorded_is_handed_out_at_once() {
+    let (_redis, address) = own_redis();
+    let schema = common::schema();
+    let fx = Fixture::new(common::open(&schema, None, address.clone()).await, Fixture::start());
+    fx.enqueue(|_| ()).await;
+    fx.claim_one(fx.worker()).await;
+    let ids = [fx.enqueue(|_| ()).await, fx.enqueue(|_| ()).await];
+    let (dead, other) = (fx.worker(), fx.worker());
+    // As a process that dies: what it was handed is recorded by nobody.
+    let process = Fixture::new(common::open(&schema, None, address).await, Fixture::start());
+    let claimed = process.claim(dead, 1).await.len();
+    drop(process);
+    assert_eq!(claimed, 1);
+    assert_eq!(fx.store.end_leases(dead).await.unwrap(), 1);
+    assert_eq!(fx.store.end_leases(dead).await.unwrap(), 0);
+    // It was recorded after all, if this machine is very slow.
+    for lost in fx.store.expired(10).await.unwrap() {
+        fx.settle(&lost, Outcome::Lost).await;
+    }
+    let again: BTreeSet<_> = fx.claim(other, 5).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(again, BTreeSet::from(ids), "what others have stays with them");
 }

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use punctual_core::{
-    Claim, ClaimRequest, Claimed, JobId, Settlement, StoreError, Timestamp, Watch, dispatch::Hint, limits,
+    Claim, ClaimRequest, Claimed, JobId, Offer, Settlement, StoreError, Timestamp, Watch, dispatch::Hint, limits,
 };
 use sqlx::{Row, postgres::PgRow};
 use tokio::{
+    runtime::Handle,
     sync::oneshot,
     time::{Instant, sleep},
 };
@@ -58,13 +59,17 @@ pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Sour
     let (own, request) = (store.clone(), request.clone());
     let task = async move {
         let claimed = try_claim(&own, &request, &source).await;
-        if let Err(Ok(untaken)) = caller.send(claimed) {
+        let runtime = Handle::current();
+        let back = move |untaken: Result<Claimed, StoreError>| {
             let release = |claim: &Claim| Settlement::release(claim.attempt_id(), claim.worker);
-            give_back(&own, untaken.claims.iter().map(release).collect()).await;
-        }
+            let releases = untaken.iter().flat_map(|untaken| &untaken.claims).map(release).collect();
+            runtime.spawn(async move { give_back(&own, releases).await });
+        };
+        // Whoever asked may be gone before it is sent, or after.
+        drop(caller.send(Offer::new(claimed, back)));
     };
     tokio::spawn(task);
-    answer.await.map_err(|_| StoreError::Closed)?
+    answer.await.ok().and_then(Offer::take).ok_or(StoreError::Closed)?
 }
 
 async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Result<Claimed, StoreError> {

@@ -247,6 +247,22 @@ pub async fn a_claim_whose_answer_nobody_takes_holds_nothing(fx: &Fixture) {
     assert_eq!(claims.iter().map(|claim| (claim.job.id, claim.job.attempt)).collect::<Vec<_>>(), [(id, 1)]);
 }
 
+/// Its answer has been sent, and nobody has looked at it.
+pub async fn an_answer_that_nobody_looks_at_holds_nothing(fx: &Fixture) {
+    let id = fx.enqueue(|_| ()).await;
+    let mut asked = fx.store.claim(ask_for(fx, 10));
+    if std::future::poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await.is_ready() {
+        // A store that answers at once has nothing on its way.
+        return;
+    }
+    // Somebody else finds nothing: it has been taken, and the answer is on its way or there.
+    while fx.job(id).await.status == Status::Queued {}
+    drop(asked);
+    let patient = ClaimRequest { wait: Duration::from_secs(60), ..ask_for(fx, 10) };
+    let claims = fx.store.claim(patient).await.unwrap().claims;
+    assert_eq!(claims.iter().map(|claim| (claim.job.id, claim.job.attempt)).collect::<Vec<_>>(), [(id, 1)]);
+}
+
 /// Those that wait are asked to answer, and nothing that they got is given back behind anybody's back.
 pub async fn a_hurried_claim_answers_at_once(fx: &Fixture) {
     let mut waiting = fx.store.claim(patient(fx));

@@ -48,6 +48,7 @@ macro_rules! conformance {
             a_conflict_may_replace_the_payload_of_what_has_not_started
             a_conflict_may_push_back_what_is_scheduled
             a_claim_whose_answer_nobody_takes_holds_nothing
+            an_answer_that_nobody_looks_at_holds_nothing
             a_large_claim_brings_every_job_whole_and_in_order
             a_large_claim_that_is_given_up_holds_nothing
             an_extension_never_shortens_a_lease
