@@ -62,7 +62,7 @@ fn serve_works_in_processes_and_drains_when_it_is_asked_to_stop() {
     until("two workers", || workers(&shell).len() == 2);
     let pids: Vec<Value> = workers(&shell).iter().map(|worker| worker["pid"].clone()).collect();
     assert!(pids[0] != pids[1] && !pids.contains(&Value::from(server.0.id())), "each in a process of its own");
-    let id = shell.ok(&["enqueue", "sleep", r#"{"ms": 1500}"#]).trim().to_owned();
+    let id = shell.ok(&["enqueue", "sleep", r#"{"ms": 4000}"#]).trim().to_owned();
     until("the job to run", || status(&shell, &id) == "processing");
     server.signal(Signal::SIGTERM);
     assert!(server.0.wait().unwrap().success());
@@ -90,6 +90,7 @@ fn who_asks_twice_need_not_wait() {
     server.signal(Signal::SIGINT);
     assert!(server.0.wait().unwrap().success());
     assert_eq!(status(&shell, &id), "queued", "it was given back at once");
+    assert_eq!(shell.json(&["jobs", "show", &id])["job"]["crash_count"], 1, "nobody waited for its end");
 }
 
 #[test]

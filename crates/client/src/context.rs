@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use punctual_core::{
@@ -20,8 +20,8 @@ use crate::{Failure, ParentResult, Punctual, log_book::LogBook, parents};
 
 /// Where a handler's notes go; the worker brings it.
 pub trait NoteSink: Send + Sync {
-    /// Takes a note on its way to the store.
-    fn take(&self, note: Note);
+    /// Takes a note on its way to the store; says whether there was room for it.
+    fn take(&self, note: Note) -> bool;
 }
 
 /// Given to a handler with its payload. Cheap to clone.
@@ -38,10 +38,39 @@ struct Inner {
     notes: Arc<dyn NoteSink>,
     /// Locked until a line is in the sink, which so gets them in order.
     log: Mutex<Log>,
+    progress: Mutex<ProgressPace>,
     /// Whether the handler has ended the job in a transaction of its own.
     completed: AtomicBool,
     /// What the job's parents returned, if it is handed over.
     parents: OnceLock<Vec<ParentResult>>,
+}
+
+/// How often an execution may say how far it has come: whoever says it all the time would crowd out the others.
+struct ProgressPace {
+    /// How many times it may at once.
+    left: f64,
+    since: Instant,
+    /// What it said last and may not say yet.
+    held: Option<Progress>,
+}
+
+impl ProgressPace {
+    const AT_ONCE: f64 = 20.0;
+    const PER_S: f64 = 10.0;
+
+    fn new() -> Self {
+        Self { left: Self::AT_ONCE, since: Instant::now(), held: None }
+    }
+
+    fn may_say(&mut self) -> bool {
+        let passed = self.since.elapsed().as_secs_f64();
+        (self.left, self.since) = ((self.left + passed * Self::PER_S).min(Self::AT_ONCE), Instant::now());
+        let may = self.left >= 1.0;
+        if may {
+            (self.left, self.held) = (self.left - 1.0, None);
+        }
+        may
+    }
 }
 
 struct Log {
@@ -67,6 +96,7 @@ impl Context {
             stopped: AtomicBool::new(false),
             notes,
             log: Mutex::new(log),
+            progress: Mutex::new(ProgressPace::new()),
             completed: AtomicBool::new(false),
             parents: OnceLock::new(),
         }))
@@ -164,7 +194,12 @@ impl Context {
             message.into().replace('\0', "\u{fffd}").chars().take(limits::PROGRESS_MAX_CHARS).collect();
         let percent = if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 0.0 };
         let progress = Progress { percent, message: (!message.is_empty()).then_some(message) };
-        self.note(Some(progress), Vec::new());
+        let mut pace = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if pace.may_say() {
+            self.note(Some(progress), Vec::new());
+        } else {
+            pace.held = Some(progress);
+        }
     }
 
     /// Adds a line to the attempt's log, unless the job wants only what is [more important](crate::Draft::log_level). Each attempt keeps
@@ -183,8 +218,9 @@ impl Context {
             Some((number, LogLine { run, at, level, message }))
         };
         let lines: Vec<(u32, LogLine)> = lines.into_iter().filter_map(keep).collect();
-        if !lines.is_empty() {
-            self.note(None, lines);
+        let (count, bytes) = (lines.len(), lines.iter().map(|(_, line)| line.message.len()).sum());
+        if count > 0 && !self.note(None, lines) {
+            log.book.lose(count, bytes);
         }
     }
 
@@ -195,8 +231,11 @@ impl Context {
         }
     }
 
-    /// Says what the log has no room for, if anything; the worker does, when the handler has ended.
-    pub fn end_log(&self) {
+    /// Says what the log has no room for, if anything, and how far the work came last; the worker does, when the handler has ended.
+    pub fn end_notes(&self) {
+        if let Some(progress) = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner).held.take() {
+            self.note(Some(progress), Vec::new());
+        }
         let log = self.0.log.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((number, message)) = log.book.last_line() {
             let (run, at) = (self.0.claim.job.run, self.0.punctual.store().now());
@@ -260,8 +299,8 @@ impl Context {
         self.0.punctual.tell(NewNotification { user_id, message, job: Some(self.id()) }).await.map(drop)
     }
 
-    fn note(&self, progress: Option<Progress>, lines: Vec<(u32, LogLine)>) {
+    fn note(&self, progress: Option<Progress>, lines: Vec<(u32, LogLine)>) -> bool {
         let (attempt, worker) = (self.0.claim.attempt_id(), self.0.claim.worker);
-        self.0.notes.take(Note { attempt, worker, progress, lines });
+        self.0.notes.take(Note { attempt, worker, progress, lines })
     }
 }

@@ -29,10 +29,16 @@ impl LogBook {
         Some((self.lines as u32, cut_bytes(message, LOG_LINE_MAX_BYTES)))
     }
 
+    /// Lines that it had room for have been lost on their way.
+    pub(crate) const fn lose(&mut self, lines: usize, bytes: usize) {
+        self.cut_lines += lines;
+        self.cut_bytes += bytes;
+    }
+
     /// What the log ends with, if something was left out.
     pub(crate) fn last_line(&self) -> Option<(u32, String)> {
         let (lines, bytes) = (self.cut_lines, self.cut_bytes);
-        let message = format!("the log is full: {lines} more lines with {bytes} bytes are not kept");
+        let message = format!("the log is full, or came too fast: {lines} more lines with {bytes} bytes are not kept");
         (lines > 0).then(|| (self.lines as u32 + 1, message))
     }
 }
@@ -50,7 +56,7 @@ mod tests {
             assert!(book.add("x".into()).is_some());
         }
         assert_eq!((book.add("ab".into()), book.add("c".into())), (None, None));
-        let says = "the log is full: 2 more lines with 3 bytes are not kept".to_owned();
+        let says = "the log is full, or came too fast: 2 more lines with 3 bytes are not kept".to_owned();
         assert_eq!(book.last_line(), Some((LOG_MAX_LINES as u32, says)));
     }
 

@@ -11,6 +11,7 @@ use punctual_core::{Error, Json, NewNotification, Notification, Store, limits};
 use serde::Serialize;
 use tokio::{
     sync::{Notify, broadcast, watch},
+    task::JoinHandle,
     time,
 };
 
@@ -33,7 +34,7 @@ impl Punctual {
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
     /// # let punctual = punctual_client::Punctual::connect(&url).await?;
-    /// let mut ada = punctual.subscribe("ada", Some(0));
+    /// let mut ada = punctual.subscribe("ada", Some(0)).await?;
     /// punctual.notify("ada", &"your report is ready").await?;
     /// let told = ada.next().await?;
     /// assert_eq!(told.message.as_str(), "\"your report is ready\"");
@@ -67,10 +68,14 @@ impl Punctual {
     }
 
     /// Listens to what a user is told: from the message after that number on, or from now on.
-    pub fn subscribe(&self, user: impl Into<String>, after: Option<u64>) -> Subscription {
+    pub async fn subscribe(&self, user: impl Into<String>, after: Option<u64>) -> Result<Subscription, Error> {
+        let last = match after {
+            Some(last) => last,
+            None => self.store().last_notification().await?,
+        };
         let user = user.into();
         let live = self.hub.listen(&user);
-        Subscription { hub: Arc::clone(&self.hub), user, last: after, live, behind: true, ready: VecDeque::new() }
+        Ok(Subscription { hub: Arc::clone(&self.hub), user, last, live, behind: true, ready: VecDeque::new() })
     }
 
     /// Has `ear` hear of everything that is told by way of this connection, once it is stored. Only the first ear counts.
@@ -106,8 +111,8 @@ pub(crate) struct Hub {
 struct State {
     /// Those who listen, by user.
     users: HashMap<String, Live>,
-    /// Whether somebody looks for new messages.
-    looking: bool,
+    /// Looks for new messages, unless it has broken off.
+    looker: Option<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Hub {
@@ -142,8 +147,9 @@ impl Hub {
         let mut state = self.state();
         let live = state.users.entry(user.to_owned()).or_insert_with(|| broadcast::Sender::new(BEHIND_MAX_COUNT));
         let receiver = live.subscribe();
-        if !std::mem::replace(&mut state.looking, true) {
-            tokio::spawn(look_on(Arc::downgrade(self)));
+        if state.looker.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.brought.send_replace(None);
+            state.looker = Some(tokio::spawn(look_on(Arc::downgrade(self))));
         }
         receiver
     }
@@ -162,11 +168,10 @@ impl Hub {
     fn anybody_listens(&self) -> bool {
         let mut state = self.state();
         state.users.retain(|_, live| live.receiver_count() > 0);
-        state.looking = !state.users.is_empty();
-        if !state.looking {
-            self.brought.send_replace(None);
+        if state.users.is_empty() {
+            state.looker = None;
         }
-        state.looking
+        !state.users.is_empty()
     }
 }
 
@@ -218,7 +223,7 @@ pub struct Subscription {
     hub: Arc<Hub>,
     user: String,
     /// The last that it heard, or was there before it began.
-    last: Option<u64>,
+    last: u64,
     live: broadcast::Receiver<Arc<Notification>>,
     /// Whether there may be messages in the store that do not come live any more.
     behind: bool,
@@ -230,7 +235,7 @@ impl Subscription {
     pub async fn next(&mut self) -> Result<Notification, Error> {
         loop {
             if let Some(message) = self.ready.pop_front() {
-                self.last = Some(message.id);
+                self.last = message.id;
                 return Ok(message);
             }
             if self.behind {
@@ -238,7 +243,7 @@ impl Subscription {
                 continue;
             }
             match self.live.recv().await {
-                Ok(message) if self.last.is_none_or(|last| message.id > last) => {
+                Ok(message) if message.id > self.last => {
                     self.ready.push_back(Notification::clone(&message));
                 }
                 Ok(_) => {}
@@ -251,11 +256,7 @@ impl Subscription {
     /// Reads from the store what does not come live: only once it is known from where on that is so, lest something falls in between.
     async fn catch_up(&mut self) -> Result<(), Error> {
         let _ = self.hub.brought.subscribe().wait_for(Option::is_some).await;
-        let last = match self.last {
-            Some(last) => last,
-            None => *self.last.insert(self.hub.store.last_notification().await?),
-        };
-        let missed = self.hub.store.notifications(Some(self.user.clone()), last, PAGE_MAX_COUNT).await?;
+        let missed = self.hub.store.notifications(Some(self.user.clone()), self.last, PAGE_MAX_COUNT).await?;
         self.behind = missed.len() == PAGE_MAX_COUNT;
         self.ready.extend(missed);
         Ok(())

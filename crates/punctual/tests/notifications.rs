@@ -29,9 +29,9 @@ async fn who_listens_hears_everything_once_and_in_order(place: impl Fn() -> Plac
     let place = place();
     let punctual = place.connect().await;
     tell(&punctual, "ada", 3).await;
-    let mut ada = punctual.subscribe("ada", Some(0));
-    let mut again = punctual.subscribe("ada", Some(0));
-    let mut bob = punctual.subscribe("bob", Some(0));
+    let mut ada = punctual.subscribe("ada", Some(0)).await.unwrap();
+    let mut again = punctual.subscribe("ada", Some(0)).await.unwrap();
+    let mut bob = punctual.subscribe("bob", Some(0)).await.unwrap();
     tokio::join!(tell(&punctual, "ada", 40), tell(&punctual, "bob", 40), async {
         punctual.broadcast(&"all").await.unwrap();
     });
@@ -54,13 +54,13 @@ async fn who_listens_hears_everything_once_and_in_order(place: impl Fn() -> Plac
 async fn who_comes_back_hears_what_was_missed(place: impl Fn() -> Place) {
     let place = place();
     let punctual = place.connect().await;
-    let mut ada = punctual.subscribe("ada", Some(0));
+    let mut ada = punctual.subscribe("ada", Some(0)).await.unwrap();
     punctual.notify("ada", &"one").await.unwrap();
     let seen = ada.next().await.unwrap();
     drop(ada);
     punctual.notify("ada", &"two").await.unwrap();
     punctual.broadcast(&"three").await.unwrap();
-    let mut ada = punctual.subscribe("ada", Some(seen.id));
+    let mut ada = punctual.subscribe("ada", Some(seen.id)).await.unwrap();
     assert_eq!([next(&mut ada).await, next(&mut ada).await], ["two", "three"]);
     punctual.notify("ada", &"four").await.unwrap();
     assert_eq!(next(&mut ada).await, "four");
@@ -80,7 +80,8 @@ async fn a_listener_that_is_far_behind_misses_nothing(place: impl Fn() -> Place)
     const COUNT: usize = 1_300;
     let place = place();
     let punctual = place.connect().await;
-    let (mut slow, mut quick) = (punctual.subscribe("ada", Some(0)), punctual.subscribe("ada", Some(0)));
+    let (mut slow, mut quick) =
+        (punctual.subscribe("ada", Some(0)).await.unwrap(), punctual.subscribe("ada", Some(0)).await.unwrap());
     punctual.notify("ada", &0).await.unwrap();
     assert_eq!(slow.next().await.unwrap().message.as_str(), "0");
     let batch = |from: usize| {
@@ -107,24 +108,14 @@ async fn a_listener_that_is_far_behind_misses_nothing(place: impl Fn() -> Place)
 async fn other_processes_are_heard(place: impl Fn() -> Place) {
     let place = place();
     let (here, there) = (place.connect().await, place.connect().await);
-    let mut ada = here.subscribe("ada", Some(0));
+    let mut ada = here.subscribe("ada", Some(0)).await.unwrap();
     there.notify("ada", &"from afar").await.unwrap();
     assert_eq!(next(&mut ada).await, "from afar");
     drop(ada);
     // Nobody listens for a while; then somebody does again.
-    let mut ada = here.subscribe("ada", None);
-    let hear = next(&mut ada);
-    let tell = async {
-        // Until it is heard: from when on she listens is known only once she does.
-        loop {
-            there.broadcast(&"again").await.unwrap();
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::select! {
-        heard = hear => assert_eq!(heard, "again"),
-        () = tell => {}
-    }
+    let mut ada = here.subscribe("ada", None).await.unwrap();
+    there.broadcast(&"again").await.unwrap();
+    assert_eq!(next(&mut ada).await, "again", "from then on, whoever asks when");
 }
 
 async fn a_message_that_breaks_a_limit_is_refused_and_nothing_is_stored(place: impl Fn() -> Place) {

@@ -222,7 +222,8 @@ async fn a_stop_that_cannot_wait_gives_jobs_back_at_once(place: impl Fn() -> Pla
     let pids = fleet.pids().await;
     fleet.supervisor.stop(future::ready(())).await;
     assert!(pids.into_iter().all(|pid| !is_running(pid)));
-    assert_eq!(fleet.punctual.job(endless).await.unwrap().status, Status::Queued);
+    let job = fleet.punctual.job(endless).await.unwrap();
+    assert_eq!((job.status, job.crash_count), (Status::Queued, 1), "nobody waited for its end");
 }
 
 async fn nothing_is_left_of_a_supervisor_that_is_killed(place: impl Fn() -> Place) {
@@ -235,10 +236,14 @@ async fn nothing_is_left_of_a_supervisor_that_is_killed(place: impl Fn() -> Plac
     for job in &jobs {
         until("the job to run", async || !admin.job(job.id).await.unwrap().logs.is_empty()).await;
     }
-    let workers = admin.workers().await.unwrap();
-    let mut pids: Vec<Pid> = workers.iter().map(|worker| Pid::from_raw(worker.beat.pid as i32)).collect();
-    pids.extend(pids.clone().into_iter().flat_map(programs_of));
-    assert!(pids.len() > 3, "{pids:?}");
+    let all = async || {
+        let workers = admin.workers().await.unwrap();
+        let mut pids: Vec<Pid> = workers.iter().map(|worker| Pid::from_raw(worker.beat.pid as i32)).collect();
+        pids.extend(pids.clone().into_iter().flat_map(programs_of));
+        pids
+    };
+    until("two workers, a program and what it started", async || all().await.len() >= 4).await;
+    let pids = all().await;
     supervisor.kill();
     until("all of them to end", async || !pids.iter().any(|pid| is_running(*pid))).await;
     for job in jobs {
@@ -249,15 +254,11 @@ async fn nothing_is_left_of_a_supervisor_that_is_killed(place: impl Fn() -> Plac
 
 async fn what_worker_processes_tell_is_heard_by_those_who_listen_to_the_supervisor(place: impl Fn() -> Place) {
     let fleet = Fleet::start(place(), 2, PATIENT).await;
-    let (mut ada, mut bob) = (fleet.punctual.subscribe("ada", None), fleet.punctual.subscribe("bob", Some(0)));
-    // From when on she listens must be known before anything is told.
-    fleet.punctual.notify("ada", &"first").await.unwrap();
+    let (mut ada, mut bob) =
+        (fleet.punctual.subscribe("ada", None).await.unwrap(), fleet.punctual.subscribe("bob", Some(0)).await.unwrap());
     fleet.enqueue("tells").await;
-    let mut heard = Vec::new();
-    while heard.last().map(String::as_str) != Some("all") {
-        heard.push(ada.next().await.unwrap().message.read::<String>().unwrap());
-    }
-    assert!(heard.ends_with(&["hello".to_owned(), "all".to_owned()]), "{heard:?}");
+    assert_eq!(ada.next().await.unwrap().message.as_str(), "\"hello\"");
+    assert_eq!(ada.next().await.unwrap().message.as_str(), "\"all\"");
     assert_eq!(bob.next().await.unwrap().message.as_str(), "\"all\"");
     fleet.supervisor.stop(future::pending()).await;
 }

@@ -66,7 +66,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
 
 /// One line for each execution, with all that is needed to find it.
 fn log_end(ctx: &Context, end: &End, lasted: Duration) {
-    ctx.end_log();
+    ctx.end_notes();
     let result = match end {
         End::Ended(outcome) | End::Cut(Some(outcome)) => outcome.as_str(),
         End::Cut(None) => "lost",

@@ -42,11 +42,13 @@ impl Mailbox {
 
 impl NoteSink for Mailbox {
     /// A note that finds the mailbox full is dropped: a handler never waits for its own logs.
-    fn take(&self, note: Note) {
-        match self.0.try_send(Letter::Note(note)) {
-            Ok(()) | Err(TrySendError::Closed(_)) => {}
-            Err(TrySendError::Full(_)) => tracing::warn!("dropped a line of a job's log: the store is too slow"),
+    fn take(&self, note: Note) -> bool {
+        let attempt = note.attempt;
+        let full = matches!(self.0.try_send(Letter::Note(note)), Err(TrySendError::Full(_)));
+        if full {
+            tracing::debug!(job = %attempt.job, %attempt, "dropped what a handler said: the store is too slow");
         }
+        !full
     }
 }
 

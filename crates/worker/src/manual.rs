@@ -40,8 +40,9 @@ pub struct Ran {
 struct Notes(Mutex<Vec<Note>>);
 
 impl NoteSink for Notes {
-    fn take(&self, note: Note) {
+    fn take(&self, note: Note) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+        true
     }
 }
 
@@ -101,6 +102,7 @@ impl ManualWorker {
             None => Outcome::Released,
         };
         ctx.stop();
+        ctx.end_notes();
         let notes = std::mem::take(&mut *notes.0.lock().unwrap_or_else(PoisonError::into_inner));
         store.note(notes).await?;
         store.settle(vec![settle(&claim, outcome, 0.5)]).await?;

@@ -282,6 +282,8 @@ impl RunningWorker {
         done.cancel();
         // Before the farewell, lest a last sign of life comes after it.
         drop(tasks);
+        // Handlers that were cut have a moment to put their things away.
+        let _ = time::timeout(shared.config.grace, executions.wait()).await;
         shared.registry.stop().await;
         if let Err(error) = shared.store().leave(shared.id).await {
             tracing::warn!(worker = %shared.id, %error, "cannot sign off");

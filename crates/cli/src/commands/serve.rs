@@ -57,7 +57,10 @@ fn settings(cli: &Cli, worker: &WorkerArgs) -> Vec<(&'static str, OsString)> {
     let text = |text: &Option<String>| text.as_ref().map(OsString::from);
     let flag = |flag: bool| flag.then(|| OsString::from("true"));
     let span = |span: Option<Span>| span.map(|span| OsString::from(format!("{}ms", span.0.as_millis())));
+    // What it says at least; more if we were told so.
+    let level = env::var_os("PUNCTUAL_LOG").unwrap_or_else(|| "warn".into());
     let settings = [
+        ("PUNCTUAL_LOG", Some(level)),
         ("PUNCTUAL_STORE", text(&cli.store)),
         ("PUNCTUAL_DISPATCH", text(&cli.dispatch)),
         ("PUNCTUAL_LOCKS", text(&cli.locks)),
@@ -74,9 +77,9 @@ fn settings(cli: &Cli, worker: &WorkerArgs) -> Vec<(&'static str, OsString)> {
 
 /// Lets all end in order; who asks a second time does not want to wait.
 pub(crate) async fn stop(supervisor: RunningSupervisor) -> Result<()> {
-    let Stats { running, .. } = supervisor.stats();
+    let (Stats { running, .. }, again) = (supervisor.stats(), asked_to_stop()?);
     eprintln!("draining: {} jobs are running; interrupt again to end now", human::number(running));
-    let stats = supervisor.stop(asked_to_stop()?).await;
+    let stats = supervisor.stop(again).await;
     say_done("all worker processes", stats);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `punctual up`: everything on one machine, with a live status line.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -31,7 +31,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     let stats = crew.watch_stats();
     let ended = tokio::select! {
         () = work::asked_to_stop()? => Ok(()),
-        never = watch(&admin, stats, &line) => never,
+        never = watch(&admin, stats, &line) => match never {},
         reason = crew.given_up() => Err(anyhow!("no worker process can start: {reason}")),
     };
     line.finish_and_clear();
@@ -83,7 +83,7 @@ fn status_line() -> ProgressBar {
 }
 
 /// Shows how things stand, four times a second.
-async fn watch(admin: &Admin, stats_now: impl Fn() -> Stats, line: &ProgressBar) -> Result<()> {
+async fn watch(admin: &Admin, stats_now: impl Fn() -> Stats, line: &ProgressBar) -> Infallible {
     const PERIOD: Duration = Duration::from_millis(250);
     let (mut last, mut rate) = (stats_now(), 0.0);
     loop {
@@ -94,7 +94,15 @@ async fn watch(admin: &Admin, stats_now: impl Fn() -> Stats, line: &ProgressBar)
         // Smoothed, so that it can be read.
         rate = 0.7 * rate + 0.3 * now;
         last = stats;
-        let overview = admin.overview().await?;
+        let overview = match admin.overview().await {
+            Ok(overview) => overview,
+            // The workers go on, and so do we.
+            Err(error) => {
+                line.set_message(format!("{error}"));
+                line.tick();
+                continue;
+            }
+        };
         let shown =
             [Status::Scheduled, Status::Queued, Status::Processing, Status::Retrying, Status::Succeeded, Status::Dead];
         let mut parts = Vec::new();

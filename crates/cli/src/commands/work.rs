@@ -64,13 +64,13 @@ pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
 
 /// Drains the worker; who asks a second time does not want to wait.
 pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
-    let (running, id) = (worker.stats().running, worker.id());
+    let (running, id, again) = (worker.stats().running, worker.id(), asked_to_stop()?);
     if running > 0 {
         eprintln!("draining: {} jobs are running; interrupt again to end now", human::number(running));
     }
     let stats = tokio::select! {
         stats = worker.stop() => stats,
-        () = asked_to_stop()? => anyhow::bail!("ended before all jobs were settled; their leases will run out"),
+        () = again => anyhow::bail!("ended before all jobs were settled; their leases will run out"),
     };
     say_done(&id.to_string(), stats);
     Ok(())

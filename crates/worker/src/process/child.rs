@@ -26,6 +26,8 @@ use super::{
 const LAST_WORDS_MAX_LINES: usize = 5;
 /// A line of it.
 const LINE_MAX_BYTES: u64 = 64 << 10;
+/// How long a process may take to start.
+const STARTING_MAX: Duration = Duration::from_secs(90);
 /// How long its output is waited for once it has ended.
 const OUTPUT_OPEN_MAX: Duration = Duration::from_millis(200);
 
@@ -105,6 +107,8 @@ async fn attend(
         talked = talk(fleet, slot, Messages::new(from), worker) => talked,
         never = pass_orders(fleet, &mut to) => never,
         () = fleet.ending_now.cancelled() => Talk::Over,
+        // Also if something that it started keeps the link open.
+        _ = child.wait() => Talk::Over,
     };
     if matches!(talked, Talk::Silent | Talk::Strange(_)) || fleet.ending_now.is_cancelled() {
         let _ = child.start_kill();
@@ -146,7 +150,9 @@ enum Talk {
 async fn talk(fleet: &Fleet, slot: usize, mut from: Messages, worker: &mut Option<WorkerId>) -> Talk {
     let mut problem = None;
     loop {
-        let message = match time::timeout(fleet.silence, from.next::<FromWorker>()).await {
+        // Until it works it has nothing to say, and may have to wait for its store.
+        let silence = if worker.is_some() { fleet.silence } else { fleet.silence.max(STARTING_MAX) };
+        let message = match time::timeout(silence, from.next::<FromWorker>()).await {
             Err(_) => return Talk::Silent,
             Ok(Err(error)) => return Talk::Strange(error.to_string()),
             Ok(Ok(None)) => return problem.map_or(Talk::Over, Talk::Failed),

@@ -1,18 +1,25 @@
 //! A worker process, from its own side.
 
 use std::{
+    fs::File,
     io,
     os::{fd::AsFd, unix::net::UnixStream as StdStream},
-    process, thread,
+    process,
+    sync::{Arc, OnceLock},
+    thread,
     time::Duration,
 };
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    unistd::dup2_stdin,
+};
 use punctual_client::Punctual;
 use punctual_core::{Notification, WorkerId};
 use tokio::{
     net::{UnixStream, unix::OwnedWriteHalf},
     sync::mpsc,
+    task::spawn_blocking,
     time,
 };
 use tokio_util::sync::CancellationToken;
@@ -31,7 +38,8 @@ const ORPHANED_MAX: Duration = Duration::from_millis(1_500);
 #[derive(Debug)]
 pub struct Supervised {
     stream: UnixStream,
-    watched: StdStream,
+    /// Who works here, once somebody does.
+    worker: Arc<OnceLock<WorkerId>>,
 }
 
 impl Supervised {
@@ -40,9 +48,12 @@ impl Supervised {
         let watched = StdStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         // What is no socket has no other side.
         watched.peer_addr()?;
-        let stream = watched.try_clone()?;
+        // Nobody whom we start is to have it as well: the supervisor would not notice our end, and strangers could speak for us.
+        dup2_stdin(File::open("/dev/null")?)?;
+        let (stream, worker) = (watched.try_clone()?, Arc::default());
         stream.set_nonblocking(true)?;
-        Ok(Self { stream: UnixStream::from_std(stream)?, watched })
+        end_with_supervisor(watched, Arc::clone(&worker));
+        Ok(Self { stream: UnixStream::from_std(stream)?, worker })
     }
 
     /// Tells the supervisor why this process cannot work.
@@ -54,9 +65,8 @@ impl Supervised {
     /// Works until the supervisor or `stop` says to end, or the supervisor is gone. Then nothing of this process is left within two seconds:
     /// its jobs are given back.
     pub async fn work(self, punctual: &Punctual, worker: RunningWorker, stop: impl Future<Output = ()>) -> Stats {
-        let Self { stream, watched } = self;
-        let id = worker.id();
-        end_with_supervisor(watched, id);
+        let id = *self.worker.get_or_init(|| worker.id());
+        let stream = self.stream;
         let (from, mut to) = stream.into_split();
         let (outbox, told) = mpsc::channel(OUTBOX_MAX_COUNT);
         let ears = outbox.clone();
@@ -73,6 +83,8 @@ impl Supervised {
             () = stop => {}
         }
         let stats = worker.stop_or_hurry(&gone).await;
+        // What has left its group ends here too.
+        let _ = spawn_blocking(move || kill_programs_of(id)).await;
         let _ = outbox.send(FromWorker::WorkerShutdown { worker: id, stats }).await;
         speaking.cancel();
         let _ = voice.await;
@@ -118,13 +130,13 @@ async fn speak(
 }
 
 /// Ends this process soon after its supervisor, whatever else it does: on a thread of its own, which no handler can hold up.
-fn end_with_supervisor(link: StdStream, worker: WorkerId) {
+fn end_with_supervisor(link: StdStream, worker: Arc<OnceLock<WorkerId>>) {
     let watch = move || {
         // The end of the other side is told whatever else is asked for.
         let mut links = [PollFd::new(link.as_fd(), PollFlags::empty())];
         while poll(&mut links, PollTimeout::NONE).is_err() {}
         thread::sleep(ORPHANED_MAX);
-        kill_programs_of(worker);
+        worker.get().copied().map(kill_programs_of);
         process::exit(1);
     };
     if let Err(error) = thread::Builder::new().name("punctual-orphan".into()).spawn(watch) {

@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -28,6 +31,9 @@ const LONG_LIFE: Duration = Duration::from_secs(60);
 const STARTS_MAX_COUNT: u32 = 5;
 /// How long the store is tried for when a dead worker's jobs are to be given back. Their leases run out as well.
 const BURIAL_MAX: Duration = Duration::from_secs(10);
+
+/// When the jobs of a dead worker are looked for again.
+const LOOK_AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 type MakeCommand = Box<dyn Fn() -> Command + Send + Sync>;
 type LogLine = Arc<dyn Fn(&str) + Send + Sync>;
@@ -82,6 +88,7 @@ impl Supervisor {
             silence,
             log_line,
             slots: Mutex::new(vec![Slot::default(); workers]),
+            has_worked: AtomicBool::new(false),
             draining: CancellationToken::new(),
             ending_now: CancellationToken::new(),
         });
@@ -100,6 +107,8 @@ pub(super) struct Fleet {
     pub(super) silence: Duration,
     log_line: LogLine,
     slots: Mutex<Vec<Slot>>,
+    /// Whether any of them has ever worked.
+    has_worked: AtomicBool,
     /// Start no more, and let those that run end in order.
     pub(super) draining: CancellationToken,
     /// Kill those that run.
@@ -159,7 +168,9 @@ async fn keep(fleet: Arc<Fleet>, slot: usize) {
             return;
         }
         failed_starts = if worker.is_some() { 0 } else { failed_starts + 1 };
-        if failed_starts == STARTS_MAX_COUNT {
+        fleet.has_worked.fetch_or(worker.is_some(), Ordering::Relaxed);
+        // Where one could start, another can, as soon as what is wrong is right again.
+        if failed_starts >= STARTS_MAX_COUNT && !fleet.has_worked.load(Ordering::Relaxed) {
             tracing::error!(slot, reason = %end, "a worker process cannot start at all and is given up");
             fleet.slots()[slot].given_up = Some(end.to_string());
             return;
@@ -175,7 +186,7 @@ async fn keep(fleet: Arc<Fleet>, slot: usize) {
 }
 
 /// Has others take the jobs of a worker that has died, now rather than when its leases run out.
-async fn bury(fleet: &Fleet, worker: WorkerId, end: &End) {
+async fn bury(fleet: &Arc<Fleet>, worker: WorkerId, end: &End) {
     if matches!(end, End::InOrder) {
         return;
     }
@@ -191,6 +202,17 @@ async fn bury(fleet: &Fleet, worker: WorkerId, end: &End) {
         }
     };
     let _ = time::timeout(BURIAL_MAX, bury).await;
+    tokio::spawn(look_again(Arc::clone(fleet), worker));
+}
+
+/// What the dead worker had asked for a moment before may have been done after its leases were ended.
+async fn look_again(fleet: Arc<Fleet>, worker: WorkerId) {
+    for pause in LOOK_AGAIN_AFTER {
+        time::sleep(pause).await;
+        if let Err(error) = give_back(&fleet, worker).await {
+            tracing::warn!(%worker, %error, "cannot look again for jobs of a dead worker; their leases will run out");
+        }
+    }
 }
 
 async fn give_back(fleet: &Fleet, worker: WorkerId) -> StoreResult<()> {

@@ -87,7 +87,16 @@ impl Drop for Group {
 
 /// Kills what programs of a worker that has died have left behind, wherever they have gone: they carry its id in their environment.
 pub(crate) fn kill_programs_of(worker: WorkerId) -> usize {
+    /// What starts others all the time may escape a look, but not for long.
+    const LOOKS_MAX: usize = 20;
     let mark = format!("PUNCTUAL_WORKER_ID={worker}");
-    let killed = warden::processes().filter(|process| warden::has_in_environment(*process, &mark));
-    killed.filter(|process| kill(*process, Signal::SIGKILL).is_ok()).count()
+    let mut killed = 0;
+    for _ in 0..LOOKS_MAX {
+        let left = warden::processes().filter(|process| warden::has_in_environment(*process, &mark));
+        match left.filter(|process| kill(*process, Signal::SIGKILL).is_ok()).count() {
+            0 => break,
+            more => killed += more,
+        }
+    }
+    killed
 }

@@ -11,7 +11,7 @@ use std::{
 
 use nix::{
     sys::resource::{Resource, setrlimit},
-    unistd::{Pid, Uid, getpid, getppid},
+    unistd::{Pid, getpid, getppid},
 };
 use tokio::{
     process::{Child, Command},
@@ -19,7 +19,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{ProgramLimits, warden};
+use super::ProgramLimits;
 
 struct Order {
     command: Command,
@@ -44,13 +44,11 @@ static LAUNCHER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
 });
 
 /// Starts a process with these limits.
-pub(super) async fn launch(mut command: Command, limits: ProgramLimits, user: Uid) -> io::Result<Child> {
+pub(super) async fn launch(mut command: Command, limits: ProgramLimits) -> io::Result<Child> {
     command.process_group(0).kill_on_drop(true);
     let ours = getpid();
-    // The kernel counts all that the user runs.
-    let tasks = limits.processes.map(|most| warden::tasks_of(user) + u64::from(most));
     // SAFETY: between fork and exec the closure only makes system calls; it allocates nothing and takes no lock.
-    unsafe { command.pre_exec(move || prepare(ours, limits, tasks)) };
+    unsafe { command.pre_exec(move || prepare(ours, limits)) };
     let (answer, child) = oneshot::channel();
     let gone = || io::Error::other("the thread that starts programs has ended");
     LAUNCHER.send(Order { command, runtime: Handle::current(), answer }).map_err(|_| gone())?;
@@ -58,7 +56,7 @@ pub(super) async fn launch(mut command: Command, limits: ProgramLimits, user: Ui
 }
 
 /// What the new process does before it becomes the program.
-fn prepare(parent: Pid, limits: ProgramLimits, tasks: Option<u64>) -> io::Result<()> {
+fn prepare(parent: Pid, limits: ProgramLimits) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     if getppid() != parent {
@@ -72,8 +70,8 @@ fn prepare(parent: Pid, limits: ProgramLimits, tasks: Option<u64>) -> io::Result
     if let Some(files) = limits.open_files {
         setrlimit(Resource::RLIMIT_NOFILE, files, files)?;
     }
-    if let Some(tasks) = tasks {
-        setrlimit(Resource::RLIMIT_NPROC, tasks, tasks)?;
+    if let Some(processes) = limits.processes {
+        setrlimit(Resource::RLIMIT_NPROC, processes.into(), processes.into())?;
     }
     Ok(())
 }

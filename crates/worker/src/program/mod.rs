@@ -20,7 +20,10 @@ mod warden;
 
 use std::{collections::BTreeMap, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
-use nix::unistd::User;
+use nix::{
+    sys::resource::{Resource, getrlimit},
+    unistd::User,
+};
 use punctual_client::Context;
 use punctual_core::{Invalid, LogLevel};
 
@@ -48,7 +51,7 @@ pub enum ResultFrom {
 pub struct ProgramLimits {
     /// Memory of their own, together.
     pub memory_bytes: Option<u64>,
-    /// Processes at once, itself included.
+    /// Processes and threads of its user at once, those of other jobs included.
     pub processes: Option<u32>,
     /// Processor time of each process.
     pub cpu_time: Option<Duration>,
@@ -174,8 +177,9 @@ impl Program {
         if cpu_time.is_some_and(|time| time < Duration::from_secs(1) || time.subsec_nanos() > 0) {
             return Err(Invalid::new("cpu_time", "is a whole number of seconds, at least 1s"));
         }
-        if open_files.is_some_and(|files| files < 8) {
-            return Err(Invalid::new("open_files", "is at least 8"));
+        let files_max = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
+        if open_files.is_some_and(|files| !(8..=files_max).contains(&files)) {
+            return Err(Invalid::new("open_files", format!("is at least 8 and, on this machine, at most {files_max}")));
         }
         Ok(())
     }

@@ -1,23 +1,28 @@
 //! One process a job.
 
 use std::{
-    io::{Read, Seek},
-    os::unix::process::ExitStatusExt,
+    fs::File,
+    io::Read,
+    os::unix::{
+        fs::{MetadataExt, OpenOptionsExt},
+        process::ExitStatusExt,
+    },
     pin::pin,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use nix::{sys::signal::Signal, unistd::User};
+use nix::{fcntl::OFlag, sys::signal::Signal, unistd::User};
 use punctual_client::{Context, Failure};
 use punctual_core::{Fault, Json, Retry, job::E_LIMIT, limits};
 use tempfile::NamedTempFile;
 use tokio::{
     io::AsyncWriteExt,
-    process::{Child, ChildStdin, ChildStdout, Command},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
     time,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Program, ResultFrom,
@@ -49,7 +54,7 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
     let files = Files::make(&program, &ctx, account.as_ref())?;
     let mut command = command(&program, &ctx, account.as_ref());
     tell_of_job(&mut command, &ctx, &files);
-    let mut child = start(&program, command, account.as_ref()).await?;
+    let mut child = start(&program, command).await?;
     let Some(group) = Group::of(&child, program.limits) else { return Err(Failure::new("the program has no id")) };
     let (heard, signal) = (Mutex::new(Heard::default()), ctx.signal());
     let status = {
@@ -65,16 +70,16 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
     };
     let status = status.map_err(|error| Failure::new(format!("cannot wait for the program: {error}")))?;
     let heard = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if group.excess().is_some() || !status.success() && heard.wrong.is_none() {
+        return Err(ended(&program, &group, status, heard.last_error, heard.end));
+    }
     if let Some(wrong) = heard.wrong {
         return Err(Failure::new(wrong));
-    }
-    if !status.success() {
-        return Err(ended(&program, &group, status, heard.last_error, heard.end));
     }
     match (heard.end, program.result) {
         (Some(end), _) => end.into_result(program.snooze),
         (None, ResultFrom::Line) => of_line(heard.last_line),
-        (None, ResultFrom::File) => files.result(),
+        (None, ResultFrom::File) => files.result(account.as_ref()),
         (None, ResultFrom::Nowhere) => Ok(None),
     }
 }
@@ -83,27 +88,17 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
 async fn talk(ctx: &Context, child: &mut Child, group: &Group, heard: &Mutex<Heard>) -> std::io::Result<ExitStatus> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let payload = ctx.claim().job.spec.payload.as_str().as_bytes();
-    let log = async {
-        let Some(stderr) = stderr else { return };
-        let mut log = Log::new(stderr);
-        while log.follow(ctx).await {
-            heard.lock().unwrap_or_else(PoisonError::into_inner).last_error.clone_from(&log.last);
-        }
-    };
-    let mut pipes = pin!(async { tokio::join!(feed(stdin, payload), listen(stdout, ctx, heard), log) });
-    let ended = async {
+    let ended = CancellationToken::new();
+    let wait = async {
         let status = child.wait().await;
         group.end();
+        ended.cancel();
         status
     };
-    let mut ended = pin!(ended);
-    tokio::select! {
-        _ = &mut pipes => ended.await,
-        status = &mut ended => {
-            let _ = time::timeout(PIPES_OPEN_MAX, pipes).await;
-            status
-        }
-    }
+    let feed = ended.run_until_cancelled(feed(stdin, payload));
+    let (_, (), (), status) =
+        tokio::join!(feed, listen(stdout, ctx, heard, &ended), log(stderr, ctx, heard, &ended), wait);
+    status
 }
 
 async fn feed(stdin: Option<ChildStdin>, payload: &[u8]) {
@@ -113,10 +108,38 @@ async fn feed(stdin: Option<ChildStdin>, payload: &[u8]) {
     }
 }
 
-async fn listen(stdout: Option<ChildStdout>, ctx: &Context, heard: &Mutex<Heard>) {
+/// Ends when nothing more can be expected of a program that has ended, although something that it started keeps its output open.
+async fn silence(ended: &CancellationToken) {
+    ended.cancelled().await;
+    time::sleep(PIPES_OPEN_MAX).await;
+}
+
+async fn log(stderr: Option<ChildStderr>, ctx: &Context, heard: &Mutex<Heard>, ended: &CancellationToken) {
+    let Some(stderr) = stderr else { return };
+    let mut log = Log::new(stderr);
+    loop {
+        let more = tokio::select! {
+            biased;
+            more = log.follow(ctx) => more,
+            () = silence(ended) => false,
+        };
+        heard.lock().unwrap_or_else(PoisonError::into_inner).last_error.clone_from(&log.last);
+        if !more {
+            return;
+        }
+    }
+}
+
+async fn listen(stdout: Option<ChildStdout>, ctx: &Context, heard: &Mutex<Heard>, ended: &CancellationToken) {
     let Some(stdout) = stdout else { return };
     let mut lines = Lines::new(stdout, LINE_MAX_BYTES);
-    while let Some(line) = lines.next().await {
+    loop {
+        let line = tokio::select! {
+            biased;
+            line = lines.next() => line,
+            () = silence(ended) => lines.rest(),
+        };
+        let Some(line) = line else { return };
         let said = match messages::parse(&line) {
             Some(Ok(message)) => messages::act(ctx, message).await,
             Some(Err(problem)) => Err(problem),
@@ -202,10 +225,9 @@ pub(super) fn command(program: &Program, ctx: &Context, account: Option<&User>) 
 }
 
 /// Starts it.
-pub(super) async fn start(program: &Program, command: Command, account: Option<&User>) -> Result<Child, Failure> {
+pub(super) async fn start(program: &Program, command: Command) -> Result<Child, Failure> {
     let failed = |error| Failure::new(format!("cannot start {}: {error}", program.command[0]));
-    let user = account.map_or_else(nix::unistd::getuid, |account| account.uid);
-    launch(command, program.limits, user).await.map_err(failed)
+    launch(command, program.limits).await.map_err(failed)
 }
 
 fn tell_of_job(command: &mut Command, ctx: &Context, files: &Files) {
@@ -237,11 +259,18 @@ impl Files {
         Ok(Self { parents, result: wants_file.then(|| file("punctual-result-", account)).transpose()? })
     }
 
-    fn result(self) -> HandlerResult {
-        let Some(mut file) = self.result else { return Ok(None) };
+    /// What the program has left in its file, which it may have put there by a rename.
+    fn result(self, account: Option<&User>) -> HandlerResult {
+        let Some(file) = self.result else { return Ok(None) };
+        // What it has put there may be anything: a link to what only we may read, or a pipe that nobody writes to.
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let opened = File::options().read(true).custom_flags(flags.bits()).open(file.path())?;
+        let (about, user) = (opened.metadata()?, account.map_or_else(nix::unistd::geteuid, |account| account.uid));
+        if !about.is_file() || about.uid() != user.as_raw() {
+            return Err(Failure::for_good("PUNCTUAL_RESULT_FILE is no file of the program's own"));
+        }
         let mut text = Vec::new();
-        file.rewind()?;
-        file.take(limits::RESULT_MAX_BYTES as u64 + 1).read_to_end(&mut text)?;
+        opened.take(limits::RESULT_MAX_BYTES as u64 + 1).read_to_end(&mut text)?;
         if text.len() > limits::RESULT_MAX_BYTES {
             let problem = format!("the result has more than {} bytes", limits::RESULT_MAX_BYTES);
             return Err(Failure::for_good(problem));

@@ -1,6 +1,6 @@
 //! Lines of a program's output, none of them longer than it may be.
 
-use std::{io, os::fd::AsFd};
+use std::os::fd::AsFd;
 
 use punctual_client::Context;
 use punctual_core::{LogLevel, limits};
@@ -10,6 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 const READ_BYTES: usize = 64 << 10;
 /// Lines that one note brings to the log.
 const NOTE_MAX_LINES: usize = 200;
+/// What a look at what has been written by now reads at most.
+const CATCH_UP_MAX_BYTES: usize = 1 << 20;
 /// A line of the log, with room for what is said if it is cut.
 const LOG_LINE_BYTES: usize = limits::LOG_LINE_MAX_BYTES - 64;
 
@@ -94,16 +96,17 @@ impl<R: AsyncRead + AsFd + Unpin> Lines<R> {
         }
     }
 
-    /// Reads what has been written by now, without waiting: whether the runtime has heard of it or not.
-    pub(super) fn read_now(&mut self) -> bool {
+    /// Reads what has been written by now, without waiting: whether the runtime has heard of it or not. Says how much.
+    pub(super) fn read_now(&mut self) -> usize {
         let mut part = [0; 4_096];
-        match nix::unistd::read(self.source.as_fd(), &mut part).map_err(io::Error::from) {
-            Ok(bytes @ 1..) => {
-                self.buffer.extend_from_slice(&part[..bytes]);
-                true
-            }
-            _ => false,
-        }
+        let bytes = nix::unistd::read(self.source.as_fd(), &mut part).unwrap_or(0);
+        self.buffer.extend_from_slice(&part[..bytes]);
+        bytes
+    }
+
+    /// Whether nothing has been written that nobody has looked at.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.buffered().is_none() && self.line == Line::default() && self.read_now() == 0
     }
 }
 
@@ -127,23 +130,30 @@ impl<R: AsyncRead + AsFd + Unpin> Log<R> {
         true
     }
 
-    /// Takes what has been written by now to the log.
+    /// Takes what has been written by now to the log; also a line that has no end yet: what follows is the next job's.
     pub(super) fn catch_up(&mut self, ctx: &Context) {
+        let mut room = CATCH_UP_MAX_BYTES;
         loop {
-            self.note(ctx, None);
-            if !self.lines.read_now() {
-                return;
+            while self.note(ctx, None) {}
+            let read = if room > 0 { self.lines.read_now() } else { 0 };
+            if read == 0 {
+                break;
             }
+            room = room.saturating_sub(read);
         }
+        let rest = self.lines.rest();
+        self.note(ctx, rest);
     }
 
-    fn note(&mut self, ctx: &Context, first: Option<Line>) {
+    /// Says whether there was anything.
+    fn note(&mut self, ctx: &Context, first: Option<Line>) -> bool {
         let lines = first.into_iter().chain(std::iter::from_fn(|| self.lines.buffered()));
         let lines: Vec<Line> = lines.take(NOTE_MAX_LINES).collect();
         if let Some(last) = lines.iter().rfind(|line| !line.is_blank()) {
             self.last = Some(last.to_text());
         }
         ctx.log_all(lines.iter().map(|line| (LogLevel::Info, line.to_text())));
+        !lines.is_empty()
     }
 }
 
@@ -164,8 +174,9 @@ mod tests {
         assert_eq!(lines.next().await, line("long", 2));
         assert_eq!(lines.buffered(), None);
         writer.write_all(b"st").await.unwrap();
-        assert!(lines.read_now());
-        assert!(!lines.read_now());
+        assert!(!lines.is_quiet());
+        assert_eq!(lines.read_now(), 2);
+        assert_eq!(lines.read_now(), 0);
         drop(writer);
         assert_eq!(lines.next().await, line("last", 0));
         assert_eq!(lines.next().await, None);

@@ -77,6 +77,10 @@ impl Pool {
                     self.take_back(servant);
                     return end.into_result(self.program.snooze);
                 }
+                // Killed in the middle of a message, perhaps.
+                Served::Wrong(_) if servant.group.excess().is_some() => {
+                    return Err(servant.last_words(&self.program).await);
+                }
                 Served::Wrong(problem) => return Err(Failure::new(problem)),
                 // It ended just as it was to get the job; one that has never had any cannot run it.
                 Served::Refused if servant.jobs > 0 => {}
@@ -90,11 +94,13 @@ impl Pool {
         loop {
             let idle = self.idle().pop();
             let Some(mut servant) = idle else { return Servant::start(&self.program, ctx).await };
-            // One that ended while it had nothing to do has failed nobody.
-            if matches!(servant.child.try_wait(), Ok(None)) {
-                return Ok(servant);
+            match servant.child.try_wait() {
+                Ok(None) if servant.conversation.stdout.is_quiet() => return Ok(servant),
+                // What it has said since would be taken for the answer to the next job.
+                Ok(None) => tracing::warn!(?servant.group, "a program spoke without having a job, and is replaced"),
+                // One that ended while it had nothing to do has failed nobody.
+                _ => servant.group.end(),
             }
-            servant.group.end();
         }
     }
 
@@ -103,6 +109,8 @@ impl Pool {
         servant.jobs += 1;
         if self.program.jobs_per_process.is_none_or(|most| servant.jobs < most) {
             self.idle().push(servant);
+        } else {
+            tokio::spawn(servant.stop(self.program.stop_grace));
         }
     }
 
@@ -116,8 +124,9 @@ impl Pool {
 
 /// A process of a pool.
 struct Servant {
-    child: Child,
+    // Before the child, which may be anybody's number once it has been waited for.
     group: Group,
+    child: Child,
     conversation: Conversation,
     jobs: u64,
 }
@@ -145,8 +154,7 @@ enum Served {
 impl Servant {
     async fn start(program: &Program, ctx: &Context) -> Result<Self, Failure> {
         let account = program.account().map_err(|invalid| Failure::new(invalid.to_string()))?;
-        let command = once::command(program, ctx, account.as_ref());
-        let mut child = once::start(program, command, account.as_ref()).await?;
+        let mut child = once::start(program, once::command(program, ctx, account.as_ref())).await?;
         let group = Group::of(&child, program.limits);
         let parts = (child.stdin.take(), child.stdout.take(), child.stderr.take(), group);
         let (Some(stdin), Some(stdout), Some(stderr), Some(group)) = parts else {
@@ -154,7 +162,7 @@ impl Servant {
         };
         let stdout = Lines::new(stdout, LINE_MAX_BYTES);
         let conversation = Conversation { stdin, stdout, log: Log::new(stderr), logs: true };
-        Ok(Self { child, group, conversation, jobs: 0 })
+        Ok(Self { group, child, conversation, jobs: 0 })
     }
 
     /// Why it ended in the middle of a job.
@@ -169,12 +177,15 @@ impl Servant {
     }
 
     async fn stop(self, grace: Duration) {
-        let Self { mut child, group, conversation, .. } = self;
-        // The end of its input tells it that there is no more to do.
-        drop(conversation);
-        tokio::join!(group.stop(grace), async {
-            let _ = child.wait().await;
-        });
+        let Self { group, mut child, conversation, .. } = self;
+        // The end of its input tells it that there is no more to do; its output stays open, lest it dies of what it says.
+        let Conversation { stdin, stdout: _stdout, log: _log, .. } = conversation;
+        drop(stdin);
+        let ended = time::timeout(grace, child.wait()).await;
+        if ended.is_err() {
+            let _ = tokio::join!(group.stop(grace), child.wait());
+        }
+        group.end();
     }
 }
 
