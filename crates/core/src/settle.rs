@@ -124,12 +124,21 @@ impl Ending {
         }
     }
 
-    /// When the job may next start, if it ends at `now` and starts again at all.
-    pub fn run_at(self, now: Timestamp) -> Option<Timestamp> {
+    /// When a job that could start at `run_at` may start next, if its execution ends at `now`. One that goes back to its queue keeps its place: it has waited
+    /// for its turn already, and those that came later are not to go first because its worker died.
+    pub fn run_at(self, run_at: Timestamp, now: Timestamp) -> Timestamp {
         match self {
-            Self::Succeed | Self::Die => None,
-            Self::Requeue | Self::Release => Some(now),
-            Self::Retry { after } | Self::Snooze { after } => Some(now.after(after)),
+            Self::Succeed | Self::Die => run_at,
+            Self::Requeue | Self::Release => run_at.min(now),
+            Self::Retry { after } | Self::Snooze { after } => now.after(after),
+        }
+    }
+
+    /// How long the job is to wait, if it is.
+    pub const fn delay(self) -> Option<Duration> {
+        match self {
+            Self::Retry { after } | Self::Snooze { after } => Some(after),
+            Self::Succeed | Self::Die | Self::Requeue | Self::Release => None,
         }
     }
 

@@ -75,10 +75,7 @@ pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Sour
 async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Result<Claimed, StoreError> {
     let error = |error| store.sessions.error(error);
     let look = Look::begin(store);
-    if store.hints.take_late() {
-        store.lanes.forget_bounds();
-        store.outlook.lock().due_bound = Timestamp::MIN;
-    }
+    heed_late(store);
     if store.outlook.may_be_due(store.clock_now()) {
         promote_since(store, look.due_bound(store), limits::PROMOTE_MAX_JOBS).await?;
     }
@@ -97,6 +94,14 @@ async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Res
             give_back(store, taken.holds.iter().map(release).collect()).await;
             Err(error)
         }
+    }
+}
+
+/// If something may have come in behind what has been claimed, everything is looked at again.
+fn heed_late(store: &Core) {
+    if store.hints.take_late() {
+        store.lanes.forget_bounds();
+        store.outlook.lock().due_bound = Timestamp::MIN;
     }
 }
 
@@ -219,8 +224,8 @@ async fn read_table(store: &Core, table: &str, ids: &[JobId]) -> sqlx::Result<Ve
 pub(crate) async fn promote_due(store: &Core) -> Result<Option<Timestamp>, StoreError> {
     let error = |error| store.sessions.error(error);
     if store.outlook.may_be_due(store.clock_now()) {
-        let bound = if store.hints.take_late() { Timestamp::MIN } else { store.outlook.lock().due_bound };
-        promote_since(store, bound, limits::PROMOTE_MAX_JOBS).await?;
+        heed_late(store);
+        promote_since_last(store).await?;
         let bound = store.outlook.lock().due_bound;
         let mut unit = store.sessions.single().await.map_err(error)?;
         let next = sqlx::query(*sql::NEXT_DUE).bind(At(bound)).fetch_optional(&mut *unit).await.map_err(error)?;

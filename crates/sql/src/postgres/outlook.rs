@@ -82,11 +82,6 @@ impl Outlook {
         state.asked = Some(Instant::now());
     }
 
-    /// Something may have come in a moment behind what has been claimed: the next claim looks for it.
-    pub(crate) fn look_late(&self) {
-        self.late_looks.hasten();
-    }
-
     /// Something was scheduled that may be due before what is known.
     pub(crate) fn scheduled(&self) {
         self.lock().asked = None;

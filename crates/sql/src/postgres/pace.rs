@@ -30,11 +30,6 @@ impl Pace {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It is time for a turn now.
-    pub(crate) fn hasten(&self) {
-        *self.next() = Instant::now();
-    }
-
     /// A turn, if it is time for one. Until it ends, nobody else has one.
     pub(crate) fn begin(&self) -> Option<Turn<'_>> {
         let (mut next, now) = (self.next(), Instant::now());

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use punctual_core::{AttemptId, Note, Settled, Settlement, Status, StoreError, Timestamp, WorkerId, dispatch::Start};
+use punctual_core::{AttemptId, Note, Settled, Settlement, Status, StoreError, WorkerId, dispatch::Start};
 use sqlx::{PgConnection, Row};
 
 use super::{
@@ -71,9 +71,9 @@ pub(crate) fn tell(store: &Core, settlements: &[Settlement]) {
         store.outlook.scheduled();
         store.hints.tell_work();
     }
-    // It has the time at which this transaction began, and something later may have been claimed since.
+    // What goes back keeps its place, and what stands behind it may have been claimed since.
     if settlements.iter().any(|settlement| settlement.ending.status() == Status::Queued) {
-        store.outlook.look_late();
+        store.hints.tell_late_work();
     }
     store.hints.tell_jobs();
 }
@@ -201,10 +201,7 @@ async fn settle_table(
     settlements.sort_by_key(|settlement| settlement.attempt);
     settlements.dedup_by_key(|settlement| (settlement.attempt, settlement.worker));
     let fault = |settlement: &Settlement| settlement.fault.as_ref().map(rows::text).transpose();
-    let delay = |settlement: &Settlement| {
-        let from = Timestamp::MIN;
-        settlement.ending.run_at(from).map(|run_at| run_at.since(from).as_micros() as i64)
-    };
+    let delay = |settlement: &Settlement| settlement.ending.delay().map(|delay| delay.as_micros() as i64);
     let Some(first) = settlements.first().copied() else { return Ok(Done::default()) };
     let alike = settlements.iter().all(|settlement| are_alike(first, settlement));
     let goes_on =

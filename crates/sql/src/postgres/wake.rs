@@ -43,6 +43,7 @@ pub(crate) struct Hints {
 #[derive(Debug, Default)]
 struct Outbox {
     work: AtomicBool,
+    late: AtomicBool,
     jobs: AtomicBool,
     filled: Notify,
 }
@@ -79,6 +80,14 @@ impl Hints {
         self.outbox.filled.notify_one();
     }
 
+    /// There is something to claim that may be older than what has been claimed already, likewise.
+    pub(crate) fn tell_late_work(&self) {
+        self.late.store(true, Ordering::Relaxed);
+        self.work.wake();
+        self.outbox.late.store(true, Ordering::Relaxed);
+        self.outbox.filled.notify_one();
+    }
+
     /// Jobs have changed, likewise.
     pub(crate) fn tell_jobs(&self) {
         self.jobs.wake();
@@ -90,7 +99,7 @@ impl Hints {
 async fn tell(pool: PgPool, channel: String, outbox: Arc<Outbox>) {
     loop {
         outbox.filled.notified().await;
-        let words = [("work", &outbox.work), ("jobs", &outbox.jobs)];
+        let words = [("work", &outbox.work), (LATE, &outbox.late), ("jobs", &outbox.jobs)];
         let said: Vec<&str> =
             words.into_iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed)).map(|(word, _)| word).collect();
         let told = sqlx::query("select pg_notify($1, w) from unnest($2::text[]) w").bind(&channel).bind(said);

@@ -25,7 +25,7 @@ pub(crate) fn list(
     after: u64,
     limit: usize,
 ) -> rusqlite::Result<Vec<Notification>> {
-    let limit = limit as i64;
+    let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), limit as i64);
     match user {
         Some(user) => {
             let mut statement = connection.prepare_cached(sql::NOTIFICATIONS_OF_USER)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::{
-    AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreError, Timestamp, WorkerId, measure::Measure,
+    AttemptId, AttemptStatus, Ending, Note, Settled, Settlement, Status, StoreError, WorkerId, measure::Measure,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -125,6 +125,15 @@ fn end<'c>(
     Ok(closed)
 }
 
+/// When the job may start next, if it does.
+fn next_start(tx: &Tx<'_>, ending: Ending, seq: i64) -> rusqlite::Result<Option<i64>> {
+    if !ending.status().is_active() {
+        return Ok(None);
+    }
+    let run_at = tx.prepare(sql::RUN_AT)?.query_row([seq], |row| rows::instant(row, 0))?;
+    Ok(Some(ending.run_at(run_at, tx.now).as_micros()))
+}
+
 /// The job comes to rest where the decision says.
 fn rest<'c>(
     tx: &mut Tx<'c>,
@@ -134,7 +143,7 @@ fn rest<'c>(
     error: Option<&str>,
 ) -> rusqlite::Result<()> {
     let ending = settlement.ending;
-    let (status, run_at) = (ending.status(), ending.run_at(tx.now).map(Timestamp::as_micros));
+    let (status, run_at) = (ending.status(), next_start(tx, ending, held.seq)?);
     let mut last_event = held.last_event;
     for step in ending.path() {
         let line = EventLine::plain(*step, Some(held.run));

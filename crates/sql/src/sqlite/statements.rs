@@ -30,6 +30,7 @@ statements! {
     RUNNING "running"
     DELETE_RUNNING "delete_running"
     SETTLE_JOB "settle_job"
+    RUN_AT "run_at"
     INSERT_ATTEMPT "insert_attempt"
     INSERT_EVENT "insert_event"
     NEXT_EVENT "next_event"

@@ -99,7 +99,7 @@ pub async fn a_slot_is_free_again_however_its_job_left_it(fx: &Fixture) {
             _ => {
                 fx.pass(31);
                 assert_eq!(fx.reap().await, 1);
-                next = second;
+                next = first;
             }
         }
         let claim = fx.claim_one(fx.worker()).await;

@@ -84,6 +84,7 @@ macro_rules! conformance {
             an_extension_after_the_lease_ran_out_is_refused
             an_extension_keeps_the_reaper_away
             a_lost_worker_costs_an_attempt_and_counts_as_a_crash
+            what_goes_back_keeps_its_place
             a_job_that_kills_its_workers_ends_dead
             a_reaper_cannot_end_what_was_extended_meanwhile
             the_leases_of_a_dead_worker_end_at_once

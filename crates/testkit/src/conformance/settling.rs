@@ -98,12 +98,12 @@ pub async fn a_snooze_spends_no_attempt(fx: &Fixture) {
 }
 
 pub async fn a_release_spends_no_attempt_and_keeps_the_job_ready(fx: &Fixture) {
-    let id = fx.enqueue(|spec| spec.max_attempts = 1).await;
+    let (id, due) = (fx.enqueue(|spec| spec.max_attempts = 1).await, fx.now());
     let claim = fx.claim_one(fx.worker()).await;
     fx.pass(1);
     fx.settle(&claim, Outcome::Released).await;
     let job = fx.job(id).await;
-    assert_eq!((job.status, job.attempt, job.run_at), (Status::Queued, 0, fx.now()));
+    assert_eq!((job.status, job.attempt, job.run_at), (Status::Queued, 0, due));
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!((claim.job.attempt, claim.job.run), (1, 2));
     assert_eq!(attempt_statuses(fx, id).await, [(1, AttemptStatus::Released), (1, AttemptStatus::Running)]);
@@ -218,15 +218,34 @@ pub async fn an_extension_keeps_the_reaper_away(fx: &Fixture) {
     assert_eq!(fx.reap().await, 1);
 }
 
+pub async fn what_goes_back_keeps_its_place(fx: &Fixture) {
+    let lost = fx.enqueue(|_| ()).await;
+    fx.pass(1);
+    let released = fx.enqueue(|_| ()).await;
+    fx.pass(1);
+    let (first, second) = (fx.claim(fx.worker(), 1).await.remove(0), fx.claim(fx.worker(), 1).await.remove(0));
+    for _ in 0..5 {
+        fx.enqueue(|_| ()).await;
+        fx.pass(1);
+    }
+    // Some that came later have gone out since.
+    assert_eq!(fx.claim(fx.worker(), 3).await.len(), 3);
+    fx.settle(&second, Outcome::Released).await;
+    assert_eq!(fx.store.end_leases(first.worker).await.unwrap(), 1);
+    assert_eq!(fx.reap().await, 1);
+    let again: Vec<_> = fx.claim(fx.worker(), 2).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(again, [lost, released]);
+}
+
 pub async fn a_lost_worker_costs_an_attempt_and_counts_as_a_crash(fx: &Fixture) {
-    let id = fx.enqueue(|_| ()).await;
+    let (id, due) = (fx.enqueue(|_| ()).await, fx.now());
     let claim = fx.claim_one(fx.worker()).await;
     fx.pass(LEASE.as_secs());
     let expired = fx.store.expired(10).await.unwrap();
     assert_eq!(expired, [claim]);
     assert_eq!(fx.reap().await, 1);
     let job = fx.job(id).await;
-    assert_eq!((job.status, job.attempt, job.crash_count, job.run_at), (Status::Queued, 1, 1, fx.now()));
+    assert_eq!((job.status, job.attempt, job.crash_count, job.run_at), (Status::Queued, 1, 1, due));
     assert_eq!(job.error.unwrap().code.as_deref(), Some(job::E_LOST));
     assert_eq!(attempt_statuses(fx, id).await, [(1, AttemptStatus::Lost)]);
     assert_eq!(fx.story(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Queued]);

@@ -286,7 +286,7 @@ impl State {
         close_attempt(record, now, settlement.attempt_status, settlement.fault.clone());
         let job = &mut record.job;
         job.status = ending.status();
-        job.run_at = ending.run_at(now).unwrap_or(job.run_at);
+        job.run_at = ending.run_at(job.run_at, now);
         job.attempt -= u32::from(ending.gives_back_attempt());
         job.crash_count += u32::from(settlement.attempt_status == AttemptStatus::Lost);
         job.updated_at = now;

@@ -14,7 +14,7 @@ e as (
         {l.first}, {l.attempt_status}, {l.error}
     from l),
 u as (
-    update {jobs} j set status = {l.status}, run_at = coalesce({now} + {l.delay} * interval '1 microsecond', j.run_at),
+    update {jobs} j set status = {l.status}, run_at = case when {l.status} = 'queued' then least(j.run_at, {now}) else coalesce({now} + {l.delay} * interval '1 microsecond', j.run_at) end,
         attempt = l.attempt - {l.gives_back}::int4, run = l.run, crash_count = j.crash_count + ({l.attempt_status} = 'lost')::int4,
         updated_at = {now}, started_at = l.started_at, finished_at = case when {l.status} in ('succeeded', 'dead') then {now} end,
         result = coalesce(l.result, j.result), error = coalesce({l.error}, j.error),

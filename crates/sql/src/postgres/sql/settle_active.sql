@@ -4,7 +4,7 @@ e2 as (
     select id, events + 2, {now}, {now}, lane, run, {final}, {l.second} from l where {l.second} is not null),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
-    select {now} + {l.delay} * interval '1 microsecond', id, {now}, lane, attempt - {l.gives_back}::int4, run,
+    select least(run_at, {now}), id, {now}, lane, attempt - {l.gives_back}::int4, run,
         events + 1 + ({l.second} is not null)::int4, keep_for_ms, user_id, flow, nullif(gate, '')
     from l where {l.status} = 'queued'),
 d as (
