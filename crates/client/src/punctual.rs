@@ -67,7 +67,11 @@ impl Punctual {
     /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs: all of them or, if one is refused, none.
     pub async fn enqueue_all<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<Enqueued>, Error> {
         self.queues.fresh(&*self.store).await?;
-        Ok(self.store.enqueue(self.check(jobs)?).await?)
+        let enqueued = self.store.enqueue(self.check(jobs)?).await?;
+        for Enqueued { id, existing, .. } in &enqueued {
+            tracing::debug!(job = %id, existing, "enqueued");
+        }
+        Ok(enqueued)
     }
 
     /// Checks jobs and gives them ids, without storing them.

@@ -21,7 +21,8 @@ pub(crate) const AHEAD: Duration = Duration::from_millis(50);
 
 /// Runs a claimed job and hands its outcome to the settler. The slot is free once the handler has ended.
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execution, _slot: OwnedSemaphorePermit) {
-    let timeout = claim.job.spec.timeout;
+    let (timeout, spec) = (claim.job.spec.timeout, &claim.job.spec);
+    tracing::debug!(job = %claim.job.id, attempt = %claim.attempt_id(), name = spec.name, queue = spec.queue, "claimed");
     let ctx = Context::new(shared.punctual.clone(), claim, shared.mailbox.clone());
     // In this order, here and below: most jobs are due at once and end soon, and nothing else is set up for them then.
     tokio::select! {

@@ -102,6 +102,7 @@ async fn store_settlements(shared: &Shared, ended: Vec<Ended>) {
 fn count(shared: &Shared, settlement: &Settlement, completed: bool, answer: Settled) {
     let counters = &shared.counters;
     let (job, attempt) = (settlement.attempt.job, settlement.attempt);
+    tracing::debug!(%job, %attempt, status = %settlement.ending.status(), ?answer, "settled");
     let counter = match (answer, settlement.ending) {
         (Settled::Stale, _) if completed => &counters.succeeded,
         (Settled::Stale, _) => {

@@ -18,8 +18,8 @@ use tokio::{
 };
 
 use super::{
+    fleet::Fleet,
     message::{FromWorker, Messages, ToWorker, VERSION, send},
-    supervisor::Fleet,
 };
 
 /// Lines of a child's standard error that are kept in case that it cannot start.

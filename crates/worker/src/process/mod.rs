@@ -3,10 +3,11 @@
 //! | question | file |
 //! |---|---|
 //! | what do they say to each other? | `message` |
-//! | who starts them, and again? | [`Supervisor`], `child` |
+//! | who starts them, and again? | [`Supervisor`], `child`, `fleet` |
 //! | what does a worker process do beside its work? | [`Supervised`] |
 
 mod child;
+mod fleet;
 mod message;
 mod supervised;
 mod supervisor;

@@ -1,13 +1,6 @@
 //! Keeps worker processes running.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use punctual_client::Punctual;
 use punctual_core::{Invalid, StoreResult, WorkerId};
@@ -16,9 +9,11 @@ use tokio::{
     task::{JoinSet, spawn_blocking},
     time,
 };
-use tokio_util::sync::CancellationToken;
 
-use super::child::{self, End, Life};
+use super::{
+    child::{self, End, Life},
+    fleet::{Fleet, LogLine, MakeCommand},
+};
 use crate::{Stats, maintenance, program::kill_programs_of};
 
 /// A process that says nothing for so long is killed.
@@ -34,9 +29,6 @@ const BURIAL_MAX: Duration = Duration::from_secs(10);
 
 /// When the jobs of a dead worker are looked for again.
 const LOOK_AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
-
-type MakeCommand = Box<dyn Fn() -> Command + Send + Sync>;
-type LogLine = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Settings of a supervisor: what its processes are, and how many.
 ///
@@ -82,77 +74,12 @@ impl Supervisor {
         if !(1..=1_000).contains(&workers) {
             return Err(Invalid::new("workers", format!("{workers} is not between 1 and 1000")));
         }
-        let fleet = Arc::new(Fleet {
-            punctual,
-            command,
-            silence,
-            log_line,
-            slots: Mutex::new(vec![Slot::default(); workers]),
-            has_worked: AtomicBool::new(false),
-            draining: CancellationToken::new(),
-            ending_now: CancellationToken::new(),
-        });
+        let fleet = Arc::new(Fleet::new(punctual, (command, log_line), silence, workers));
         let mut keepers = JoinSet::new();
         for slot in 0..workers {
             keepers.spawn(keep(Arc::clone(&fleet), slot));
         }
         Ok(RunningSupervisor { fleet, keepers })
-    }
-}
-
-/// What is shared among those who look after the processes.
-pub(super) struct Fleet {
-    pub(super) punctual: Punctual,
-    command: MakeCommand,
-    pub(super) silence: Duration,
-    log_line: LogLine,
-    slots: Mutex<Vec<Slot>>,
-    /// Whether any of them has ever worked.
-    has_worked: AtomicBool,
-    /// Start no more, and let those that run end in order.
-    pub(super) draining: CancellationToken,
-    /// Kill those that run.
-    pub(super) ending_now: CancellationToken,
-}
-
-/// A place for a process.
-#[derive(Clone, Default)]
-struct Slot {
-    /// What the process that has it did so far, if one works.
-    stats: Option<Stats>,
-    /// What those before it did.
-    before: Stats,
-    /// Why no process has it any more.
-    given_up: Option<String>,
-}
-
-impl Fleet {
-    pub(super) fn command(&self) -> Command {
-        (self.command)()
-    }
-
-    pub(super) fn log_line(&self) -> LogLine {
-        Arc::clone(&self.log_line)
-    }
-
-    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn stats(&self) -> Stats {
-        let of_slot = |slot: &Slot| slot.before.plus(slot.stats.unwrap_or_default());
-        self.slots().iter().map(of_slot).fold(Stats::default(), Stats::plus)
-    }
-
-    /// What the process in a slot did so far; nothing once it has ended.
-    pub(super) fn set_stats(&self, slot: usize, stats: Option<Stats>) {
-        let slot = &mut self.slots()[slot];
-        if stats.is_none()
-            && let Some(last) = slot.stats
-        {
-            slot.before = slot.before.plus(Stats { running: 0, ..last });
-        }
-        slot.stats = stats;
     }
 }
 
@@ -168,11 +95,11 @@ async fn keep(fleet: Arc<Fleet>, slot: usize) {
             return;
         }
         failed_starts = if worker.is_some() { 0 } else { failed_starts + 1 };
-        fleet.has_worked.fetch_or(worker.is_some(), Ordering::Relaxed);
         // Where one could start, another can, as soon as what is wrong is right again.
-        if failed_starts >= STARTS_MAX_COUNT && !fleet.has_worked.load(Ordering::Relaxed) {
+        let has_worked = fleet.has_worked(worker.is_some());
+        if failed_starts >= STARTS_MAX_COUNT && !has_worked {
             tracing::error!(slot, reason = %end, "a worker process cannot start at all and is given up");
-            fleet.slots()[slot].given_up = Some(end.to_string());
+            fleet.give_up(slot, end.to_string());
             return;
         }
         if lasted >= LONG_LIFE || matches!(end, End::InOrder) {
@@ -241,7 +168,7 @@ impl fmt::Debug for RunningSupervisor {
 impl RunningSupervisor {
     /// How many of its processes work.
     pub fn working(&self) -> usize {
-        self.fleet.slots().iter().filter(|slot| slot.stats.is_some()).count()
+        self.fleet.working()
     }
 
     /// What all of them have done so far, as far as they have said.
@@ -258,8 +185,7 @@ impl RunningSupervisor {
     /// Waits until every process has been given up, and says why the last one was. Never, if one can work.
     pub async fn given_up(&mut self) -> String {
         self.all_ended().await;
-        let reason = self.fleet.slots().iter().rev().find_map(|slot| slot.given_up.clone());
-        match reason {
+        match self.fleet.why_given_up() {
             Some(reason) => reason,
             None => std::future::pending().await,
         }
