@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     fmt, io,
     os::fd::OwnedFd,
+    pin::pin,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -29,7 +30,7 @@ const LINE_MAX_BYTES: u64 = 64 << 10;
 /// How long a process may take to start.
 const STARTING_MAX: Duration = Duration::from_secs(90);
 /// How long its output is waited for once it has ended.
-const OUTPUT_OPEN_MAX: Duration = Duration::from_millis(200);
+const OUTPUT_OPEN_MAX: Duration = Duration::from_secs(1);
 
 /// How a child's life went.
 pub(super) struct Life {
@@ -103,14 +104,17 @@ async fn attend(
     let (from, mut to) = stream.into_split();
     let words = Arc::new(Mutex::new(VecDeque::new()));
     let output = tokio::spawn(pass_on(child.stderr.take(), Arc::clone(&words), fleet.log_line()));
-    let talked = tokio::select! {
-        talked = talk(fleet, slot, Messages::new(from), worker) => talked,
-        never = pass_orders(fleet, &mut to) => never,
-        () = fleet.ending_now.cancelled() => Talk::Over,
-        // Also if something that it started keeps the link open.
-        _ = child.wait() => Talk::Over,
+    let talked = {
+        let mut talk = pin!(talk(fleet, slot, Messages::new(from), worker));
+        tokio::select! {
+            talked = &mut talk => talked,
+            never = pass_orders(fleet, &mut to) => never,
+            () = fleet.ending_now.cancelled() => Talk::Over,
+            // What it said last is heard; but not for long, if something that it started keeps the link open.
+            _ = child.wait() => time::timeout(OUTPUT_OPEN_MAX, talk).await.unwrap_or(Talk::Over),
+        }
     };
-    if matches!(talked, Talk::Silent | Talk::Strange(_)) || fleet.ending_now.is_cancelled() {
+    if matches!(talked, Talk::Silent(_) | Talk::Strange(_)) || fleet.ending_now.is_cancelled() {
         let _ = child.start_kill();
     }
     // It has closed its end, or is about to: one that does not end by itself soon is stuck.
@@ -125,7 +129,7 @@ async fn attend(
     let words = words.lock().unwrap_or_else(PoisonError::into_inner).make_contiguous().join("; ");
     match (talked, status) {
         (Talk::InOrder, _) => End::InOrder,
-        (Talk::Silent, _) => End::Silent(fleet.silence),
+        (Talk::Silent(silence), _) => End::Silent(silence),
         (Talk::Strange(problem), _) => End::Strange(problem),
         (Talk::Failed(problem), Ok(status)) => End::Died(status, problem),
         // What a worker says while it works has been passed on, and is no reason.
@@ -140,7 +144,8 @@ enum Talk {
     InOrder,
     /// It closed the link.
     Over,
-    Silent,
+    /// It said nothing for so long.
+    Silent(Duration),
     Strange(String),
     /// It said why it cannot work.
     Failed(String),
@@ -153,7 +158,7 @@ async fn talk(fleet: &Fleet, slot: usize, mut from: Messages, worker: &mut Optio
         // Until it works it has nothing to say, and may have to wait for its store.
         let silence = if worker.is_some() { fleet.silence } else { fleet.silence.max(STARTING_MAX) };
         let message = match time::timeout(silence, from.next::<FromWorker>()).await {
-            Err(_) => return Talk::Silent,
+            Err(_) => return Talk::Silent(silence),
             Ok(Err(error)) => return Talk::Strange(error.to_string()),
             Ok(Ok(None)) => return problem.map_or(Talk::Over, Talk::Failed),
             Ok(Ok(Some(message))) => message,
