@@ -86,7 +86,8 @@ async fn claim_turn(punctual: &Punctual) -> Result<Duration> {
             limit: CLAIM,
             lease: Duration::from_secs(3_600),
             ahead: Duration::ZERO,
-            wait: Duration::ZERO,
+            // Only the first waits: Redis may have to be told of the queue anew.
+            wait: Duration::from_secs(10),
         };
         let start = Instant::now();
         let claims = punctual.store().claim(request).await?.claims;

@@ -6,6 +6,7 @@ mod backlog;
 mod check;
 mod crash;
 mod held;
+mod http;
 mod latency;
 mod limits;
 mod place;
@@ -13,6 +14,7 @@ mod programs;
 mod rebuild;
 mod report;
 mod schedules;
+mod sockets;
 mod throughput;
 mod usage;
 
@@ -53,11 +55,15 @@ pub enum Scenario {
     Rebuild,
     /// Programs as handlers: one process a job, and a pool.
     Programs,
+    /// The same over HTTP as through the library.
+    Http,
+    /// Many who listen to a server and hear nothing.
+    Sockets,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Lifecycle,
         Self::Steady,
         Self::Single,
@@ -71,6 +77,8 @@ impl Scenario {
         Self::Crash,
         Self::Rebuild,
         Self::Programs,
+        Self::Http,
+        Self::Sockets,
     ];
 
     /// Its name on the command line.
@@ -89,16 +97,18 @@ impl Scenario {
             Self::Crash => "crash",
             Self::Rebuild => "rebuild",
             Self::Programs => "programs",
+            Self::Http => "http",
+            Self::Sockets => "sockets",
         }
     }
 
     const fn default_jobs(self) -> usize {
         match self {
-            Self::Lifecycle | Self::Held | Self::Limits | Self::Schedules => 100_000,
+            Self::Lifecycle | Self::Held | Self::Limits | Self::Schedules | Self::Http => 100_000,
             Self::Steady => 10_000_000,
             Self::Single => 20_000,
             Self::Pickup => 1_000,
-            Self::Ontime => 10_000,
+            Self::Ontime | Self::Sockets => 10_000,
             Self::Backlog | Self::Report => 10_000_000,
             Self::Crash => 10,
             Self::Rebuild => 1_000_000,
@@ -161,6 +171,8 @@ pub async fn run(
         Scenario::Schedules => schedules::schedules(place, settings, jobs, on_progress).await?,
         Scenario::Crash => crash::crash(place, settings, jobs).await?,
         Scenario::Rebuild => rebuild::rebuild(place, jobs, on_progress).await?,
+        Scenario::Http => http::http(place, jobs, on_progress).await?,
+        Scenario::Sockets => sockets::sockets(place, settings, jobs, on_progress).await?,
         Scenario::Programs => programs::programs(place, jobs, on_progress).await?,
     };
     let used = usage::Usage::now();

@@ -7,15 +7,16 @@ use punctual::{
     Draft, Filter, JobId, ManualClock, Page, Punctual, Status,
     core::{ClaimRequest, Clock as _, Fault, Outcome, Retry, SystemClock, WorkerId, settle},
 };
+use punctual_server::Server;
 use serde_json::{Map, Value, json};
 
-use crate::{OnProgress, Place, object, payload};
+use crate::{OnProgress, Place, http, object, payload};
 
 const DAYS: u64 = 90;
 const NAMES: usize = 20;
 const BATCH: usize = 5_000;
 
-/// `jobs` jobs over ninety days, one in a hundred dead, and a hundred thousand still pending; then every report.
+/// `jobs` jobs over ninety days, one in a hundred dead, and a hundredth more still pending; then every report, and every page.
 pub(crate) async fn report(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let now = SystemClock.now();
     let clock = ManualClock::at(now.before(Duration::from_secs(DAYS * 24 * 3_600)));
@@ -71,48 +72,95 @@ async fn history(punctual: &Punctual, from: usize, to: usize) -> Result<JobId> {
 }
 
 async fn measure(punctual: &Punctual, some_job: Option<JobId>) -> Result<Map<String, Value>> {
-    let (admin, now) = (punctual.admin("bench"), punctual.store().now());
+    let mut ms = Times::default();
+    ask(punctual, some_job, &mut ms).await?;
+    let mut pages_ms = Times::default();
+    open_pages(punctual, some_job, &mut pages_ms).await?;
+    Ok(object(json!({"ms": ms.0, "pages_ms": pages_ms.0})))
+}
+
+/// What was asked, and how many milliseconds it took at first and at best: the first time reads from the disk what an operator's second look finds in memory.
+#[derive(Default)]
+struct Times(Map<String, Value>);
+
+impl Times {
+    async fn take<T>(&mut self, name: &str, question: impl AsyncFn() -> Result<T>) -> Result<()> {
+        let mut took = Vec::with_capacity(3);
+        for _ in 0..3 {
+            let start = Instant::now();
+            question().await?;
+            took.push((start.elapsed().as_secs_f64() * 1e5).round() / 1e2);
+        }
+        let best = took.iter().copied().fold(f64::INFINITY, f64::min);
+        self.0.insert(name.into(), json!(best));
+        self.0.insert(format!("{name}_first"), json!(took[0]));
+        Ok(())
+    }
+}
+
+/// Every report, and lists by all that they are filtered by.
+async fn ask(punctual: &Punctual, some_job: Option<JobId>, ms: &mut Times) -> Result<()> {
+    let (admin, now) = (&punctual.admin("bench"), punctual.store().now());
     let day = Duration::from_secs(24 * 3_600);
-    let (yesterday, week) = (now.before(day), now.before(7 * day));
-    let page = || Page::first(50);
-    let mut ms = Map::new();
-    macro_rules! time {
-        ($name:literal, $query:expr) => {{
-            // The best of three: the first one reads from the disk what an operator's second look finds in memory.
-            let mut best = f64::INFINITY;
-            let mut first = 0.0;
-            for round in 0..3 {
-                let start = Instant::now();
-                $query.await?;
-                let took = start.elapsed().as_secs_f64() * 1e3;
-                best = best.min(took);
-                if round == 0 {
-                    first = took;
-                }
-            }
-            ms.insert($name.into(), json!((best * 100.0).round() / 100.0));
-            ms.insert(concat!($name, "_first").into(), json!((first * 100.0).round() / 100.0));
-        }};
+    let (yesterday, week, quarter) = (now.before(day), now.before(7 * day), now.before(90 * day));
+    ms.take("overview", async || Ok(admin.overview().await?)).await?;
+    ms.take("failures_yesterday", async || Ok(admin.failures(yesterday, now).await?)).await?;
+    ms.take("failures_90_days", async || Ok(admin.failures(quarter, now).await?)).await?;
+    ms.take("stuck", async || Ok(admin.stuck(Duration::from_secs(3_600)).await?)).await?;
+    ms.take("pending_by_user", async || Ok(admin.pending().await?)).await?;
+    ms.take("success_rates_week", async || Ok(admin.success_rates(week, now).await?)).await?;
+    ms.take("durations_week", async || Ok(admin.durations(week, now).await?)).await?;
+    let name = || Some("name-7".to_owned());
+    let lists = [
+        ("list_newest", Filter::default()),
+        ("list_dead", Filter::status(Status::Dead)),
+        ("list_succeeded", Filter::status(Status::Succeeded)),
+        ("list_queued", Filter::status(Status::Queued)),
+        ("list_name", Filter { name: name(), ..Filter::default() }),
+        ("list_user", Filter { user_id: Some("user-7".into()), ..Filter::default() }),
+        ("list_dead_of_name", Filter { name: name(), ..Filter::status(Status::Dead) }),
+    ];
+    for (list, filter) in &lists {
+        ms.take(list, async || Ok(admin.jobs(filter.clone(), Page::first(50)).await?)).await?;
     }
-    time!("overview", admin.overview());
-    time!("failures_yesterday", admin.failures(yesterday, now));
-    time!("failures_90_days", admin.failures(now.before(90 * day), now));
-    time!("stuck", admin.stuck(Duration::from_secs(3_600)));
-    time!("pending_by_user", admin.pending());
-    time!("success_rates_week", admin.success_rates(week, now));
-    time!("durations_week", admin.durations(week, now));
-    time!("list_newest", admin.jobs(Filter::default(), page()));
-    time!("list_dead", admin.jobs(Filter::status(Status::Dead), page()));
-    time!("list_succeeded", admin.jobs(Filter::status(Status::Succeeded), page()));
-    time!("list_queued", admin.jobs(Filter::status(Status::Queued), page()));
-    time!("list_name", admin.jobs(Filter { name: Some("name-7".into()), ..Filter::default() }, page()));
-    time!("list_user", admin.jobs(Filter { user_id: Some("user-7".into()), ..Filter::default() }, page()));
-    time!(
-        "list_dead_of_name",
-        admin.jobs(Filter { name: Some("name-7".into()), ..Filter::status(Status::Dead) }, page())
-    );
     if let Some(id) = some_job {
-        time!("job", admin.job(id));
+        ms.take("job", async || Ok(admin.job(id).await?)).await?;
     }
-    Ok(object(json!({"ms": ms})))
+    Ok(())
+}
+
+/// The pages of the dashboard, as a browser gets them.
+async fn open_pages(punctual: &Punctual, some_job: Option<JobId>, ms: &mut Times) -> Result<()> {
+    let server = Server::new(punctual.clone()).start(([127, 0, 0, 1], 0).into()).await?;
+    let client = http::client()?;
+    let mut pages: Vec<String> = [
+        "/",
+        "/jobs",
+        "/jobs?status=dead",
+        "/jobs?status=succeeded",
+        "/jobs?status=queued&user=user-7",
+        "/jobs?name=name-7",
+        "/jobs?q=name-7",
+        "/jobs?q=nowhere",
+        "/jobs?status=dead&name=name-7&bulk=retry",
+        "/jobs?status=dead&bulk=retry",
+        "/queues",
+        "/queues/default",
+        "/workflows",
+        "/schedules",
+        "/workers",
+        "/locks",
+        "/reports",
+        "/notifications",
+    ]
+    .map(str::to_owned)
+    .into();
+    pages.extend(some_job.map(|id| format!("/jobs/{id}")));
+    for page in pages {
+        let (name, url) = (page.split("job_").next().unwrap_or(&page), format!("{}{page}", server.url()));
+        let get = async || Ok(client.get(&url).send().await?.error_for_status()?.bytes().await?);
+        ms.take(name, get).await?;
+    }
+    server.stop(Duration::from_secs(1)).await;
+    Ok(())
 }

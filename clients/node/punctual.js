@@ -48,6 +48,8 @@ class Job {
     this.maxAttempts = facts.max_attempts;
     this.userId = facts.user_id ?? null;
     this.correlationId = facts.correlation_id ?? null;
+    this.traceparent = facts.traceparent ?? null;
+    this.tracestate = facts.tracestate ?? null;
     this.payload = facts.payload;
     this.parents = facts.parents ?? {};
   }
@@ -254,6 +256,8 @@ function factsOfEnvironment(payload) {
     max_attempts: Number(env.PUNCTUAL_MAX_ATTEMPTS ?? 1),
     user_id: env.PUNCTUAL_USER_ID,
     correlation_id: env.PUNCTUAL_CORRELATION_ID,
+    traceparent: env.TRACEPARENT,
+    tracestate: env.TRACESTATE,
     payload: JSON.parse(payload),
     parents: parentsOf(env.PUNCTUAL_PARENT_RESULTS),
   };

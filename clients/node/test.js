@@ -82,6 +82,13 @@ test('a handler need not be async', async () => {
   assertEnds(await once('handler((job) => job.payload + 1);', 1), { punctual: 'done', result: 2 });
 });
 
+test('the trace is known', async () => {
+  const body = 'handler((job) => [job.traceparent, job.tracestate]);';
+  const done = { punctual: 'done', result: ['p', 's'] };
+  assertEnds(await once(body, null, { TRACEPARENT: 'p', TRACESTATE: 's' }), done);
+  assertEnds(await finish(start('pool', body), jobLine(null, { traceparent: 'p', tracestate: 's' })), done);
+});
+
 test('no result', async () => {
   assertEnds(await once('handler(() => {});'), { punctual: 'done' });
 });

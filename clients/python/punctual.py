@@ -53,6 +53,8 @@ class Job:
         self.max_attempts = facts.get("max_attempts")
         self.user_id = facts.get("user_id")
         self.correlation_id = facts.get("correlation_id")
+        self.traceparent = facts.get("traceparent")
+        self.tracestate = facts.get("tracestate")
         self.payload = facts.get("payload")
         self.parents = facts.get("parents") or {}
         self._write = write
@@ -193,6 +195,8 @@ def facts_of_environment(payload):
         "max_attempts": int(env.get("PUNCTUAL_MAX_ATTEMPTS", "1")),
         "user_id": env.get("PUNCTUAL_USER_ID"),
         "correlation_id": env.get("PUNCTUAL_CORRELATION_ID"),
+        "traceparent": env.get("TRACEPARENT"),
+        "tracestate": env.get("TRACESTATE"),
         "payload": json.loads(payload),
         "parents": parents_of(env.get("PUNCTUAL_PARENT_RESULTS")),
     }

@@ -83,6 +83,12 @@ class Once(Case):
         self.assert_ends(ended, {"punctual": "done", "result": {"pixels": 42}})
         self.assertEqual(ended.log, "")
 
+    def test_the_trace_is_known(self):
+        body = "@handler\ndef f(job): return [job.traceparent, job.tracestate]"
+        done = {"punctual": "done", "result": ["p", "s"]}
+        self.assert_ends(self.once(body, TRACEPARENT="p", TRACESTATE="s"), done)
+        self.assert_ends(self.run_with("pool", body, job_line(None, traceparent="p", tracestate="s")), done)
+
     def test_no_result(self):
         self.assert_ends(self.once("@handler\ndef f(job): pass"), {"punctual": "done"})
 

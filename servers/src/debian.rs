@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -11,6 +12,9 @@ use nix::unistd::{User, geteuid};
 
 /// Finds a program, or installs the package it comes in.
 pub(crate) fn find_or_install(what: &str, package: &str, find: impl Fn() -> Option<PathBuf>) -> Result<PathBuf> {
+    // Tests run side by side, and only one may install at a time.
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _turn = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = find() {
         return Ok(found);
     }

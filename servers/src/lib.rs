@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stderr)]
 
+mod browser;
 mod certificate;
 mod debian;
 mod pgbouncer;
@@ -9,6 +10,7 @@ mod postgres;
 mod redis;
 mod watchdog;
 
+pub use browser::Browser;
 pub use debian::program_on_path;
 pub use pgbouncer::PgBouncer;
 pub use postgres::{Care, Postgres};

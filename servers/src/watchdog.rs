@@ -9,7 +9,8 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// A shell that outlives us: it waits for the end of its input, then ends a server at once and removes its folder.
+/// A shell that outlives us: it waits for the end of its input, then ends a server at once, with whatever else was started on a file of its folder,
+/// and removes the folder.
 #[derive(Debug)]
 pub(crate) struct Watchdog(Child);
 
@@ -19,7 +20,9 @@ impl Watchdog {
     pub(crate) fn start(folder: &Path, pid_file: &str, signal: &str) -> Result<Self> {
         let script = r#"trap '' INT TERM HUP; cat >/dev/null; pid=$(head -n 1 "$1/$2" 2>/dev/null)
             if [ -n "$pid" ]; then kill -"$3" "$pid" 2>/dev/null
-            while kill -0 "$pid" 2>/dev/null && [ -e "$1/$2" ]; do sleep 0.05; done; fi; rm -rf "$1""#;
+            while kill -0 "$pid" 2>/dev/null && [ -e "$1/$2" ]; do sleep 0.05; done; fi
+            for other in $(grep -slF "$1/" /proc/[0-9]*/cmdline | cut -d / -f 3); do kill -KILL "$other" 2>/dev/null; done
+            rm -rf "$1""#;
         let mut watchdog = Command::new("sh")
             .args(["-c", script, "punctual-watchdog"])
             .arg(folder)

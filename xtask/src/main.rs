@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use punctual_servers::{Care, Postgres, Redis};
+use punctual_servers::{Browser, Care, Postgres, Redis};
 
 #[derive(Debug, Parser)]
 #[command(about = "Punctual's own tasks")]
@@ -71,6 +71,8 @@ fn ci() -> Result<()> {
 }
 
 fn test() -> Result<()> {
+    // Now rather than while tests that need it wait for each other.
+    Browser::find()?;
     let servers = Servers::start(Care::None)?;
     let with_servers = |args: &[&str]| run(servers.named_to(Command::new(env!("CARGO")).args(args)));
     with_servers(&["test", "--workspace", "--quiet"])?;

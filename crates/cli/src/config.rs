@@ -15,11 +15,11 @@ use punctual::{
 use serde::Deserialize;
 
 use crate::{
+    alerts::{AlertsConfig, alerts},
     args::{Cli, QueueConfig, WorkerArgs},
     exit::Usage,
     handlers,
     human::Span,
-    line,
     recurring::ScheduleArgs,
 };
 
@@ -43,6 +43,8 @@ pub(crate) struct Config {
     queues: BTreeMap<String, QueueConfig>,
     /// Programs as handlers, by the name of their jobs.
     handlers: BTreeMap<String, handlers::ProgramConfig>,
+    /// What is told to whom.
+    alerts: Option<AlertsConfig>,
     /// The folder of the file.
     #[serde(skip)]
     folder: PathBuf,
@@ -157,7 +159,7 @@ impl Config {
         let admin = punctual.admin("punctual.toml");
         for (name, queue) in &self.queues {
             let place = || format!("[queues.{name}] of the configuration");
-            let defaults = line::defaults(queue.defaults()).with_context(place)?;
+            let defaults = queue.defaults().words().defaults().with_context(place)?;
             admin.set_queue_defaults(name, defaults).await.with_context(place)?;
             if let Some(limits) = &queue.limits {
                 admin.set_queue_limits(name, limits.clone()).await.with_context(place)?;
@@ -200,6 +202,9 @@ impl Config {
         }
         if let Some(Span(timeout)) = args.drain_timeout.or(own.drain_timeout) {
             worker = worker.drain_timeout(timeout);
+        }
+        if let Some(alerts) = alerts(self.alerts.as_ref(), &args.alerts, &self.folder)? {
+            worker = worker.alerts(alerts);
         }
         Ok(worker)
     }

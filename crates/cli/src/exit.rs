@@ -7,6 +7,7 @@ use punctual::{
     Error,
     core::{Invalid, StoreError},
 };
+use punctual_server::StartError;
 
 /// Something went wrong that is no fault of the command line or the store.
 pub(crate) const FAILED: u8 = 1;
@@ -31,6 +32,30 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// There is no such thing, of a kind that no type of the library tells.
+#[derive(Debug)]
+pub(crate) struct NotFound(pub(crate) String);
+
+impl std::fmt::Display for NotFound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotFound {}
+
+/// Something is in the way, of a kind that no type of the library tells.
+#[derive(Debug)]
+pub(crate) struct Refusal(pub(crate) String);
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
 /// Prints an error and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let code = code_of(error);
@@ -46,6 +71,19 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
 fn code_of(error: &anyhow::Error) -> u8 {
     if error.downcast_ref::<Usage>().is_some() || error.downcast_ref::<Invalid>().is_some() {
         return USAGE;
+    }
+    if error.downcast_ref::<NotFound>().is_some() {
+        return NOT_FOUND;
+    }
+    if error.downcast_ref::<Refusal>().is_some() {
+        return REFUSED;
+    }
+    if let Some(error) = error.downcast_ref::<StartError>() {
+        return match error {
+            StartError::Store(_) => STORE,
+            StartError::NoTokens(_) | StartError::NoTls(_) => REFUSED,
+            StartError::BadCertificate { .. } | StartError::CannotListen { .. } => FAILED,
+        };
     }
     if error.downcast_ref::<StoreError>().is_some() {
         return STORE;

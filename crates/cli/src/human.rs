@@ -1,13 +1,22 @@
 //! Times, numbers and states as people read them.
 
-use std::{io, str::FromStr, sync::OnceLock, time::Duration};
+use std::{
+    io::{self, IsTerminal},
+    sync::{Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
 
 use anstyle::{AnsiColor, Color, RgbColor, Style};
 use indicatif::ProgressBar;
-use jiff::{SignedDuration, civil::DateTime, tz::TimeZone};
-pub(crate) use punctual::core::time::in_words;
+use jiff::tz::TimeZone;
+pub(crate) use punctual::core::{
+    number::in_thousands as number,
+    time::{Span, in_words, parse_instant},
+};
 use punctual::{Status, Timestamp, core::LogLevel};
 use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
+
+use crate::text;
 
 /// The status line on the screen, if there is one: log lines must not be written into the middle of it.
 static STATUS_LINE: OnceLock<ProgressBar> = OnceLock::new();
@@ -16,6 +25,34 @@ static STATUS_LINE: OnceLock<ProgressBar> = OnceLock::new();
 pub(crate) fn keep_below_log(line: &ProgressBar) {
     // Only `up` has such a line, and only one.
     let _ = STATUS_LINE.set(line.clone());
+}
+
+/// Log lines that wait until the terminal is no picture any more.
+static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+/// What is kept of them: the first.
+const HELD_MAX_BYTES: usize = 64 * 1024;
+
+/// Keeps log lines for later, if they would be written into a picture.
+pub(crate) fn hold_log() {
+    if io::stderr().is_terminal() {
+        *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+    }
+}
+
+/// Writes the log lines that were kept, and keeps no more.
+pub(crate) fn release_log() {
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // Nobody may be there to read it.
+    let _ = io::Write::write_all(&mut io::stderr(), &held.unwrap_or_default());
+}
+
+fn held(keep: impl FnOnce(&mut Vec<u8>)) -> bool {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(log) = held.as_mut() else { return false };
+    if log.len() < HELD_MAX_BYTES {
+        keep(log);
+    }
+    true
 }
 
 /// Writes log lines to standard error, above the status line.
@@ -31,6 +68,9 @@ impl LogWriter {
 impl io::Write for LogWriter {
     /// Nobody may be there to read it, which must not keep us from our work.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if held(|log| log.extend(bytes)) {
+            return Ok(bytes.len());
+        }
         let write = || io::stderr().write(bytes).unwrap_or(bytes.len());
         Ok(STATUS_LINE.get().map_or_else(write, |line| line.suspend(write)))
     }
@@ -95,49 +135,7 @@ pub(crate) fn in_zone(at: Timestamp, zone: &TimeZone, format: &str) -> String {
 
 /// Prints what there is to say of one thing, a line each.
 pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) {
-    for (name, value) in rows {
-        let value = value.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}").replace('\n', "\n             ");
-        anstream::println!("{DIM}{name:>11}{DIM:#}  {value}");
-    }
-}
-
-/// A whole number with its thousands apart.
-pub(crate) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A duration from the command line or the configuration: `90s`, `5m`, `1h 30m`, `7d`, `1500ms`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct Span(pub(crate) Duration);
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no duration; write 1500ms, 90s, 5m, 1h 30m or 7d");
-        let parsed: SignedDuration = match text.strip_suffix('d').map(str::trim).map(str::parse::<u32>) {
-            Some(Ok(days)) => SignedDuration::from_hours(i64::from(days) * 24),
-            _ => text.parse().map_err(|_| wrong())?,
-        };
-        Duration::try_from(parsed).map(Self).map_err(|_| wrong())
-    }
-}
-
-impl TryFrom<String> for Span {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
+    text::print(&text::facts(rows));
 }
 
 /// An amount of memory from the configuration: `256MiB`, `64MB`, `1GiB`, or a number of bytes.
@@ -169,17 +167,6 @@ impl TryFrom<String> for Bytes {
 pub(crate) fn parse_log_level(text: &str) -> Result<LogLevel, String> {
     let level = LogLevel::named(text);
     if level.as_str() == text { Ok(level) } else { Err("is one of debug, info, warn and error".into()) }
-}
-
-/// An instant from the command line: with a zone, or in the user's own.
-pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
-    let local = || -> Option<Timestamp> {
-        let civil: DateTime = text.parse().ok()?;
-        civil.to_zoned(TimeZone::system()).ok()?.timestamp().to_string().parse().ok()
-    };
-    text.parse().ok().or_else(local).ok_or_else(|| {
-        format!("`{text}` is no time between 1970 and 9999; write 2026-03-01T12:00:00Z, or 2026-03-01 12:00 for your own zone")
-    })
 }
 
 /// An instant in the past from the command line: an instant, or how long ago.

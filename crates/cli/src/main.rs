@@ -2,16 +2,18 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod alerts;
 mod args;
 mod commands;
 mod config;
 mod exit;
-mod graph;
 mod handlers;
 mod human;
-mod line;
 mod recurring;
 mod table;
+mod text;
+mod top;
+mod traces;
 
 use std::{
     io::IsTerminal,
@@ -20,14 +22,17 @@ use std::{
 };
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
-use crate::args::{Cli, Command};
+use crate::{
+    args::{Cli, Command},
+    traces::Traces,
+};
 
 fn main() -> ExitCode {
     end_with_the_reader();
     let cli = Cli::parse();
-    start_log(matches!(cli.command, Command::Serve(_)));
+    let traces = start_log(&cli.command);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&anyhow::anyhow!("cannot start the runtime: {error}"), cli.json),
@@ -36,6 +41,7 @@ fn main() -> ExitCode {
     let done = runtime.block_on(commands::run(cli));
     // A handler that never lets go of its thread must not keep the process.
     runtime.shutdown_background();
+    traces.end();
     match done {
         Ok(code) => code,
         Err(error) => exit::report(&error, json),
@@ -57,15 +63,23 @@ fn end_with_the_reader() {
 }
 
 /// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them, `PUNCTUAL_LOG_FORMAT=json` for programs to read.
-fn start_log(serves: bool) {
-    let usual = if serves { "warn" } else { "error" };
+/// Traces go where the environment says.
+fn start_log(command: &Command) -> Traces {
+    let usual = if matches!(command, Command::Serve(_)) { "warn" } else { "error" };
     let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(human::LogWriter::new);
-    if std::env::var("PUNCTUAL_LOG_FORMAT").is_ok_and(|format| format == "json") {
-        log.json().flatten_event(true).init();
-    } else if std::io::stderr().is_terminal() {
-        log.with_target(false).with_timer(human::TimeOfDay).init();
-    } else {
-        log.with_ansi(false).init();
+    let log = fmt::layer().with_writer(human::LogWriter::new);
+    let log: Box<dyn Layer<Registry> + Send + Sync> =
+        if std::env::var("PUNCTUAL_LOG_FORMAT").is_ok_and(|format| format == "json") {
+            log.json().flatten_event(true).boxed()
+        } else if std::io::stderr().is_terminal() {
+            log.with_target(false).with_timer(human::TimeOfDay).boxed()
+        } else {
+            log.with_ansi(false).boxed()
+        };
+    let (log, traces) = (tracing_subscriber::registry().with(log.with_filter(filter)), Traces::start(command));
+    match traces.layer() {
+        Some(layer) => log.with(layer).init(),
+        None => log.init(),
     }
+    traces
 }

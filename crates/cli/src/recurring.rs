@@ -1,16 +1,13 @@
 //! A schedule in the words of users: those of `schedules put`, and those of `punctual.toml`.
 
-use std::{str::FromStr, time::Duration};
+use std::str::FromStr;
 
 use anyhow::Result;
 use clap::Args;
-use punctual::{Json, Misfire, Overlap, Recurring, Timestamp};
+use punctual::{Json, Misfire, Overlap, Recurring, Timestamp, core::time::When, words::ScheduleWords};
 use serde::{Deserialize, Deserializer, de};
 
-use crate::{
-    human::{Span, parse_instant},
-    line::Line,
-};
+use crate::human::{Span, parse_instant};
 
 /// A schedule, but for its name.
 #[derive(Debug, Clone, Args, Deserialize)]
@@ -76,9 +73,17 @@ pub(crate) struct ScheduleArgs {
 impl ScheduleArgs {
     /// The schedule of that name.
     pub(crate) fn recurring(self, name: &str) -> Result<Recurring> {
-        let job = Line {
-            name: self.job,
+        let words = ScheduleWords {
+            cron: self.cron,
+            job: self.job,
             payload: self.payload.map(|payload| payload.0),
+            zone: self.zone,
+            misfire: self.misfire.unwrap_or_default(),
+            overlap: self.overlap.unwrap_or_default(),
+            jitter: self.jitter,
+            start: self.start.map(When),
+            end: self.end.map(When),
+            description: self.description,
             queue: self.queue,
             priority: self.priority,
             max_attempts: self.max_attempts,
@@ -87,19 +92,8 @@ impl ScheduleArgs {
             user: self.user,
             tags: self.tags,
             keep_for: self.keep_for,
-            ..Line::default()
         };
-        let mut recurring = Recurring::new(name, self.cron, job.draft()?)
-            .misfire(self.misfire.unwrap_or_default())
-            .overlap(self.overlap.unwrap_or_default())
-            .jitter(self.jitter.map_or(Duration::ZERO, |span| span.0));
-        macro_rules! set {
-            ($($option:ident: $value:expr),*) => {
-                $(if let Some(value) = $value { recurring = recurring.$option(value); })*
-            };
-        }
-        set!(zone: self.zone, starts_at: self.start, ends_at: self.end, description: self.description);
-        Ok(recurring)
+        Ok(words.recurring(name)?)
     }
 }
 

@@ -3,14 +3,17 @@
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
-use crate::human::DIM;
+use crate::{
+    human::DIM,
+    text::{self, Line},
+};
 
 /// A text with its style.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
-    text: String,
-    style: Style,
-    right: bool,
+    pub(crate) text: String,
+    pub(crate) style: Style,
+    pub(crate) right: bool,
 }
 
 impl Cell {
@@ -63,7 +66,12 @@ impl Table {
     }
 
     /// Prints it.
-    pub(crate) fn print(mut self) {
+    pub(crate) fn print(self) {
+        text::print(&self.lines());
+    }
+
+    /// Its lines.
+    pub(crate) fn lines(mut self) -> Vec<Line> {
         let width = |cell: &Cell| cell.text.width();
         let widths: Vec<usize> = (0..self.columns)
             .map(|column| self.rows.iter().map(|row| width(&row[column])).max().unwrap_or(0))
@@ -72,17 +80,18 @@ impl Table {
         if let [header, first, ..] = self.rows.as_mut_slice() {
             header.iter_mut().zip(first).for_each(|(name, cell)| name.right = cell.right);
         }
-        for row in &self.rows {
-            let mut line = String::new();
-            for (place, cell) in row.iter().enumerate() {
-                let pad = " ".repeat(widths[place] - width(cell));
-                let (before, after) = if cell.right { (pad, String::new()) } else { (String::new(), pad) };
-                let style = cell.style;
-                let last = place + 1 == row.len();
-                let after = if last { String::new() } else { format!("{after}  ") };
-                line.push_str(&format!("{before}{style}{}{style:#}{after}", cell.text));
-            }
-            anstream::println!("{line}");
-        }
+        self.rows.iter().map(|row| line(row, &widths)).collect()
     }
+}
+
+/// A row with each cell as wide as its column.
+fn line(row: &[Cell], widths: &[usize]) -> Line {
+    let mut line = Line::default();
+    for (place, cell) in row.iter().enumerate() {
+        let pad = " ".repeat(widths[place] - cell.text.width());
+        let (before, after) = if cell.right { (pad, String::new()) } else { (String::new(), pad) };
+        let after = if place + 1 == row.len() { String::new() } else { format!("{after}  ") };
+        line = line.with(before, Style::new()).with(cell.text.clone(), cell.style).with(after, Style::new());
+    }
+    line
 }

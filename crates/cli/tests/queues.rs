@@ -40,7 +40,7 @@ fn queues_are_listed_paused_by_pattern_and_resumed() {
 fn what_the_jobs_of_a_queue_are_by_default_is_said_by_hand_or_in_a_file() {
     let shell = Shell::new();
     let said = shell.ok(&["queues", "defaults", "mail", "--priority", "8", "--timeout", "9s", "--retry", "fixed:3s"]);
-    assert_eq!(said, "mail: priority 8, timeout 9.0 s, own retry policy\n");
+    assert_eq!(said, "mail: priority 8, timeout 9.0 s, retry fixed:3s\n");
     let job = |args: &[&str]| {
         let id = shell.ok(&[&["enqueue", "echo", "1", "--queue", "mail"], args].concat());
         shell.json(&["jobs", "show", id.trim()])["job"].clone()

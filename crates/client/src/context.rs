@@ -11,12 +11,12 @@ use std::{
 
 use punctual_core::{
     Claim, Error, Invalid, JobId, Json, LogLevel, LogLine, NewNotification, Note, Occurrence, Progress, Settled,
-    StoreError, limits,
+    StoreError, Trace, limits,
 };
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, ParentResult, Punctual, log_book::LogBook, parents};
+use crate::{Failure, ParentResult, Punctual, log_book::LogBook, parents, trace};
 
 /// Where a handler's notes go; the worker brings it.
 pub trait NoteSink: Send + Sync {
@@ -90,7 +90,7 @@ impl Context {
     pub fn new(punctual: Punctual, claim: Claim, notes: Arc<dyn NoteSink>) -> Self {
         let log = Log { level: claim.job.spec.extras.log_level.unwrap_or_default(), book: LogBook::default() };
         Self(Arc::new(Inner {
-            punctual,
+            punctual: punctual.continuing(Trace::of(&claim.job.spec.extras)),
             claim,
             signal: OnceLock::new(),
             stopped: AtomicBool::new(false),
@@ -139,10 +139,15 @@ impl Context {
 
     /// Brings what the job's parents returned; the worker does, before the handler runs.
     pub async fn load_parent_results(&self) -> Result<(), Failure> {
-        let results = parents::load(&self.0.punctual, self.id()).await?;
+        let results = self.0.punctual.parent_results(self.id()).await?;
         // Nobody else loads them.
         let _ = self.0.parents.set(results);
         Ok(())
+    }
+
+    /// The trace that this is a part of, for whoever does a part of the work: that of the current span, or the one that the job carries.
+    pub fn trace(&self) -> Option<Trace> {
+        trace::current().or_else(|| Trace::of(&self.0.claim.job.spec.extras))
     }
 
     /// Which attempt this is, from 1.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::{
     Ids, Invalid, JobDefaults, JobId, Json, LogLevel, NewJob, OnParentFailure, ParentResults, RetryPolicy, Spec,
-    Timestamp, limits, spec,
+    Timestamp, Trace, limits, spec,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -110,8 +110,10 @@ impl Draft {
         description(impl Into<String>) => |spec, text| spec.extras.description = Some(text.into());
         /// Which service or person asks for it.
         created_by(impl Into<String>) => |spec, creator| spec.extras.created_by = Some(creator.into());
-        /// The W3C trace context to continue.
+        /// The span to continue, as a W3C `traceparent`; the current one if nothing is said.
         trace(impl Into<String>) => |spec, trace| spec.extras.trace = Some(trace.into());
+        /// What goes with it, as a W3C `tracestate`.
+        trace_state(impl Into<String>) => |spec, state| spec.extras.trace_state = Some(state.into());
         /// How long to keep it once finished, instead of as long as the others.
         keep_for(Duration) => |spec, keep| spec.keep_for = Some(keep);
         /// Drop it at restart.
@@ -242,6 +244,13 @@ impl Draft {
             return Err(Invalid::too_long("after", parents.len(), limits::PARENTS_MAX_COUNT, "jobs"));
         }
         Ok(NewJob { id: JobId::from_bits(ids.next(at)), delay, spec: self.into_spec()?, parents })
+    }
+
+    /// Lets it continue a trace, unless it says itself which one.
+    pub(crate) fn continue_trace(&mut self, trace: Option<&Trace>) {
+        if let (Some(trace), None) = (trace, &self.spec.extras.trace) {
+            trace.write(&mut self.spec.extras);
+        }
     }
 
     pub(crate) const fn has_key(&self) -> bool {

@@ -11,6 +11,7 @@
 //! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
 //! | how do jobs tell people something? | [`Context::notify`], [`Punctual::subscribe`] |
 //! | how do I see and change what is there? | [`Admin`] |
+//! | how does a job become a part of a trace? | [`trace`], [`Draft::trace`] |
 
 pub mod admin;
 mod connect;
@@ -21,6 +22,7 @@ mod job;
 mod lock;
 mod log_book;
 mod notifications;
+mod once;
 mod parents;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -35,8 +37,10 @@ pub mod redis {
 }
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod trace;
 mod unique;
 mod within;
+pub mod words;
 mod workflow;
 
 pub use admin::Admin;

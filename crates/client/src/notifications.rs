@@ -21,8 +21,8 @@ use crate::Punctual;
 const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// How long after a look the next one follows at the earliest: one brings all that has come meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Messages that a listener may be behind before it reads them from the store.
-const BEHIND_MAX_COUNT: usize = 256;
+/// Messages that a listener may be behind before it reads them from the store. Few: room is kept for them for each user, of whom there may be many.
+const BEHIND_MAX_COUNT: usize = 32;
 /// Messages that one look reads.
 const PAGE_MAX_COUNT: usize = 500;
 

@@ -21,8 +21,14 @@ pub struct ParentResult {
 /// Results that are fetched at once; each may have a megabyte.
 const PAGE: usize = 16;
 
-/// What the parents of a job returned, in the order of their ids.
-pub(crate) async fn load(punctual: &Punctual, job: JobId) -> Result<Vec<ParentResult>, Failure> {
+impl Punctual {
+    /// What the parents of a job returned, in the order of their ids. A failure if it is more than a worker is given.
+    pub async fn parent_results(&self, job: JobId) -> Result<Vec<ParentResult>, Failure> {
+        load(self, job).await
+    }
+}
+
+async fn load(punctual: &Punctual, job: JobId) -> Result<Vec<ParentResult>, Failure> {
     let store = punctual.store();
     let (mut all, mut bytes) = (Vec::new(), 0);
     let parents = store.parents(job).await?;

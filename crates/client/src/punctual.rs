@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use punctual_core::{
-    Enqueued, Error, Ids, Invalid, Job as JobRecord, JobId, NewJob, Store, Workflow, WorkflowId, WorkflowStatus, limits,
+    Enqueued, Error, Ids, Invalid, Job as JobRecord, JobId, NewJob, Store, Timestamp, Trace, Workflow, WorkflowId,
+    WorkflowStatus, limits,
 };
 use tokio::time;
 
-use crate::{Admin, Draft, notifications::Hub, queues};
+use crate::{Admin, Draft, notifications::Hub, queues, trace};
 
 /// A connection to a store. Cheap to clone, safe to share.
 ///
@@ -24,12 +25,16 @@ use crate::{Admin, Draft, notifications::Hub, queues};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Punctual {
-    store: Arc<dyn Store>,
-    ids: Arc<Ids>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ids: Arc<Ids>,
+    /// When what it does was asked for first, if it [counts once](Self::once).
+    pub(crate) first_at: Option<Timestamp>,
     /// What queues say of their jobs.
     pub(crate) queues: Arc<queues::Known>,
     /// Who listens to what users are told.
     pub(crate) hub: Arc<Hub>,
+    /// The trace that what it makes continues where no span is current.
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 /// How often a job that is waited for is looked at when no hint comes.
@@ -39,7 +44,14 @@ impl Punctual {
     /// Uses a store that is open already.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let hub = Arc::new(Hub::new(Arc::clone(&store)));
-        Self { store, ids: Arc::new(Ids::seeded(fastrand::Rng::new().u64(..))), queues: Arc::default(), hub }
+        Self {
+            store,
+            ids: Arc::new(Ids::seeded(fastrand::Rng::new().u64(..))),
+            first_at: None,
+            queues: Arc::default(),
+            hub,
+            trace: None,
+        }
     }
 
     /// The store behind it.
@@ -50,6 +62,25 @@ impl Punctual {
     /// The source of its ids.
     pub fn ids(&self) -> &Arc<Ids> {
         &self.ids
+    }
+
+    /// The time that what it makes is of.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.first_at.unwrap_or_else(|| self.store.now())
+    }
+
+    /// The same connection, for work that is a part of `trace`: jobs that are enqueued by it where no span is current continue that one.
+    #[must_use]
+    pub fn continuing(self, trace: Option<Trace>) -> Self {
+        match trace {
+            Some(trace) => Self { trace: Some(Arc::new(trace)), ..self },
+            None => self,
+        }
+    }
+
+    /// The trace that a job continues that is made now.
+    pub(crate) fn trace_now(&self) -> Option<Trace> {
+        trace::current().or_else(|| self.trace.as_deref().cloned())
     }
 
     /// Everything that an operator may see and do; `actor` is who does it.
@@ -67,7 +98,13 @@ impl Punctual {
     /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs: all of them or, if one is refused, none.
     pub async fn enqueue_all<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<Enqueued>, Error> {
         self.queues.fresh(&*self.store).await?;
-        let enqueued = self.store.enqueue(self.check(jobs)?).await?;
+        let jobs = self.check(jobs)?;
+        let own: Vec<JobId> = jobs.iter().filter(|_| self.first_at.is_some()).map(|job| job.id).collect();
+        let mut enqueued = self.store.enqueue(jobs).await?;
+        for (one, own) in enqueued.iter_mut().zip(own) {
+            // It is there since this was first asked for.
+            one.existing &= one.id != own;
+        }
         for Enqueued { id, existing, .. } in &enqueued {
             tracing::debug!(job = %id, existing, "enqueued");
         }
@@ -76,7 +113,7 @@ impl Punctual {
 
     /// Checks jobs and gives them ids, without storing them.
     pub fn check<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<NewJob>, Invalid> {
-        let (now, defaults) = (self.store.now(), self.queues.now());
+        let (now, defaults, trace) = (self.now(), self.queues.now(), self.trace_now());
         let mut checked = Vec::new();
         for job in jobs {
             if checked.len() == limits::BATCH_MAX_JOBS {
@@ -84,7 +121,9 @@ impl Punctual {
                 return Err(Invalid::new("jobs", problem));
             }
             let place = checked.len();
-            let new = job.into().into_new_job(&self.ids, now, &defaults);
+            let mut draft = job.into();
+            draft.continue_trace(trace.as_ref());
+            let new = draft.into_new_job(&self.ids, now, &defaults);
             checked.push(new.map_err(|invalid| name_place(invalid, place))?);
         }
         Ok(checked)

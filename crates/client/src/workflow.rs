@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use punctual_core::{
-    Error, Ids, Invalid, JobId, NewJob, NewWorkflow, OnParentFailure, ParentResults, Timestamp, WorkflowId, check,
-    flow, limits,
+    Error, Ids, Invalid, JobId, NewJob, NewWorkflow, OnParentFailure, ParentResults, Timestamp, Trace, WorkflowId,
+    check, flow, limits,
 };
 
 use crate::{Draft, Punctual, queues::QueueDefaults};
@@ -107,6 +107,13 @@ impl Workflow {
         self.callbacks.insert("on_complete", (OnParentFailure::Run, job.into()));
     }
 
+    /// Lets its jobs continue a trace, unless they say themselves which one.
+    fn continue_trace(&mut self, trace: Option<&Trace>) {
+        let drafts = self.nodes.iter_mut().map(|node| &mut node.draft);
+        let callbacks = self.callbacks.values_mut().map(|(_, draft)| draft);
+        drafts.chain(callbacks).for_each(|draft| draft.continue_trace(trace));
+    }
+
     /// Checks it and gives it and its jobs ids. Parents come before their children.
     fn into_new(
         self,
@@ -199,12 +206,19 @@ fn of_job(invalid: Invalid, name: &str) -> Invalid {
 
 impl Punctual {
     /// Submits a workflow: all of its jobs, or none if one is refused. When this returns, it is durable.
-    pub async fn submit(&self, workflow: Workflow) -> Result<WorkflowId, Error> {
+    pub async fn submit(&self, mut workflow: Workflow) -> Result<WorkflowId, Error> {
         let defaults = self.queues.fresh(&**self.store()).await?;
-        let (workflow, jobs) = workflow.into_new(self.ids(), self.store().now(), &defaults)?;
+        workflow.continue_trace(self.trace_now().as_ref());
+        let (workflow, jobs) = workflow.into_new(self.ids(), self.now(), &defaults)?;
         let id = workflow.id;
-        self.store().submit(workflow, jobs).await?;
-        Ok(id)
+        if self.first_at.is_some() && self.store().workflow(id).await?.is_some() {
+            return Ok(id);
+        }
+        match self.store().submit(workflow, jobs).await {
+            // Somebody else was asked for it in the same instant.
+            Err(_) if self.first_at.is_some() && self.store().workflow(id).await?.is_some() => Ok(id),
+            submitted => Ok(submitted.map(|()| id)?),
+        }
     }
 }
 

@@ -2,10 +2,14 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 use crate::{Job, JobId, Refused, Status, Timestamp};
 
 /// An operator's wish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// Run a dead job again, or a retrying one now; its history goes on.
     Retry,
@@ -14,6 +18,7 @@ pub enum Verb {
     /// Hide it; retention removes it later.
     Delete,
     /// Do not wait for its time.
+    #[serde(rename = "run")]
     RunNow,
 }
 

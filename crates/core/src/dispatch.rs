@@ -161,8 +161,14 @@ pub trait Ledger: Store {
     /// The dispatcher has been told of them.
     async fn told(&self, hints: Vec<Hint>) -> StoreResult<()>;
 
-    /// Jobs that wait for a time up to `until`, in the order of their time, after a place.
-    async fn due(&self, after: (Timestamp, JobId), until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>>;
+    /// Jobs that wait for a time up to `until`, of one queue or of all, in the order of their time, after a place.
+    async fn due(
+        &self,
+        queue: Option<&str>,
+        after: (Timestamp, JobId),
+        until: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<Hint>>;
 
     /// Makes due jobs queued, if any may be due; says when the next one is that waits for its time, as far as known.
     async fn promote_due(&self) -> StoreResult<Option<Timestamp>>;

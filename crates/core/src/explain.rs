@@ -38,6 +38,7 @@ pub struct Facts {
 
 /// Why a job stands where it stands: the decisive reason first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// The job.
     pub job: JobId,
@@ -49,6 +50,7 @@ pub struct Explanation {
 
 /// One reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reason {
     /// Its kind, for programs.
     pub cause: Cause,
@@ -61,6 +63,7 @@ pub struct Reason {
 
 /// Why a job does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// It waits for other jobs.

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::{JobId, Status, Timestamp};
 
 /// What a job does when one of its parents dies or is cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnParentFailure {
     /// It is cancelled, and so are those that wait for it, as they say themselves.
@@ -62,6 +63,7 @@ impl FromStr for OnParentFailure {
 
 /// Whether a job is handed what its parents returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ParentResults {
     /// If its definition asks for them.
@@ -86,6 +88,7 @@ impl ParentResults {
 
 /// A parent or a child of a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Relative {
     /// Which job.
     pub id: JobId,

@@ -16,6 +16,7 @@ use crate::{Invalid, Timestamp, check, limits};
 
 /// How many jobs of a queue may run at once, and how many may start in a time; together, and of each concurrency key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// So many of the queue at once, in all workers together.

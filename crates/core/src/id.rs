@@ -131,6 +131,11 @@ id_type!(
     ScheduleId, "sch", "a schedule's id"
 );
 
+id_type!(
+    /// Names a token. It is no secret.
+    TokenId, "tok", "a token's id"
+);
+
 impl WorkflowId {
     /// No workflow of that instant, or of an earlier one, has a greater id.
     pub fn last_of(at: Timestamp) -> Self {

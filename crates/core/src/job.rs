@@ -129,6 +129,7 @@ impl Job {
 
 /// How far a job has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Progress {
     /// 0 to 100.
     pub percent: f32,
@@ -139,6 +140,7 @@ pub struct Progress {
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fault {
     /// A stable code for what Punctual itself found, such as `PUNCTUAL_E_TIMEOUT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,6 +201,7 @@ pub fn cut_bytes(mut text: String, max_bytes: usize) -> String {
 
 /// One execution of a job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attempt {
     /// Its id: the job, and how often it had been started by then.
     pub id: AttemptId,
@@ -218,6 +221,7 @@ pub struct Attempt {
 
 /// One transition of a job, or an operator's action on it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// Its id; ids of later events are greater.
     pub id: EventId,
@@ -235,6 +239,7 @@ pub struct Event {
 
 /// How serious a line of a log is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
     /// For whoever hunts a bug.
@@ -272,6 +277,7 @@ impl LogLevel {
 
 /// One line of an attempt's log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LogLine {
     /// The execution that wrote it.
     pub run: u32,

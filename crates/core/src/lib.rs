@@ -13,13 +13,17 @@
 //! | why is a job not running? | [`explain`] |
 //! | what do jobs tell people? | [`notification`] |
 //! | what may an operator do? | [`change`] |
+//! | what has happened since somebody looked? | [`changes`] |
 //! | what must an engine do? | [`store`]; [`dispatch`] if another one hands out its jobs |
 //! | which jobs does a list show? | [`filter`] |
+//! | who may do what? | [`token`] |
+//! | which trace is it a part of? | [`trace`] |
 //! | what may be how large, and what is refused? | [`limits`], [`check`] |
 //! | what is hidden from people? | [`redact`] |
 //! | what is counted for reports? | [`measure`] |
 
 pub mod change;
+pub mod changes;
 pub mod check;
 pub mod clock;
 pub mod dispatch;
@@ -34,27 +38,34 @@ pub mod json;
 pub mod limits;
 pub mod measure;
 pub mod notification;
+pub mod number;
 pub mod offer;
 pub mod queue;
 pub mod redact;
 pub mod retry;
 pub mod schedule;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod settle;
 pub mod spec;
 pub mod state;
 pub mod store;
 pub mod testing;
 pub mod time;
+pub mod token;
+pub mod trace;
+pub mod transfer;
 pub mod unique;
 pub mod workflow;
 
 pub use change::{Change, Changed, Verb};
+pub use changes::{Changes, JobEvent};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, Invalid, Refused, StoreError};
 pub use filter::{Filter, JobPage, Order, Page};
 pub use flow::{OnParentFailure, ParentResults, Relative};
 pub use gate::{Limits, Rate};
-pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, WorkerId, WorkflowId};
+pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, TokenId, WorkerId, WorkflowId};
 pub use job::{Attempt, Event, Fault, Job, LogLevel, LogLine, NewJob, Progress};
 pub use json::Json;
 pub use notification::{NewNotification, Notification};
@@ -72,5 +83,7 @@ pub use store::{
     StoreInfo, StoreResult, Watch, WorkerRecord,
 };
 pub use time::Timestamp;
+pub use token::{Once, Role, Token};
+pub use trace::Trace;
 pub use unique::Unique;
 pub use workflow::{Ends, NewWorkflow, Node, Workflow, WorkflowStatus};

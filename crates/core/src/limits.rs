@@ -8,6 +8,8 @@ pub const PAYLOAD_MAX_BYTES: usize = 1 << 20;
 pub const RESULT_MAX_BYTES: usize = 1 << 20;
 /// A notification's message, as JSON text.
 pub const NOTIFICATION_MAX_BYTES: usize = 64 << 10;
+/// How long ago a look at what happens to jobs may have been that another one goes on from.
+pub const CHANGES_MAX_AGE: Duration = Duration::from_secs(3_600);
 /// Notifications in one page of a list.
 pub const PAGE_MAX_NOTIFICATIONS: usize = 1_000;
 /// A job's metadata, as JSON text.
@@ -28,7 +30,7 @@ pub const QUEUE_MAX_CHARS: usize = 128;
 pub const KEY_MAX_CHARS: usize = 512;
 /// A user, creator, correlation id, actor or lock owner.
 pub const LABEL_MAX_CHARS: usize = 256;
-/// A trace context.
+/// Each part of a trace context.
 pub const TRACE_MAX_CHARS: usize = 1_024;
 /// A description.
 pub const DESCRIPTION_MAX_CHARS: usize = 2_048;
@@ -78,6 +80,8 @@ pub const LIST_MAX_SCANNED_ROWS: usize = 50_000;
 pub const PROMOTE_MAX_JOBS: usize = 1_000;
 /// How long a worker that says nothing stays on the register.
 pub const WORKER_SILENT_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// How long a request is remembered that must have its effect once.
+pub const ONCE_KEPT: Duration = Duration::from_secs(24 * 3_600);
 /// How long the counters for reports are kept: they are small, and a report of a whole year needs them.
 pub const TALLIES_KEPT: Duration = Duration::from_secs(400 * 24 * 3_600);
 /// A cron expression.

@@ -27,6 +27,7 @@ impl NewNotification {
 
 /// A message that was stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Notification {
     /// Grows with each one, in the order in which they can be seen: whoever has got one has missed nothing before it, and goes on from there.
     pub id: u64,

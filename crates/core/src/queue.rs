@@ -24,6 +24,7 @@ pub struct Queue {
 
 /// What is said of a queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct QueueSettings {
     /// Nothing of it is started.
@@ -36,6 +37,7 @@ pub struct QueueSettings {
 
 /// What the jobs of a queue are if they do not say otherwise.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct JobDefaults {
     /// 0 to 10, higher first.
@@ -46,12 +48,14 @@ pub struct JobDefaults {
     pub max_attempts: Option<u32>,
     /// How long one attempt may take.
     #[serde(rename = "timeout_ms", with = "some_millis", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub timeout: Option<Duration>,
     /// When to try again after a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
     /// How long to keep them once finished.
     #[serde(rename = "keep_for_ms", with = "some_millis", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub keep_for: Option<Duration>,
 }
 
@@ -84,6 +88,7 @@ pub struct QueueSave {
 
 /// What was done to a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueEvent {
     /// When.
     pub at: Timestamp,

@@ -18,12 +18,14 @@ use crate::{error::Invalid, limits, time::millis};
 /// assert_eq!(policy.delay(30, 0.5), Some(Duration::from_secs(3600)));
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RetryPolicy {
     /// How the wait grows.
     #[serde(flatten)]
     pub backoff: Backoff,
     /// The longest wait.
     #[serde(rename = "cap_ms", with = "millis", default = "default_cap")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub cap: Duration,
     /// The share of the wait, 0 to 1, by which it is shortened or lengthened at random.
     #[serde(default = "default_jitter")]
@@ -32,24 +34,28 @@ pub struct RetryPolicy {
 
 /// How the wait grows from one retry to the next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Backoff {
     /// `base × 2^retries`.
     Exponential {
         /// The wait before the first retry.
         #[serde(rename = "base_ms", with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         base: Duration,
     },
     /// `base × (retries + 1)`.
     Linear {
         /// The wait before the first retry.
         #[serde(rename = "base_ms", with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         base: Duration,
     },
     /// The same wait each time.
     Fixed {
         /// The wait.
         #[serde(rename = "base_ms", with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         base: Duration,
     },
     /// These waits in turn; the last one is used again when they are used up.

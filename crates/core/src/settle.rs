@@ -170,6 +170,12 @@ pub struct Settlement {
 }
 
 impl Settlement {
+    /// Ends an execution that succeeded, whatever the job is.
+    pub fn succeed(attempt: AttemptId, worker: WorkerId, result: Option<Json>) -> Self {
+        let released = Self::release(attempt, worker);
+        Self { attempt_status: AttemptStatus::Succeeded, ending: Ending::Succeed, result, ..released }
+    }
+
     /// Gives a job back that was not run, or not to its end, and that may start again at once.
     pub const fn release(attempt: AttemptId, worker: WorkerId) -> Self {
         Self {

@@ -63,9 +63,12 @@ pub struct Extras {
     /// Which service or person asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
-    /// The W3C trace context of whoever enqueued it.
+    /// The span of whoever enqueued it, as a W3C `traceparent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// What the systems on the way have noted of that trace, as a W3C `tracestate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_state: Option<String>,
     /// Jobs of one key in one queue share a limit: one at a time, unless the [queue's](crate::Limits) is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
@@ -180,6 +183,7 @@ impl Extras {
         self.redact_keys.iter().try_for_each(|key| check::word("redact_keys", key, limits::LABEL_MAX_CHARS))?;
         check::label("created_by", self.created_by.as_deref(), limits::LABEL_MAX_CHARS)?;
         check::label("trace", self.trace.as_deref(), limits::TRACE_MAX_CHARS)?;
+        check::label("trace_state", self.trace_state.as_deref(), limits::TRACE_MAX_CHARS)?;
         check::label("concurrency_key", self.concurrency_key.as_deref(), limits::KEY_MAX_CHARS)?;
         self.unique.as_ref().map_or(Ok(()), Unique::check)?;
         check::label("node", self.node.as_deref(), limits::NAME_MAX_CHARS)?;

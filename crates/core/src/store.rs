@@ -13,10 +13,13 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::{
-    Attempt, AttemptId, Change, Changed, Claim, Event, Filter, Job, JobId, JobPage, Json, LogLine, NewJob,
-    NewNotification, NewWorkflow, Node, Notification, Page, Progress, Queue, QueueEvent, QueueSave, Relative, Schedule,
-    ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreError, Timestamp, WorkerId, Workflow, WorkflowId,
-    gate::Passed, measure::Tally,
+    Attempt, AttemptId, Change, Changed, Changes, Claim, Event, Filter, Job, JobId, JobPage, Json, LogLine, NewJob,
+    NewNotification, NewWorkflow, Node, Notification, Once, Page, Progress, Queue, QueueEvent, QueueSave, Relative,
+    Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreError, Timestamp, Token, TokenId,
+    WorkerId, Workflow, WorkflowId,
+    gate::Passed,
+    measure::Tally,
+    transfer::{Dependency, Parcel},
 };
 
 /// What an engine's call returns.
@@ -104,6 +107,13 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
 
     /// The events of a job, oldest first.
     async fn events(&self, job: JobId) -> StoreResult<Vec<Event>>;
+
+    /// What happened to jobs since a former look, whose cursor is given; nothing, if there was none. In the order of time, at most `limit`; what is
+    /// more than that is passed over, as is everything since a look that was too long ago, and [`Changes::missed`] says so.
+    ///
+    /// Whatever happened to a job is told by exactly one of the looks that go on from each other, however late it was committed. Only of what was over
+    /// before anybody looked, something may be left out: that it was queued at first, that an execution began, an end that was taken back.
+    async fn changes(&self, since: Option<String>, limit: usize) -> StoreResult<Changes>;
 
     /// The log lines of a job, oldest first, at most `limit`.
     async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>>;
@@ -229,6 +239,28 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// Removes messages that are older than `after`, at most `limit`. Their numbers are not used again.
     async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
+    // Tokens, and requests that count once.
+
+    /// Stores a token.
+    async fn add_token(&self, token: Token) -> StoreResult<()>;
+
+    /// The tokens that are there, sessions included, by the time at which they were made.
+    async fn tokens(&self) -> StoreResult<Vec<Token>>;
+
+    /// Removes a token and the sessions that were begun with it; says whether it was there.
+    async fn remove_token(&self, id: TokenId) -> StoreResult<bool>;
+
+    /// Remembers a request by its key, unless one of that key is known: answers what is known of it then.
+    async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once>;
+
+    // From one store to another.
+
+    /// Which jobs some wait for, or waited for.
+    async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>>;
+
+    /// Takes over a part of what another store knows; says how much of it was new here.
+    async fn import(&self, parcel: Parcel) -> StoreResult<usize>;
+
     // Upkeep. Each call does a bounded amount of work and says how much.
 
     /// Makes finished jobs deleted once they are older than `keep` says, or than they say themselves.
@@ -237,8 +269,8 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// Removes deleted jobs, with all that belongs to them, once they have been deleted for `after`.
     async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
-    /// Removes attempts and logs that ended longer than `after` ago, looking at `limit` of the oldest; and workers
-    /// and counters past their [limits](crate::limits).
+    /// Removes attempts and logs that ended longer than `after` ago, looking at `limit` of the oldest; and workers, counters, tokens out of
+    /// time and requests past their [limits](crate::limits).
     async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
     /// Removes ephemeral jobs that were enqueued before that instant and that nobody is running.
@@ -255,6 +287,11 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// of several, the engine lets one do it.
     async fn tend(&self) -> StoreResult<()> {
         Ok(())
+    }
+
+    /// What the engine counts of itself, for metrics.
+    async fn vitals(&self) -> StoreResult<Vec<Vital>> {
+        Ok(Vec::new())
     }
 
     /// The version of the schema and what it consists of.
@@ -275,6 +312,26 @@ pub struct StoreInfo {
     pub location: String,
 }
 
+/// A number that an engine, or a worker, has of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vital {
+    /// Its name in metrics. One that ends in `_total` only grows.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Of what, if there are several.
+    pub labels: Vec<(&'static str, String)>,
+    /// The number.
+    pub value: f64,
+}
+
+impl Vital {
+    /// One of its kind.
+    pub const fn new(name: &'static str, about: &'static str, value: f64) -> Self {
+        Self { name, about, labels: Vec::new(), value }
+    }
+}
+
 /// A listener for hints. It remembers hints from its creation on: listen first, then look, then wait.
 #[async_trait]
 pub trait Watch: Send {
@@ -284,12 +341,13 @@ pub trait Watch: Send {
 
 /// What became of a job that was to be enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Enqueued {
     /// The job that is there now.
     pub id: JobId,
     /// Whether it was there before.
     pub existing: bool,
-    /// Whether this enqueue has changed it, as its [`Unique`](crate::Unique) says.
+    /// Whether this enqueue has changed it, as its unique key says.
     pub updated: bool,
 }
 
@@ -386,6 +444,7 @@ pub struct Count {
 
 /// How many unfinished jobs a user has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pending {
     /// The user; nothing for the jobs of nobody in particular.
     pub user_id: Option<String>,
@@ -397,6 +456,7 @@ pub struct Pending {
 
 /// A worker's sign of life.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Beat {
     /// Who.
     pub id: WorkerId,
@@ -416,6 +476,7 @@ pub struct Beat {
 
 /// A worker on the register.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerRecord {
     /// What it last said.
     #[serde(flatten)]
@@ -428,6 +489,7 @@ pub struct WorkerRecord {
 
 /// A lock that is held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lock {
     /// Its name.
     pub name: String,

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use jiff::{SignedDuration, civil::DateTime, tz::TimeZone};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// An instant, in microseconds since the Unix epoch.
@@ -118,6 +119,67 @@ pub fn in_words(duration: Duration) -> String {
     }
 }
 
+/// A duration in the words of users: `90s`, `5m`, `1h 30m`, `7d`, `1500ms`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Span(pub Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no duration; write 1500ms, 90s, 5m, 1h 30m or 7d");
+        let parsed: SignedDuration = match text.strip_suffix('d').map(str::trim).map(str::parse::<u32>) {
+            Some(Ok(days)) => SignedDuration::from_hours(i64::from(days) * 24),
+            _ => text.parse().map_err(|_| wrong())?,
+        };
+        Duration::try_from(parsed).map(Self).map_err(|_| wrong())
+    }
+}
+
+/// As it may be written.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAY: u64 = 24 * 3_600;
+        match (self.0.as_secs(), self.0.subsec_nanos()) {
+            (seconds, 0) if seconds > 0 && seconds.is_multiple_of(DAY) => write!(f, "{}d", seconds / DAY),
+            _ => write!(f, "{:#}", SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX)),
+        }
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// An instant in the words of users: with a zone, or in the machine's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct When(pub Timestamp);
+
+impl TryFrom<String> for When {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        parse_instant(&text).map(Self)
+    }
+}
+
+/// Reads [`When`].
+pub fn parse_instant(text: &str) -> Result<Timestamp, String> {
+    let local = || -> Option<Timestamp> {
+        let civil: DateTime = text.parse().ok()?;
+        civil.to_zoned(TimeZone::system()).ok()?.timestamp().to_string().parse().ok()
+    };
+    text.parse().ok().or_else(local).ok_or_else(|| {
+        format!("`{text}` is no time between 1970 and 9999; write 2026-03-01T12:00:00Z, or 2026-03-01 12:00 for your own zone")
+    })
+}
+
 /// Durations are milliseconds in every stored or transmitted JSON document.
 pub mod millis {
     use super::*;
@@ -164,6 +226,16 @@ mod tests {
         for micros in [0, 1, 1_700_000_000_123_456, Timestamp::MAX.as_micros()] {
             let instant = Timestamp::from_micros(micros);
             assert_eq!(instant.to_string().parse(), Ok(instant));
+        }
+    }
+
+    #[test]
+    fn a_span_is_written_as_it_may_be_typed() {
+        let millis = [0, 1_500, 90_000, 300_000, 5_400_000, 36 * 3_600_000, 7 * 24 * 3_600_000];
+        let written = millis.map(|millis| Span(Duration::from_millis(millis)).to_string());
+        assert_eq!(written, ["0s", "1s 500ms", "1m 30s", "5m", "1h 30m", "36h", "7d"]);
+        for text in written {
+            assert_eq!(text.parse::<Span>().map(|span| span.to_string()), Ok(text));
         }
     }
 

@@ -19,6 +19,7 @@ pub struct NewWorkflow {
 
 /// A workflow as the store has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Workflow {
     /// Its id.
     pub id: WorkflowId,
@@ -37,6 +38,7 @@ pub struct Workflow {
 
 /// How many jobs a workflow has, and how many have come to an end. Callbacks are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ends {
     /// Its jobs.
     pub total: u32,
@@ -57,6 +59,7 @@ impl Ends {
 
 /// How a workflow stands as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WorkflowStatus {
     /// Some of its jobs have not come to an end.
@@ -151,6 +154,7 @@ impl EndsChange {
 
 /// A job in its workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Node {
     /// The name it has there.
     pub node: String,

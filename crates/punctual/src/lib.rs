@@ -46,15 +46,18 @@ pub use punctual_client::redis;
 pub use punctual_client::sqlite;
 pub use punctual_client::{
     Admin, Context, Draft, Failure, HeldLock, Job, ParentResult, Punctual, Recurring, Subscription, Synced, Unique,
-    Workflow, admin,
+    Workflow, admin, trace, words,
 };
 pub use punctual_core as core;
 pub use punctual_core::{
     AttemptStatus, Enqueued, Error, Filter, JobId, Json, ManualClock, Misfire, OnParentFailure, Overlap, Page,
-    ParentResults, RetryPolicy, Settled, Status, Timestamp, Verb, WorkflowId,
+    ParentResults, RetryPolicy, Role, Settled, Status, Timestamp, TokenId, Verb, WorkflowId,
 };
+#[cfg(feature = "webhooks")]
+pub use punctual_worker::Webhook;
 pub use punctual_worker::{
-    Handler, HandlerResult, ManualWorker, QueueOrder, Ran, RunningWorker, Stats, Worker, WorkerBuilder,
+    ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertState, Alerts, Handler, HandlerResult, ManualWorker, QueueOrder,
+    Ran, RunningWorker, Stats, Worker, WorkerBuilder,
 };
 #[cfg(unix)]
 pub use punctual_worker::{

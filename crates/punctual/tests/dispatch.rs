@@ -170,7 +170,7 @@ async fn whatever_fails_no_job_is_lost_and_each_ends_once() {
         enqueuer.await.unwrap();
     }
     let acknowledged = std::mem::take(&mut *acknowledged.lock().unwrap());
-    until("all jobs to end", async || !has_active(&punctual).await).await;
+    all_end(&punctual, &world.redis).await;
     until("Redis to hold no job", async || leftovers(&world.redis).is_empty()).await;
     drop(world.workers);
     for id in &acknowledged {
@@ -212,8 +212,30 @@ async fn active(punctual: &Punctual) -> Option<usize> {
     Some(jobs.sum())
 }
 
-async fn has_active(punctual: &Punctual) -> bool {
-    active(punctual).await != Some(0)
+/// Waits until all jobs have come to an end. If they don't within five minutes, says what is known of some that did not.
+async fn all_end(punctual: &Punctual, redis: &Redis) {
+    let ended = until("all jobs to end", async || active(punctual).await == Some(0));
+    if tokio::time::timeout(Duration::from_secs(290), ended).await.is_ok() {
+        return;
+    }
+    let statuses = Status::ALL.into_iter().filter(|status| status.is_active()).collect();
+    let found = punctual.store().list(Filter { statuses, ..Filter::default() }, Page::first(5)).await.unwrap();
+    for job in &found.jobs {
+        let events = punctual.store().events(job.id).await.unwrap();
+        eprintln!("{job:?}\n{events:#?}");
+    }
+    for key in redis.ask("KEYS punctual:*").unwrap() {
+        let kind = redis.ask(&format!("TYPE {key}")).unwrap().concat();
+        let content = match kind.as_str() {
+            "zset" => redis.ask(&format!("ZRANGE {key} 0 20 WITHSCORES")),
+            "hash" => redis.ask(&format!("HGETALL {key}")),
+            "set" => redis.ask(&format!("SMEMBERS {key}")),
+            "list" => redis.ask(&format!("LRANGE {key} 0 20")),
+            _ => redis.ask(&format!("GET {key}")),
+        };
+        eprintln!("{key} ({kind}): {content:?}");
+    }
+    panic!("{:?} jobs did not end", active(punctual).await);
 }
 
 /// The keys of Redis that hold something of a job.

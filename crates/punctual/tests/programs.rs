@@ -363,14 +363,15 @@ async fn a_pool_gives_many_jobs_to_few_processes(place: impl Fn() -> Place) {
 }
 
 async fn a_process_of_a_pool_that_breaks_fails_its_job_and_no_other(place: impl Fn() -> Place) {
+    // In quotes, since an id may have the letters of a word.
     let breaks = r#"
 while read -r line; do
     case $line in
-        *die*) echo oh no >&2; exit 3 ;;
-        *half*) printf '{"punctual": "do'; exit 0 ;;
-        *bad*) exit 65 ;;
-        *noise*) echo just some text; echo '{"punctual": "done", "result": "well"}' ;;
-        *leave*) echo '{"punctual": "done"}'; exit 0 ;;
+        *'"die"'*) echo oh no >&2; exit 3 ;;
+        *'"half"'*) printf '{"punctual": "do'; exit 0 ;;
+        *'"bad"'*) exit 65 ;;
+        *'"noise"'*) echo just some text; echo '{"punctual": "done", "result": "well"}' ;;
+        *'"leave"'*) echo '{"punctual": "done"}'; exit 0 ;;
         *) echo '{"punctual": "done", "result": "well"}' ;;
     esac
 done"#;
@@ -386,10 +387,12 @@ done"#;
     }
     assert_eq!(messages(&bench.run(doing("noise")).await), ["just some text"]);
     for _ in 0..5 {
-        assert_eq!(bench.run(doing("leave")).await.job.status, Status::Succeeded);
+        let left = bench.run(doing("leave")).await.job;
+        assert_eq!(left.status, Status::Succeeded, "{:?}", left.error);
         // It may be given the next job in the very moment in which it leaves.
         let next = doing("go on").max_attempts(3).retry(punctual::RetryPolicy::fixed(Duration::ZERO));
-        assert_eq!(bench.run(next).await.job.status, Status::Succeeded);
+        let next = bench.run(next).await.job;
+        assert_eq!(next.status, Status::Succeeded, "{:?}", next.error);
     }
     bench.end().await;
 }
@@ -475,8 +478,8 @@ async fn what_a_program_says_last_is_heard_however_long_it_takes(place: impl Fn(
 }
 
 async fn a_process_of_a_pool_that_speaks_without_a_job_is_replaced(place: impl Fn() -> Place) {
-    let twice =
-        r#"while read -r line; do for i in 1 2; do echo "{\"punctual\": \"done\", \"result\": $i}"; done; done"#;
+    // Both in one write: what is said once the next job is there, nobody could tell from its answer.
+    let twice = r#"while read -r line; do printf '{"punctual": "done", "result": 1}\n{"punctual": "done", "result": 2}\n'; done"#;
     let bench = Bench::new(place(), Program { pool: Some(1), ..Program::shell(twice) }).await;
     for _ in 0..5 {
         assert_eq!(

@@ -5,7 +5,7 @@
 #[macro_use]
 mod common;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
 use common::Place;
 use punctual::{Draft, Enqueued, JobId, Punctual, Status, Unique, Verb};
@@ -100,7 +100,7 @@ async fn keys_change_hands_while_their_jobs_are_cancelled(new_place: fn() -> Pla
     let cancelling = tokio::spawn(async move {
         let filter = punctual::Filter { name: Some("charge".into()), ..punctual::Filter::default() };
         while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
-            canceller.admin("ada").bulk(Verb::Cancel, filter.clone(), |_| ()).await.unwrap();
+            canceller.admin("ada").bulk(Verb::Cancel, filter.clone(), |_| ControlFlow::Continue(())).await.unwrap();
         }
     });
     for round in 0..30 {

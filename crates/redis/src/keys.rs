@@ -45,12 +45,13 @@ impl Namespace {
 /// The keys of a queue.
 #[derive(Debug, Clone)]
 pub(crate) struct QueueKeys {
-    /// With which they begin. Scripts make the keys of cached documents from it.
+    /// With which they begin. Scripts make the keys of lanes and of cached documents from it.
     pub(crate) prefix: String,
 }
 
 impl QueueKeys {
-    /// A hash: the epoch in which the queue is open, the run of the server, whether it is paused, and a field for each other key of the queue that is to go with it.
+    /// A hash: the epoch in which the queue is open, the run of the server, whether it is paused, and a field for each other key of the queue that is to go with it;
+    /// that of a lane says which parts it has.
     pub(crate) fn state(&self) -> String {
         format!("{}state", self.prefix)
     }
@@ -65,14 +66,9 @@ impl QueueKeys {
     pub(crate) fn owners(&self) -> String {
         format!("{}owners", self.prefix)
     }
-
-    /// A sorted set: the jobs of a lane, by the time at which they may start.
-    pub(crate) fn lane(&self, lane: &Lane) -> String {
-        format!("{}{}", self.prefix, lane_suffix(lane))
-    }
 }
 
-/// What the key of a lane ends with.
+/// What the key of a lane ends with: a sorted set of its jobs, by the time at which they may start. A long one has more of them, which scripts name.
 pub(crate) fn lane_suffix(lane: &Lane) -> String {
     format!("ready:{}:{}", lane.priority, lane.name)
 }

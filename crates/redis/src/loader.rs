@@ -100,15 +100,38 @@ impl Loader {
     }
 
     async fn load_due(&self, keeper: &Keeper, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
-        let mut after = (before.unwrap_or(Timestamp::MIN), JobId::from_bits(0));
+        if self.put_due(keeper, None, before.unwrap_or(Timestamp::MIN), until).await? {
+            self.ledger.told_due(before, until).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells of the jobs of a queue that wait for their time. While it was closed, its part of the horizon was passed over.
+    async fn load_due_of(&self, keeper: &Keeper, name: &str) -> StoreResult<bool> {
+        let standing = keeper.standing_since(Instant::now()).await?;
+        // Somebody who has just passed it over may have looked a little further: clocks differ.
+        let horizon = self.ledger.now().after(HORIZON + HORIZON_STEP);
+        let until = standing.due_until.map_or(horizon, |until| until.max(horizon));
+        self.put_due(keeper, Some(name), Timestamp::MIN, until).await
+    }
+
+    /// Tells of jobs that wait for a time between two, of one queue or of all. Says whether Redis has heard.
+    async fn put_due(
+        &self,
+        keeper: &Keeper,
+        queue: Option<&str>,
+        after: Timestamp,
+        until: Timestamp,
+    ) -> StoreResult<bool> {
+        let mut after = (after, JobId::from_bits(0));
         loop {
-            let hints = self.ledger.due(after, until, CALL_MAX_JOBS).await?;
+            let hints = self.ledger.due(queue, after, until, CALL_MAX_JOBS).await?;
             if !hints.is_empty() && !self.put(keeper, &hints, Told::Changed).await? {
-                return Ok(());
+                return Ok(false);
             }
             match hints.last().filter(|_| hints.len() == CALL_MAX_JOBS) {
                 Some(last) => after = (last.run_at, last.job),
-                None => return self.ledger.told_due(before, until).await,
+                None => return Ok(true),
             }
         }
     }
@@ -160,8 +183,12 @@ impl Loader {
         }
     }
 
-    /// Tells of the queued jobs of a queue: of a page of each lane, or of all.
-    pub(crate) async fn load(&self, name: &str, epoch: u64, all: bool) -> StoreResult<bool> {
+    /// Tells of the jobs of a queue that is open now: of a page of each lane, or of all. Says whether there are more.
+    pub(crate) async fn load(&self, keeper: &Keeper, name: &str, epoch: u64, all: bool) -> StoreResult<bool> {
+        // Those that wait for their time come first: one whose time comes meanwhile is among the others then.
+        if !self.load_due_of(keeper, name).await? {
+            return Ok(true);
+        }
         let mut more = false;
         for lane in self.lanes(Some(name)) {
             let mut after = None;

@@ -52,12 +52,10 @@ async fn open_anew(store: &Arc<Shared>, name: &str, epoch: u64) -> StoreResult<(
     }
     tracing::info!(queue = name, epoch, "Redis hands out the queue's jobs");
     store.keeper.forget();
-    // Those that wait for their time come first: one whose time comes meanwhile is among the others then.
-    store.loader.look(&store.keeper, Duration::ZERO).await?;
-    if store.loader.load(name, epoch, false).await? {
+    if store.loader.load(&store.keeper, name, epoch, false).await? {
         let (own, name) = (Arc::clone(store), name.to_owned());
         tokio::spawn(async move {
-            if let Err(error) = own.loader.load(&name, epoch, true).await {
+            if let Err(error) = own.loader.load(&own.keeper, &name, epoch, true).await {
                 tracing::warn!(queue = name, %error, "cannot tell Redis of all jobs yet");
             }
         });

@@ -1,7 +1,7 @@
 //! Executions of which the ledger does not know yet. They are recorded soon; with their end in one go, if they end before.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -258,9 +258,11 @@ impl Recorder {
     ) -> StoreResult<Vec<Settled>> {
         let simple = |one: &Settlement| one.ending == Ending::Succeed && !one.flow && !one.only_if_expired;
         let mut ends: HashMap<AttemptId, (Start, Settlement)> = HashMap::new();
-        for one in settlements.iter().filter(|one| simple(one)) {
+        let mut seen = HashSet::new();
+        // Of several of the same execution the first counts, whatever it is.
+        for one in settlements.iter().filter(|one| seen.insert(one.attempt) && simple(one)) {
             if let Some(Unrecorded { start, .. }) = unrecorded.get(&one.attempt) {
-                ends.entry(one.attempt).or_insert_with(|| (start.clone(), one.clone()));
+                ends.insert(one.attempt, (start.clone(), one.clone()));
             }
         }
         let ends: Vec<(Start, Settlement)> = ends.into_values().collect();

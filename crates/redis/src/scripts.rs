@@ -41,8 +41,8 @@ scripts! {
 
 /// How long documents are cached.
 const CACHE_S: u32 = 3_600;
-/// Of new jobs of a lane that has more than this, nothing is cached: their worker asks the ledger.
-const CACHE_MAX_JOBS: usize = 250_000;
+/// Of new jobs of a lane that has about as many, nothing is cached: their worker asks the ledger.
+const CACHE_MAX_JOBS: usize = 100_000;
 /// What is cached together is of the same hour.
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// Jobs that one call tells of: Lua has a bound for the arguments of a command.
@@ -197,7 +197,7 @@ impl Queue<'_> {
         call.arg(self.epoch).arg(wish.now.as_micros()).arg(wish.until.as_micros()).arg(wish.limit).arg(wish.hold_ms);
         call.arg(wish.token).arg(&keys.prefix).arg(u8::from(only_look));
         for (lane, rank) in wish.lanes {
-            call.key(keys.lane(lane)).arg(*rank).arg(lane_suffix(lane));
+            call.arg(*rank).arg(lane_suffix(lane));
         }
         self.server.run(&call).await
     }
@@ -217,10 +217,10 @@ impl Queue<'_> {
         let mut call = PUSH.prepare_invoke();
         call.key(keys.state()).arg(self.epoch).arg(new_until).arg(CACHE_S);
         call.arg(self.namespace.channel()).arg(self.name).arg(lanes.len()).arg(queued.max().unwrap_or(0));
-        call.arg(CACHE_MAX_JOBS);
+        call.arg(&keys.prefix).arg(CACHE_MAX_JOBS);
         for of_lane in lanes {
             let lane = &of_lane[0].hint.lane;
-            call.key(keys.lane(lane)).arg(lane_suffix(lane)).arg(of_lane.len());
+            call.arg(lane_suffix(lane)).arg(of_lane.len());
             for News { hint, .. } in of_lane {
                 call.arg(hint.run_at.as_micros()).arg(hint.job.to_string());
             }
@@ -240,7 +240,7 @@ impl Queue<'_> {
         let Some(first) = hints.first() else { return Ok(Some(0)) };
         let keys = self.keys();
         let mut call = PUT.prepare_invoke();
-        call.key(keys.state()).key(keys.owners()).key(keys.lane(&first.lane));
+        call.key(keys.state()).key(keys.owners());
         call.arg(self.epoch).arg(lane_suffix(&first.lane)).arg(what.word());
         call.arg(self.namespace.channel()).arg(self.name).arg(&keys.prefix);
         for hint in hints {
@@ -293,7 +293,7 @@ impl Queue<'_> {
         let Some(first) = hints.first() else { return Ok(()) };
         let keys = self.keys();
         let mut call = FORGET.prepare_invoke();
-        call.key(keys.lane(&first.lane)).arg(&keys.prefix).arg(self.epoch);
+        call.key(keys.state()).arg(&keys.prefix).arg(self.epoch).arg(lane_suffix(&first.lane));
         for hint in hints {
             call.arg(hint.run_at.as_micros()).arg(hint.job.to_string());
         }
@@ -317,4 +317,97 @@ fn job(value: Option<Value>) -> RedisResult<JobId> {
 /// Somebody else has written under our keys.
 fn strange() -> RedisError {
     (redis::ErrorKind::UnexpectedReturnType, "what is stored under Punctual's keys is not Punctual's").into()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Long enough for several parts.
+    const JOBS: i64 = 160_000;
+    /// The queue's clock, at first.
+    const START: i64 = 1_700_000_000_000_000;
+
+    fn lane() -> Arc<Lane> {
+        Arc::new(Lane { queue: "long".into(), name: "noop".into(), priority: 5 })
+    }
+
+    /// The one of that number. Several have the same time.
+    fn hint(lane: &Arc<Lane>, number: i64) -> Hint {
+        let run_at = Timestamp::from_micros(START + number / 7);
+        Hint { lane: Arc::clone(lane), run_at, job: JobId::from_bits(number as u128) }
+    }
+
+    async fn claim(queue: &Queue<'_>, lanes: &[(Arc<Lane>, u32)], limit: usize, token: &str) -> Vec<Hint> {
+        let (now, until) = (Timestamp::from_micros(START + JOBS), Timestamp::from_micros(START + 2 * JOBS));
+        let wish = Wish { lanes, now, until, limit, hold_ms: 60_000, token };
+        let handed = queue.claim(&wish).await.unwrap().expect("the queue is open");
+        handed.jobs.into_iter().map(|job| job.hint).collect()
+    }
+
+    #[tokio::test]
+    async fn a_long_lane_is_kept_in_parts_and_goes_out_in_the_order_of_time() {
+        let url = std::env::var("PUNCTUAL_TEST_REDIS_URL").expect("`cargo xtask test` names a server");
+        let server = Server::new(url.parse().unwrap());
+        let namespace = Namespace::of(&format!("parts-{:x}", fastrand::u64(..)));
+        let queue = Queue { server: &server, namespace: &namespace, name: "long", epoch: 1 };
+        queue.open(false).await.unwrap();
+        let (lane, mut expected) = (lane(), BTreeSet::new());
+        // The first ones are told late, as if Redis had been empty, after some of the others have come.
+        let (mut late, mut news) = (Vec::new(), Vec::new());
+        for number in 0..JOBS {
+            expected.insert((hint(&lane, number).run_at, hint(&lane, number).job));
+            match number {
+                0..75_000 => late.push(hint(&lane, number)),
+                _ => news.push(News { hint: hint(&lane, number), document: Some(b"{}".to_vec()) }),
+            }
+        }
+        let (before, behind) = news.split_at(5_000);
+        for part in before.chunks(CALL_MAX_JOBS) {
+            assert!(queue.push(part, u64::MAX).await.unwrap());
+        }
+        for part in late.chunks(CALL_MAX_JOBS) {
+            assert_eq!(queue.put(part, Told::Queued).await.unwrap(), Some(part.len()));
+            assert_eq!(queue.put(part, Told::Queued).await.unwrap(), Some(0), "known by now");
+        }
+        for part in behind.chunks(CALL_MAX_JOBS) {
+            assert!(queue.push(part, u64::MAX).await.unwrap());
+        }
+        assert_eq!(queue.count().await.unwrap(), Some((JOBS as usize, 0)));
+        let state: String = {
+            let mut ask = redis::cmd("HGET");
+            server.call(ask.arg(namespace.queue("long").state()).arg(lane_suffix(&lane))).await.unwrap()
+        };
+        assert_eq!(state.split(' ').count(), 3, "kept in parts from {state}");
+        // Some are not to be handed out after all, wherever they are.
+        for number in (0..JOBS).step_by(9_999) {
+            let gone = hint(&lane, number);
+            queue.forget(std::slice::from_ref(&gone)).await.unwrap();
+            assert!(expected.remove(&(gone.run_at, gone.job)));
+        }
+        let (lanes, mut out, mut round) = ([(Arc::clone(&lane), 0)], Vec::new(), 0);
+        loop {
+            round += 1;
+            let token = format!("1.{round:x}");
+            let handed = claim(&queue, &lanes, 777, &token).await;
+            let jobs: Vec<_> = handed.iter().map(|hint| (hint.job, token.as_str())).collect();
+            // Every tenth time nobody wants them, and they come again.
+            queue.release(&jobs, round % 10 == 0).await.unwrap();
+            if handed.is_empty() {
+                break;
+            }
+            if round % 10 != 0 {
+                out.extend(handed.into_iter().map(|hint| (hint.run_at, hint.job)));
+            }
+        }
+        assert!(out.into_iter().eq(expected), "each once, in the order of their time");
+        let left: Vec<String> =
+            server.call(redis::cmd("KEYS").arg(format!("{}part:*", namespace.queue("long").prefix))).await.unwrap();
+        assert_eq!(left, Vec::<String>::new());
+        queue.open(false).await.unwrap();
+        assert_eq!(queue.count().await.unwrap(), Some((0, 0)));
+    }
 }

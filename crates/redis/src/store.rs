@@ -4,14 +4,16 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
-    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note, Notification,
-    Page, Pending, Queue as QueueRecord, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave,
-    Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, Timestamp, Verb, Watch, WorkerId,
-    WorkerRecord, Workflow, WorkflowId,
+    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
+    Notification, Once, Page, Pending, Queue as QueueRecord, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent,
+    ScheduleSave, Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token,
+    TokenId, Verb, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
     dispatch::{GRACE, HORIZON, Hint, Lane, Ledger, Stored},
     gate::Passed,
     measure::Tally,
+    store::Vital,
+    transfer::{Dependency, Parcel},
 };
 use tokio::{
     sync::watch,
@@ -316,7 +318,18 @@ macro_rules! pass_on {
                 Ok(freed)
             }
 
-            async fn examine(&self) -> StoreResult<Vec<Finding>> {
+            async fn vitals(&self) -> StoreResult<Vec<Vital>> {
+        const ABOUT: &str = "What had to be put right between Redis and PostgreSQL.";
+        let mut vitals = self.0.ledger.vitals().await?;
+        // While Redis is away there are none to tell.
+        for (kind, count) in self.0.repairs.all().await.unwrap_or_default() {
+            let labels = vec![("kind", kind)];
+            vitals.push(Vital { labels, ..Vital::new("punctual_dispatch_repairs_total", ABOUT, count as f64) });
+        }
+        Ok(vitals)
+    }
+
+    async fn examine(&self) -> StoreResult<Vec<Finding>> {
                 self.record().await;
                 let mut findings = self.0.ledger.examine().await?;
                 findings.extend(examine::examine(&self.0).await?);
@@ -349,6 +362,7 @@ pass_on! {
     list(filter: Filter, page: Page) -> JobPage;
     attempts(job: JobId) -> Vec<Attempt>;
     events(job: JobId) -> Vec<Event>;
+    changes(since: Option<String>, limit: usize) -> Changes;
     logs(job: JobId, limit: usize) -> Vec<LogLine>;
     counts() -> Vec<Count>;
     pending_by_user(limit: usize) -> Vec<Pending>;
@@ -358,6 +372,8 @@ pass_on! {
     resubmit(changes: Vec<Change>, jobs: Vec<NewJob>) -> Vec<Changed>;
     workflow(id: WorkflowId) -> Option<Workflow>;
     workflows(before: Option<WorkflowId>, limit: usize) -> Vec<Workflow>;
+    dependencies(children: Vec<JobId>) -> Vec<Dependency>;
+    import(parcel: Parcel) -> usize;
     nodes(workflow: WorkflowId) -> Vec<Node>;
     parents(job: JobId) -> Vec<Relative>;
     children(job: JobId, limit: usize) -> Vec<Relative>;
@@ -377,6 +393,10 @@ pass_on! {
     notifications(user: Option<String>, after: u64, limit: usize) -> Vec<Notification>;
     last_notification() -> u64;
     drop_notifications(after: Duration, limit: usize) -> usize;
+    add_token(token: Token) -> ();
+    tokens() -> Vec<Token>;
+    remove_token(id: TokenId) -> bool;
+    once(key: String, fingerprint: [u8; 32], seed: u64) -> Once;
     retire(keep: Keep, limit: usize) -> usize;
     purge(after: Duration, limit: usize) -> usize;
     trim(after: Duration, limit: usize) -> usize;

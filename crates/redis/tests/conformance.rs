@@ -18,3 +18,10 @@ async fn random_operations_agree_with_the_model() {
         random::replay(&fixture().await, seed, 400).await;
     }
 }
+
+#[tokio::test]
+async fn what_is_handed_over_goes_on_as_it_would_have() {
+    for seed in common::seeds() {
+        random::replay_handed_over(&fixture().await, seed, 200).await;
+    }
+}

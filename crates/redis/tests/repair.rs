@@ -79,6 +79,26 @@ async fn what_redis_has_lost_is_told_anew_and_counted() {
 }
 
 #[tokio::test]
+async fn what_waits_for_its_time_starts_then_though_redis_has_lost_it() {
+    let (redis, address) = own_redis();
+    let fx = common::fixture(address).await;
+    fx.enqueue(|_| ()).await;
+    fx.claim_one(fx.worker()).await;
+    let id = fx.enqueue(|_| ()).await;
+    let later = fx.enqueue_in(10, |_| ()).await;
+    redis.ask("FLUSHALL").unwrap();
+    // Claims look for what comes near also while the queue is not open again.
+    let again = loop {
+        if let Some(claim) = fx.claim(fx.worker(), 10).await.pop() {
+            break claim;
+        }
+    };
+    assert_eq!(again.job.id, id);
+    fx.pass(10);
+    assert_eq!(fx.claim_one(fx.worker()).await.job.id, later);
+}
+
+#[tokio::test]
 async fn a_redis_that_throws_keys_away_is_complained_of() {
     let arguments = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
     let redis = Redis::start_with(&arguments).unwrap();

@@ -354,3 +354,44 @@ async fn assert_healthy(fx: &Fixture) {
         assert!(finding.ok, "{}: {}", finding.check, finding.message);
     }
 }
+
+/// What a transaction stores bears the time at which it began, and can be seen when it has ended; its parts have numbers of their own.
+#[tokio::test]
+async fn what_an_application_commits_late_is_told_once() {
+    let mut options = options(&ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap()));
+    options.clock = None;
+    let store = PostgresStore::open(options.clone()).await.unwrap();
+    let look = async |cursor: &mut String| {
+        let found = store.changes(Some(cursor.clone()), 100).await.unwrap();
+        *cursor = found.cursor;
+        assert!(!found.missed);
+        found.events.into_iter().map(|told| told.job).collect::<Vec<_>>()
+    };
+    let mut first = store.changes(None, 100).await.unwrap().cursor;
+    let ids = punctual_core::Ids::seeded(fastrand::u64(..));
+    let job = |now| {
+        let spec = punctual_core::Spec::new("test", punctual_core::Json::trusted("1"));
+        punctual_core::NewJob::new(punctual_core::JobId::from_bits(ids.next(now)), spec)
+    };
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
+    // Longer than others take from their beginning to what they store first.
+    raw_sql("select pg_sleep(6)").execute(&mut *transaction).await.unwrap();
+    assert_eq!(look(&mut first).await, []);
+    let late = [job(store.now()), job(store.now().before(Duration::from_secs(60)))];
+    store.enqueue_in(&mut transaction, &late).await.unwrap();
+    let mut second = first.clone();
+    assert_eq!(look(&mut second).await, [], "it is not committed");
+    let other = job(store.now());
+    store.enqueue(vec![other.clone()]).await.unwrap();
+    assert_eq!(look(&mut second).await, [other.id]);
+    transaction.commit().await.unwrap();
+    let mut heard = look(&mut second).await;
+    heard.sort();
+    let mut wanted = late.map(|job| job.id);
+    wanted.sort();
+    assert_eq!(heard, wanted);
+    assert_eq!(look(&mut second).await, []);
+    assert_eq!(look(&mut first).await.len(), 3, "who looked last before all of it is told all of it");
+    assert_eq!(look(&mut first).await, []);
+}

@@ -8,11 +8,13 @@ use std::{
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter, Finding,
-    Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note, Notification,
-    Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled,
-    Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow,
-    WorkflowId, measure::Tally,
+    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter,
+    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
+    Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave,
+    Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token, TokenId, Watch, WorkerId,
+    WorkerRecord, Workflow, WorkflowId,
+    measure::Tally,
+    transfer::{Dependency, Parcel},
 };
 
 /// At which point a call fails.
@@ -108,6 +110,7 @@ pass_on! {
     list(filter: Filter, page: Page) -> JobPage;
     attempts(job: JobId) -> Vec<Attempt>;
     events(job: JobId) -> Vec<Event>;
+    changes(since: Option<String>, limit: usize) -> Changes;
     logs(job: JobId, limit: usize) -> Vec<LogLine>;
     counts() -> Vec<Count>;
     pending_by_user(limit: usize) -> Vec<Pending>;
@@ -117,6 +120,8 @@ pass_on! {
     resubmit(changes: Vec<Change>, jobs: Vec<NewJob>) -> Vec<Changed>;
     workflow(id: WorkflowId) -> Option<Workflow>;
     workflows(before: Option<WorkflowId>, limit: usize) -> Vec<Workflow>;
+    dependencies(children: Vec<JobId>) -> Vec<Dependency>;
+    import(parcel: Parcel) -> usize;
     nodes(workflow: WorkflowId) -> Vec<Node>;
     parents(job: JobId) -> Vec<Relative>;
     children(job: JobId, limit: usize) -> Vec<Relative>;
@@ -143,6 +148,10 @@ pass_on! {
     notifications(user: Option<String>, after: u64, limit: usize) -> Vec<Notification>;
     last_notification() -> u64;
     drop_notifications(after: Duration, limit: usize) -> usize;
+    add_token(token: Token) -> ();
+    tokens() -> Vec<Token>;
+    remove_token(id: TokenId) -> bool;
+    once(key: String, fingerprint: [u8; 32], seed: u64) -> Once;
     retire(keep: Keep, limit: usize) -> usize;
     purge(after: Duration, limit: usize) -> usize;
     trim(after: Duration, limit: usize) -> usize;

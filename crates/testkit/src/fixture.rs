@@ -44,6 +44,12 @@ impl Fixture {
         self
     }
 
+    /// Makes ids that no other fixture makes.
+    #[must_use]
+    pub(crate) fn with_other_ids(self) -> Self {
+        Self { ids: Ids::seeded(8), ..self }
+    }
+
     /// Keeps `thing` as long as the fixture lives.
     #[must_use]
     pub fn keep(mut self, thing: impl std::any::Any + Send + Sync) -> Self {

@@ -3,12 +3,19 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use punctual_core::{
-    Change, Claim, ClaimRequest, Fault, Filter, Job, JobId, Json, Keep, Limits, LogLevel, LogLine, NewJob, NewWorkflow,
-    Note, OnParentFailure, Outcome, Page, Progress, QueueSave, QueueSettings, Rate, Retry, RetryPolicy, Status, Store,
-    StoreResult, Timestamp, Unique, Verb, WorkerId, WorkflowId, settle,
+    Change, Claim, ClaimRequest, Fault, Filter, Job, JobId, Json, Keep, Limits, LogLevel, LogLine, NewJob,
+    NewNotification, NewWorkflow, Note, OnParentFailure, Outcome, Page, Progress, QueueSave, QueueSettings, Rate,
+    Retry, RetryPolicy, Status, Store, StoreResult, Timestamp, Unique, Verb, WorkerId, WorkflowId, settle,
+    transfer::{self, HandedOver},
 };
 
 use crate::{Fixture, ModelStore, fixture::LEASE};
+
+/// These seeds, and a new one of every run, so that the suite keeps looking; its number is printed when it fails. `PUNCTUAL_TEST_SEED` names it.
+pub fn seeds(known: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
+    let given = std::env::var("PUNCTUAL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    known.into_iter().chain([given.unwrap_or_else(|| fastrand::u64(..))])
+}
 
 /// Replays `steps` random operations from `seed` on the fixture's store and on a model with the same clock.
 ///
@@ -19,6 +26,39 @@ pub async fn replay(fixture: &Fixture, seed: u64, steps: usize) {
     let mut run = Run { fixture, model, random: fastrand::Rng::with_seed(seed), claims: Vec::new(), jobs: Vec::new() };
     for step in 0..steps {
         run.step(&format!("seed {seed}, step {step}")).await;
+    }
+    run.compare(&format!("seed {seed}, at the end")).await;
+    crate::conformance::audit(fixture).await;
+}
+
+/// Lets `steps` random operations from `seed` happen in the model, hands everything over to the fixture's store, and goes on there as
+/// [`replay`] does. What was handed over is the same before the next operation, and whatever is done to it later.
+pub async fn replay_handed_over(fixture: &Fixture, seed: u64, steps: usize) {
+    println!("random operations from seed {seed}, then handed over");
+    let of_model = || ModelStore::new(fixture.clock.clone()).ties(fixture.ties);
+    let source = Fixture::new(of_model(), fixture.clock.clone()).ties(fixture.ties).with_other_ids();
+    let random = fastrand::Rng::with_seed(seed);
+    let mut run = Run { fixture: &source, model: of_model(), random, claims: Vec::new(), jobs: Vec::new() };
+    for step in 0..steps {
+        run.step(&format!("seed {seed}, step {step} before")).await;
+    }
+    let told =
+        source.store.notify(vec![NewNotification { user_id: None, message: Json::null(), job: None }]).await.unwrap();
+    // Another model, since it forgets as much of its gates as the store never hears of.
+    let model = of_model();
+    for to in [&*fixture.store, &model] {
+        let first = transfer::hand_over(&*source.store, to, |_| ()).await.unwrap();
+        assert!(first.jobs > 0);
+        let again = transfer::hand_over(&*source.store, to, |_| ()).await.unwrap();
+        assert_eq!(again, HandedOver::default(), "seed {seed}: what is known is not handed over again");
+        assert_eq!(transfer::differences(&*source.store, to).await.unwrap(), [""; 0], "seed {seed}");
+        assert_eq!(to.notifications(None, 0, 10).await.unwrap(), told);
+    }
+    let Run { random, claims, jobs, .. } = run;
+    let mut run = Run { fixture, model, random, claims, jobs };
+    run.compare(&format!("seed {seed}, handed over")).await;
+    for step in 0..steps {
+        run.step(&format!("seed {seed}, step {step} after")).await;
     }
     run.compare(&format!("seed {seed}, at the end")).await;
     crate::conformance::audit(fixture).await;

@@ -9,11 +9,13 @@ use tokio::{
     sync::OwnedSemaphorePermit,
     time::{self, Instant},
 };
+use tracing::{Instrument, Span};
 
 use crate::{
     mailbox::Ended,
     registry::{HandlerResult, check_result},
     shared::{Execution, Shared},
+    span,
 };
 
 /// How long ahead of its time a job may be claimed: long enough for the claim to be stored, whatever else the store does.
@@ -37,7 +39,8 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
         return shared.mailbox.settle(settle_as(Outcome::Released)).await;
     }
     tracing::debug!(job = %ctx.id(), attempt = %ctx.claim().attempt_id(), "started");
-    let (mut handler, started) = (start(&shared, ctx.clone()), Instant::now());
+    let span = span::open(ctx.claim());
+    let (mut handler, started) = (start(&shared, ctx.clone(), span.clone()), Instant::now());
     let end = tokio::select! {
         biased;
         // One that kept its thread to itself until after its time is late all the same.
@@ -50,6 +53,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
     };
     execution.has_ended();
     log_end(&ctx, &end, started.elapsed());
+    span::close(&span, end.outcome());
     match end {
         End::Ended(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
         End::Cut(outcome) => {
@@ -68,10 +72,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
 /// One line for each execution, with all that is needed to find it.
 fn log_end(ctx: &Context, end: &End, lasted: Duration) {
     ctx.end_notes();
-    let result = match end {
-        End::Ended(outcome) | End::Cut(Some(outcome)) => outcome.as_str(),
-        End::Cut(None) => "lost",
-    };
+    let result = end.outcome().map_or("lost", Outcome::as_str);
     let (spec, attempt) = (&ctx.claim().job.spec, ctx.claim().attempt_id());
     let duration_ms = lasted.as_secs_f64() * 1_000.0;
     tracing::info!(job = %ctx.id(), %attempt, name = spec.name, queue = spec.queue, duration_ms, result, "executed");
@@ -106,20 +107,30 @@ enum End {
     Cut(Option<Outcome>),
 }
 
+impl End {
+    /// What it means for the job, if that is still ours.
+    const fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Self::Ended(outcome) | Self::Cut(Some(outcome)) => Some(outcome),
+            Self::Cut(None) => None,
+        }
+    }
+}
+
 type Run = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
 /// The handler under way, with panics caught.
-fn start(shared: &Shared, ctx: Context) -> Run {
+fn start(shared: &Shared, ctx: Context, span: Span) -> Run {
     let name = ctx.claim().job.spec.name.clone();
     let Some(handler) = shared.registry.find(&name) else {
         return Box::pin(async move { Err(Failure::new(format!("this worker has no handler for {name}"))) });
     };
-    run(handler, ctx)
+    run(handler, ctx, span)
 }
 
-/// Runs a handler; a panic becomes a failure.
-pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context) -> Run {
-    Box::pin(async move {
+/// Runs a handler within its span; a panic becomes a failure.
+pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context, span: Span) -> Run {
+    let caught = async move {
         // The handler is called inside, since it may panic before its first await as well.
         let work = async move {
             if ctx.claim().job.spec.extras.parent_results.wanted(handler.wants_parent_results()) {
@@ -129,7 +140,8 @@ pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context) -> Run {
         };
         let caught = AssertUnwindSafe(work).catch_unwind().await;
         caught.unwrap_or_else(|panic| Err(panicked(&*panic)))
-    })
+    };
+    Box::pin(caught.instrument(span))
 }
 
 /// What a handler's result means for its job.

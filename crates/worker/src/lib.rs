@@ -5,15 +5,18 @@
 //! | which handlers are there? | [`registry`](Handler) |
 //! | take jobs, no more than can start | `claimer` |
 //! | run one: timeout, panic, cancellation | `executor` |
+//! | be a part of a trace | `span` |
 //! | record how it ended, until it is stored or stale | `settler` |
 //! | keep leases alive, notice lost ones | `lease` |
 //! | reap what others lost, retention | `maintenance` |
 //! | enqueue what schedules say | `ticker` |
+//! | tell what somebody should know | [`Alerts`] |
 //! | run programs as handlers | [`Program`] |
 //! | several processes, started again when they die | [`Supervisor`], [`Supervised`] |
 //! | start it, stop it | [`Worker`], [`RunningWorker`] |
 //! | the same by hand, for tests | [`ManualWorker`] |
 
+mod alerts;
 mod claimer;
 mod executor;
 mod lease;
@@ -27,9 +30,13 @@ mod program;
 mod registry;
 mod settler;
 mod shared;
+mod span;
 mod ticker;
 mod worker;
 
+#[cfg(feature = "webhooks")]
+pub use alerts::Webhook;
+pub use alerts::{ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertState, Alerts};
 pub use manual::{ManualWorker, Ran};
 #[cfg(unix)]
 pub use process::{RunningSupervisor, Supervised, Supervisor};

@@ -10,11 +10,13 @@ use punctual_core::{Claim, ClaimRequest, Error, Job, JobId, Note, Outcome, Statu
 use tokio::time;
 
 use crate::{
+    Alert,
+    alerts::{self, Desk},
     executor::{outcome_of, run},
     maintenance,
     registry::Registry,
     shared::{Config, QueueOrder},
-    ticker,
+    span, ticker,
 };
 
 /// See [`WorkerBuilder::manual`](crate::WorkerBuilder::manual). Together with a
@@ -25,6 +27,7 @@ pub struct ManualWorker {
     punctual: Punctual,
     registry: Registry,
     config: Config,
+    desk: Option<Arc<Desk>>,
 }
 
 /// A job that was run, and where it came to stand.
@@ -47,9 +50,9 @@ impl NoteSink for Notes {
 }
 
 impl ManualWorker {
-    pub(crate) fn new(punctual: Punctual, registry: Registry, config: Config) -> Self {
+    pub(crate) fn new(punctual: Punctual, registry: Registry, config: Config, desk: Option<Arc<Desk>>) -> Self {
         let id = WorkerId::from_bits(punctual.ids().next(punctual.store().now()));
-        Self { id, punctual, registry, config }
+        Self { id, punctual, registry, config, desk }
     }
 
     /// Runs the next job that is due, if there is one.
@@ -74,7 +77,16 @@ impl ManualWorker {
 
     /// Enqueues the occurrences of schedules that are due; says how many.
     pub async fn tick(&self) -> Result<usize, Error> {
-        Ok(ticker::tick(&**self.punctual.store(), &self.id.to_string()).await?.occurrences)
+        Ok(ticker::tick(&**self.punctual.store(), &self.id.to_string(), self.desk.as_deref()).await?.occurrences)
+    }
+
+    /// Looks for what has to be told, if it has [`Alerts`](crate::Alerts), and returns the alerts that it has raised. Their jobs are run
+    /// like any others.
+    pub async fn look_for_alerts(&self) -> Result<Vec<Alert>, Error> {
+        match &self.desk {
+            Some(desk) => alerts::look(desk).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Brings schedules back that a wrong clock has sent far ahead.
@@ -94,13 +106,16 @@ impl ManualWorker {
     async fn execute(&self, claim: Claim) -> Result<Ran, Error> {
         let (store, notes) = (self.punctual.store(), Arc::new(Notes::default()));
         let ctx = Context::new(self.punctual.clone(), claim.clone(), notes.clone());
+        let span = span::open(&claim);
         let outcome = match self.registry.find(&claim.job.spec.name) {
-            Some(handler) => match time::timeout(claim.job.spec.timeout, run(handler, ctx.clone())).await {
+            Some(handler) => match time::timeout(claim.job.spec.timeout, run(handler, ctx.clone(), span.clone())).await
+            {
                 Ok(result) => outcome_of(result),
                 Err(_) => Outcome::TimedOut,
             },
             None => Outcome::Released,
         };
+        span::close(&span, Some(&outcome));
         ctx.stop();
         ctx.end_notes();
         let notes = std::mem::take(&mut *notes.0.lock().unwrap_or_else(PoisonError::into_inner));

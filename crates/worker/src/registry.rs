@@ -83,6 +83,10 @@ impl Registry {
         self.0.insert(name.into(), handler);
     }
 
+    pub(crate) fn add_all(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<Arc<dyn Handler>> {
         self.0.get(name).cloned()
     }

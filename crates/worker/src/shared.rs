@@ -41,6 +41,10 @@ pub(crate) struct Config {
     pub(crate) drain_timeout: Duration,
     pub(crate) grace: Duration,
     pub(crate) retention: Option<Retention>,
+    /// Claims nothing.
+    pub(crate) upkeep_only: bool,
+    /// Leaves to others what is done for all.
+    pub(crate) no_upkeep: bool,
 }
 
 /// What the parts of a worker share.

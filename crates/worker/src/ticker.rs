@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::shared::Shared;
+use crate::{alerts::Desk, shared::Shared};
 
 /// The lock under which one worker of all does it. Not needed for truth, which lies in the schedules' revisions, but for peace.
 const LOCK: &str = "punctual.schedules.tick";
@@ -50,7 +50,7 @@ pub(crate) struct Ticked {
 }
 
 /// Ticks until `done`.
-pub(crate) async fn tick_on(shared: Arc<Shared>, done: CancellationToken) {
+pub(crate) async fn tick_on(shared: Arc<Shared>, desk: Option<Arc<Desk>>, done: CancellationToken) {
     let (owner, mut repaired_at) = (shared.id.to_string(), None);
     loop {
         if repaired_at.is_none_or(|at: Instant| at.elapsed() >= REPAIR.0) {
@@ -59,7 +59,7 @@ pub(crate) async fn tick_on(shared: Arc<Shared>, done: CancellationToken) {
                 tracing::warn!(worker = %shared.id, %error, "cannot look for schedules that are too far ahead");
             }
         }
-        let ticked = match tick(&**shared.store(), &owner).await {
+        let ticked = match tick(&**shared.store(), &owner, desk.as_deref()).await {
             Ok(ticked) => ticked,
             Err(error) => {
                 tracing::warn!(worker = %shared.id, %error, "cannot enqueue what schedules say; it will be tried again");
@@ -79,9 +79,10 @@ pub(crate) async fn tick_on(shared: Arc<Shared>, done: CancellationToken) {
     }
 }
 
-/// Enqueues all that is due by now, in pages, the longest overdue first.
-pub(crate) async fn tick(store: &dyn Store, owner: &str) -> StoreResult<Ticked> {
+/// Enqueues all that is due by now, in pages, the longest overdue first. What was missed is told at the desk.
+pub(crate) async fn tick(store: &dyn Store, owner: &str, desk: Option<&Desk>) -> StoreResult<Ticked> {
     let (mut ticked, now) = (Ticked::default(), store.now());
+    let place = Place { store, desk, now };
     let until = now.after(AHEAD);
     let first = store.upcoming(None, until, PAGE_SCHEDULES).await?;
     if !ticked.is_due(now, &first) {
@@ -99,7 +100,7 @@ pub(crate) async fn tick(store: &dyn Store, owner: &str) -> StoreResult<Ticked> 
         };
         after = Some((last.next_run_at.unwrap_or(until), last.spec.name.clone()));
         ticked.is_due(now, &page);
-        enqueue_page(store, now, page, &mut ticked).await?;
+        enqueue_page(&place, page, &mut ticked).await?;
         // Claims are not to wait for all of it.
         task::yield_now().await;
     }
@@ -117,6 +118,14 @@ impl Ticked {
     }
 }
 
+/// Where and when a tick happens.
+struct Place<'a> {
+    store: &'a dyn Store,
+    /// Where it is told that a schedule was missed, if it is.
+    desk: Option<&'a Desk>,
+    now: Timestamp,
+}
+
 /// Something to store, and the job to cancel once it is.
 struct Step {
     save: ScheduleSave,
@@ -124,10 +133,11 @@ struct Step {
 }
 
 /// Enqueues what is due of a page of schedules.
-async fn enqueue_page(store: &dyn Store, now: Timestamp, page: Vec<Schedule>, ticked: &mut Ticked) -> StoreResult<()> {
+async fn enqueue_page(place: &Place<'_>, page: Vec<Schedule>, ticked: &mut Ticked) -> StoreResult<()> {
+    let store = place.store;
     let (mut steps, mut jobs, mut bytes): (Vec<Step>, usize, usize) = (Vec::new(), 0, 0);
     for schedule in page {
-        let Some(step) = decide(store, now, schedule, ticked).await? else { continue };
+        let Some(step) = decide(place, schedule, ticked).await? else { continue };
         let of_step = step.save.jobs.iter().map(|job| job.spec.payload.as_str().len()).sum::<usize>();
         if !steps.is_empty() && (jobs + step.save.jobs.len() > PAGE_JOBS || bytes + of_step > PAGE_BYTES) {
             ticked.occurrences += enqueue(store, std::mem::take(&mut steps)).await?;
@@ -180,12 +190,8 @@ async fn enqueue_together(store: &dyn Store, steps: &[Step]) -> StoreResult<usiz
 }
 
 /// What becomes of a schedule now; nothing if it is not its time.
-async fn decide(
-    store: &dyn Store,
-    now: Timestamp,
-    schedule: Schedule,
-    ticked: &mut Ticked,
-) -> StoreResult<Option<Step>> {
+async fn decide(place: &Place<'_>, schedule: Schedule, ticked: &mut Ticked) -> StoreResult<Option<Step>> {
+    let Place { store, desk, now } = *place;
     if schedule.next_run_at.is_none_or(|at| look_at(schedule.spec.overlap, at) > now) {
         return Ok(None);
     }
@@ -195,16 +201,19 @@ async fn decide(
         Ok(None) => return Ok(None),
         Err(problem) => return Ok(Some(Step { save: disabled(schedule, problem), cancel: None })),
     };
-    let name = &schedule.spec.name;
+    let (name, mut alerts) = (&schedule.spec.name, Vec::new());
     if decided.misfired {
         ticked.misfires += 1;
         let (since, run) = (schedule.next_run_at, decided.occurrences.len());
         tracing::warn!(schedule = name, ?since, run, "nobody was there when a schedule was due");
+        alerts = desk.map(|desk| desk.missed(&schedule, run, ticked.misfires, now)).unwrap_or_default();
     } else if decided.skipped {
         tracing::info!(schedule = name, "left out an occurrence: the one before is unfinished");
     }
     let cancel = previous.filter(|_| decided.cancel_previous);
-    Ok(Some(Step { save: advanced(schedule, decided), cancel }))
+    let mut save = advanced(schedule, decided);
+    save.jobs.extend(alerts);
+    Ok(Some(Step { save, cancel }))
 }
 
 /// The job of the occurrence before, if it matters and is unfinished.

@@ -8,7 +8,8 @@ use tokio::{task::JoinHandle, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Handler, ManualWorker, Stats,
+    Alerts, Handler, ManualWorker, Stats,
+    alerts::{self, Desk},
     claimer::Claimer,
     lease,
     mailbox::Mailbox,
@@ -60,8 +61,10 @@ impl Worker {
             drain_timeout: Duration::from_secs(30),
             grace: Duration::from_secs(5),
             retention: Some(Retention::default()),
+            upkeep_only: false,
+            no_upkeep: false,
         };
-        WorkerBuilder { punctual, registry: Registry::default(), config, schedules: None }
+        WorkerBuilder { punctual, registry: Registry::default(), config, schedules: None, alerts: None }
     }
 }
 
@@ -73,6 +76,7 @@ pub struct WorkerBuilder {
     registry: Registry,
     config: Config,
     schedules: Option<(String, Vec<Recurring>)>,
+    alerts: Option<Alerts>,
 }
 
 impl WorkerBuilder {
@@ -143,6 +147,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// Runs no job, and needs no handler: it sees to schedules, to what vanished workers held, and to retention. For a place whose jobs
+    /// are run by others.
+    pub const fn upkeep_only(mut self) -> Self {
+        self.config.upkeep_only = true;
+        self
+    }
+
     /// Has the store's schedules of `owner`, the program that defines them, be these from the start on: see
     /// [`Punctual::sync_schedules`].
     pub fn schedules(mut self, owner: impl Into<String>, schedules: impl IntoIterator<Item = Recurring>) -> Self {
@@ -150,11 +161,21 @@ impl WorkerBuilder {
         self
     }
 
+    /// Looks for what somebody should know of, beside whatever else it does, and tells it. One worker of all that have this does.
+    /// Webhooks are brought their alerts by slots of their own, whatever its queues and however busy it is.
+    pub fn alerts(mut self, alerts: Alerts) -> Self {
+        self.alerts = Some(alerts);
+        self
+    }
+
     /// Refuses settings that cannot work, as its start would.
     pub fn check(&self) -> Result<(), Invalid> {
         let Config { queues, concurrency, lease, poll_period, .. } = &self.config;
-        if self.registry.names().is_empty() {
+        if self.registry.names().is_empty() && !self.config.upkeep_only {
             return Err(Invalid::new("handlers", "there is none; register at least one job"));
+        }
+        if let Some(alerts) = &self.alerts {
+            alerts.check()?;
         }
         self.registry.names().iter().try_for_each(|name| check::word("name", name, limits::NAME_MAX_CHARS))?;
         queues.iter().try_for_each(|queue| check::word("queue", queue, limits::QUEUE_MAX_CHARS))?;
@@ -179,32 +200,54 @@ impl WorkerBuilder {
         if let Some((owner, schedules)) = self.schedules {
             self.punctual.sync_schedules(&owner, schedules).await?;
         }
+        let desk = self.alerts.map(|alerts| Desk::new(self.punctual.clone(), alerts));
+        let courier = desk.as_ref().map(courier).transpose()?.flatten();
         let id = WorkerId::from_bits(self.punctual.ids().next(self.punctual.store().now()));
         let (mailbox, inbox) = Mailbox::new();
         let shared = Shared::new(id, self.punctual, self.registry, self.config, mailbox);
-        lease::beat(&shared).await;
+        let works = !shared.config.upkeep_only;
+        if works {
+            lease::beat(&shared).await;
+        }
         let mut restart = Restart::Unclear;
         restart.look(&shared).await?;
         let done = CancellationToken::new();
         let executions = TaskTracker::new();
-        let mut tasks = vec![
-            tokio::spawn(settler::run(Arc::clone(&shared), inbox)),
-            tokio::spawn(lease::keep(Arc::clone(&shared), done.clone())),
-            tokio::spawn(maintenance::reap_on(Arc::clone(&shared), restart, done.clone())),
-            tokio::spawn(ticker::tick_on(Arc::clone(&shared), done.clone())),
-        ];
+        let mut tasks = vec![tokio::spawn(settler::run(Arc::clone(&shared), inbox))];
+        if !shared.config.no_upkeep {
+            tasks.push(tokio::spawn(maintenance::reap_on(Arc::clone(&shared), restart, done.clone())));
+            tasks.push(tokio::spawn(ticker::tick_on(Arc::clone(&shared), desk.clone(), done.clone())));
+        }
+        if let Some(desk) = desk {
+            tasks.push(tokio::spawn(alerts::watch_on(desk, id.to_string(), done.clone())));
+        }
         if let Some(retention) = shared.config.retention {
             tasks.push(tokio::spawn(maintenance::retain_on(Arc::clone(&shared), retention, done.clone())));
         }
-        let claimer = tokio::spawn(Claimer::new(Arc::clone(&shared), executions.clone()).run());
+        let claimer = if works {
+            tasks.push(tokio::spawn(lease::keep(Arc::clone(&shared), done.clone())));
+            tokio::spawn(Claimer::new(Arc::clone(&shared), executions.clone()).run())
+        } else {
+            tokio::spawn(async {})
+        };
         tracing::info!(worker = %id, concurrency = shared.config.concurrency, "started");
-        Ok(RunningWorker { shared, executions, claimer, tasks, done })
+        // After this one, which otherwise would find that it is not the first after a restart.
+        let courier = match courier {
+            Some(courier) => Some(Box::new(Box::pin(courier.start()).await?)),
+            None => None,
+        };
+        Ok(RunningWorker { shared, executions, claimer, tasks, done, courier })
     }
 
     /// The same worker, run by hand, for tests.
     pub fn manual(self) -> Result<ManualWorker, Error> {
         self.check()?;
-        Ok(ManualWorker::new(self.punctual, self.registry, self.config))
+        let desk = self.alerts.map(|alerts| Desk::new(self.punctual.clone(), alerts));
+        let mut registry = self.registry;
+        if let Some(courier) = desk.as_ref().map(courier).transpose()?.flatten() {
+            registry.add_all(courier.registry);
+        }
+        Ok(ManualWorker::new(self.punctual, registry, self.config, desk))
     }
 }
 
@@ -216,6 +259,27 @@ pub struct RunningWorker {
     claimer: JoinHandle<()>,
     tasks: Vec<JoinHandle<()>>,
     done: CancellationToken,
+    /// Brings alerts to webhooks.
+    courier: Option<Box<RunningWorker>>,
+}
+
+/// The worker that brings alerts to webhooks, if there are any. It has slots of its own: what they tell of may be that there are none left.
+#[cfg(feature = "webhooks")]
+fn courier(desk: &Arc<Desk>) -> Result<Option<WorkerBuilder>, Invalid> {
+    const ALERTS_AT_ONCE: usize = 4;
+    let Some(courier) = alerts::Courier::new(&desk.alerts)? else { return Ok(None) };
+    let mut worker = Worker::builder(desk.punctual.clone())
+        .handler(alerts::ALERT_JOB, move |ctx| Arc::clone(&courier).bring(ctx))
+        .queues([alerts::ALERTS_QUEUE])
+        .concurrency(ALERTS_AT_ONCE)
+        .retention(None);
+    worker.config.no_upkeep = true;
+    Ok(Some(worker))
+}
+
+#[cfg(not(feature = "webhooks"))]
+fn courier(_: &Arc<Desk>) -> Result<Option<WorkerBuilder>, Invalid> {
+    Ok(None)
 }
 
 impl RunningWorker {
@@ -259,7 +323,12 @@ impl RunningWorker {
 
     /// As [`stop`](Self::stop), but what still runs is given back as soon as `hurry` fires.
     pub async fn stop_or_hurry(self, hurry: &CancellationToken) -> Stats {
-        let Self { shared, executions, claimer, tasks, done } = self;
+        let Self { shared, executions, claimer, tasks, done, courier } = self;
+        if let Some(courier) = courier {
+            // Nobody waits for a webhook that does not answer: another worker brings it its alert.
+            courier.shared.releasing.cancel();
+            Box::pin(courier.stop_or_hurry(hurry)).await;
+        }
         // Whoever stops waiting for this leaves nothing behind that works on.
         let tasks = Tasks(tasks);
         shared.draining.cancel();

@@ -3,12 +3,34 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use punctual::{JobId, OnParentFailure, Status, Timestamp, core::LogLevel};
-
-use crate::{
-    human::{Span, parse_instant, parse_log_level},
-    line::OnConflict,
+use punctual::{
+    JobId, OnParentFailure, Status, Timestamp,
+    core::LogLevel,
+    words::{self, DefaultWords},
 };
+
+use crate::human::{Span, parse_instant, parse_log_level};
+
+/// What a conflict does.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum OnConflict {
+    /// Return the job that is there
+    Existing,
+    /// Give it the new payload, if it has not started
+    Replace,
+    /// Push its time back, if it is still scheduled
+    Debounce,
+}
+
+impl From<OnConflict> for words::OnConflict {
+    fn from(conflict: OnConflict) -> Self {
+        match conflict {
+            OnConflict::Existing => Self::Existing,
+            OnConflict::Replace => Self::Replace,
+            OnConflict::Debounce => Self::Debounce,
+        }
+    }
+}
 
 #[derive(Debug, Args)]
 #[command(
@@ -111,4 +133,12 @@ pub(crate) struct OptionArgs {
     /// How long to keep it once finished
     #[arg(long, value_name = "DURATION")]
     pub(crate) keep_for: Option<Span>,
+}
+
+impl OptionArgs {
+    /// The same as words that a queue's defaults are made of.
+    pub(crate) fn words(self) -> DefaultWords {
+        let Self { priority, max_attempts, timeout, retry, keep_for } = self;
+        DefaultWords { priority, max_attempts, timeout, retry, keep_for }
+    }
 }

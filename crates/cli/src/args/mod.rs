@@ -1,24 +1,29 @@
 //! The command line.
 
 mod enqueue;
+mod http;
 mod jobs;
 mod queues;
 mod schedules;
 mod workflows;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use punctual_bench::Scenario;
 
 pub(crate) use self::{
     enqueue::{Enqueue, OptionArgs},
+    http::{ListenArgs, TokenCommand},
     jobs::{FilterArgs, Jobs, Selection},
     queues::{QueueConfig, Queues},
     schedules::Schedules,
     workflows::Workflows,
 };
-use crate::human::{Past, Span, parse_past};
+use crate::{
+    alerts::AlertArgs,
+    human::{Past, Span, parse_past},
+};
 
 /// A durable job scheduler: one SQLite file to start with, every job on time, every step recorded.
 #[derive(Debug, Parser)]
@@ -51,9 +56,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run everything: workers and upkeep, with a live status line
+    /// Run everything: workers and upkeep, the API and the dashboard, with a live status line
     Up(Up),
-    /// Run worker processes for production, each started again when it dies
+    /// Run the API, the dashboard and worker processes for production, each started again when it dies
     Serve(Serve),
     /// Run a worker
     Work(Work),
@@ -79,6 +84,11 @@ pub(crate) enum Command {
         #[arg(long, value_name = "NAME")]
         free: Option<String>,
     },
+    /// Make, list and revoke tokens: who may come over the network
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Watch queues, rates, running and dead jobs in the terminal, with keys to pause, retry, cancel and open
+    Top(Top),
     /// Count the jobs by status and queue
     Stats,
     /// Answer a question about many jobs
@@ -88,6 +98,8 @@ pub(crate) enum Command {
     Cleanup,
     /// Bring the store's schema up to date and show it
     Migrate,
+    /// Move everything from one store to another: jobs with their stories, schedules, queues, workflows, tokens
+    Move(Move),
     /// Look for damage, bad settings and jobs that nobody will run
     Doctor,
     /// Measure speed in a place of its own; no store that holds jobs is touched
@@ -100,6 +112,22 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Move {
+    /// The store that everything is in; it stays as it is
+    #[arg(long, value_name = "URL")]
+    pub(crate) from: String,
+    /// The store that everything comes to: an empty one
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// Go on with a move that was ended; what is there already stays as it is
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Move although workers are live at --from
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Up {
     /// Enqueue a small varied load, so that there is something to see
     #[arg(long)]
@@ -108,14 +136,18 @@ pub(crate) struct Up {
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<usize>,
     #[command(flatten)]
+    pub(crate) http: ListenArgs,
+    #[command(flatten)]
     pub(crate) worker: WorkerArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// How many worker processes
+    /// How many worker processes; with 0, the API and the dashboard only
     #[arg(long, env = "PUNCTUAL_WORKERS", default_value_t = 1, value_name = "N")]
     pub(crate) workers: usize,
+    #[command(flatten)]
+    pub(crate) http: ListenArgs,
     #[command(flatten)]
     pub(crate) worker: WorkerArgs,
 }
@@ -149,6 +181,31 @@ pub(crate) struct WorkerArgs {
     /// How long to wait for running jobs at the end [default: 30s]
     #[arg(long, env = "PUNCTUAL_DRAIN_TIMEOUT", value_name = "DURATION")]
     pub(crate) drain_timeout: Option<Span>,
+    #[command(flatten)]
+    pub(crate) alerts: AlertArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Keys: Tab or 1 2 3 for the tables, j k to move, Enter to open, p to pause or resume a queue,\n\
+    r to retry a dead job, c to cancel one, Space to freeze the picture, ? for all of them, q to leave.\n\
+    It reads counters and short lists only: the cost does not grow with the number of jobs."
+)]
+pub(crate) struct Top {
+    /// Look so often, from 200ms to 1m
+    #[arg(long, default_value = "1s", value_parser = parse_every, value_name = "DURATION")]
+    pub(crate) every: Span,
+    /// Print one picture as plain text; --json prints what is in it
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+fn parse_every(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    if (Duration::from_millis(200)..=Duration::from_secs(60)).contains(&span.0) {
+        return Ok(span);
+    }
+    Err("is not between 200ms and 1m".to_owned())
 }
 
 #[derive(Debug, Subcommand)]
@@ -181,7 +238,7 @@ pub(crate) struct Period {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, limits, schedules, crash, rebuild or programs
+    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, limits, schedules, crash, rebuild, programs, http or sockets
     pub(crate) scenario: BenchScenario,
     /// How many jobs
     #[arg(long, value_name = "N")]

@@ -7,14 +7,19 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use punctual::{Json, ParentResults, Punctual, Status, admin::JobView, core::limits};
+use punctual::{
+    Json, ParentResults, Punctual, Status,
+    admin::JobView,
+    core::{limits, time::When},
+    words::{JobWords, UniqueWords},
+};
 
 use crate::{
     args::{Cli, Enqueue},
     commands::{print_json, progress_bar},
     config::{Config, actor, parse_json},
     exit::Usage,
-    line::{Line, UniqueLine},
+    traces,
 };
 
 /// How long `--wait` waits.
@@ -28,14 +33,14 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()
 }
 
 /// How far the unique key reaches, if anything is said of that.
-fn unique(args: &Enqueue) -> Option<UniqueLine> {
-    let line = UniqueLine {
+fn unique(args: &Enqueue) -> Option<UniqueWords> {
+    let line = UniqueWords {
         by: args.unique_by.clone(),
         any_name: args.unique_any_name,
         per_queue: args.unique_per_queue,
         period: args.unique_for,
         states: args.unique_in.clone(),
-        on_conflict: args.on_conflict.clone(),
+        on_conflict: args.on_conflict.iter().copied().map(Into::into).collect(),
     };
     let is_plain = line.by.is_empty()
         && !(line.any_name || line.per_queue)
@@ -47,19 +52,20 @@ fn unique(args: &Enqueue) -> Option<UniqueLine> {
 
 async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     let payload: Option<Json> = args.payload.as_deref().map(|text| parse_json("payload", text)).transpose()?;
-    let line = Line {
+    let line = JobWords {
         name: args.name.clone().unwrap_or_default(),
         payload,
         queue: args.queue.clone(),
         priority: args.options.priority,
         delay: args.delay,
-        at: args.at.map(|at| at.to_string()),
+        at: args.at.map(When),
         key: args.key.clone(),
         unique: unique(args),
         concurrency_key: args.concurrency_key.clone(),
         user: args.user.clone(),
         tags: args.tag.clone(),
         correlation: args.correlation.clone(),
+        trace: None,
         description: args.description.clone(),
         metadata: args.metadata.as_deref().map(|text| parse_json("metadata", text)).transpose()?,
         log_level: args.log_level,
@@ -73,7 +79,7 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         parent_results: ParentResults::default(),
     };
     let draft = line.draft()?.created_by(actor());
-    let punctual = config.connect(cli).await?;
+    let punctual = config.connect(cli).await?.continuing(traces::given());
     let enqueued = punctual.enqueue(draft).await?;
     if cli.json && !args.wait {
         return print_json(&enqueued);
@@ -121,13 +127,13 @@ async fn warn_of_nobody(punctual: &Punctual, id: punctual::JobId) {
 async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
     let lines = read_lines(path)?;
     let drafts = lines.into_iter().map(|(number, text)| {
-        let line: Line = serde_json::from_str(&text)
+        let line: JobWords = serde_json::from_str(&text)
             .map_err(|error| Usage(format!("line {number}: {error}; nothing was enqueued")))?;
         let draft = line.draft().with_context(|| format!("line {number}; nothing was enqueued"))?;
         Ok((number, draft.created_by(actor())))
     });
     let drafts = drafts.collect::<Result<Vec<_>>>()?;
-    let punctual = config.connect(cli).await?;
+    let punctual = config.connect(cli).await?.continuing(traces::given());
     let mut jobs = Vec::with_capacity(drafts.len());
     for (number, draft) in drafts {
         let checked = punctual.check([draft]).with_context(|| format!("line {number}; nothing was enqueued"))?;

@@ -1,11 +1,14 @@
 //! `punctual jobs`: lists, and actions on one job or many.
 
-use std::io::{IsTerminal, Write};
+use std::{
+    io::{IsTerminal, Write},
+    ops::ControlFlow,
+};
 
 use anyhow::{Context as _, Result};
 use punctual::{
     Admin, Error, Filter, JobId, Page, Punctual, Verb,
-    admin::{JobView, Preview, Ran},
+    admin::{BulkDone, JobView, Preview, Ran},
     core::limits,
 };
 use serde_json::json;
@@ -173,7 +176,11 @@ async fn act_on_many(
     let bar = progress_bar(cli.json);
     bar.set_length(preview.count);
     bar.set_message(verb.to_string());
-    let done = admin.bulk(verb, filter, |done| bar.set_position(done.changed + done.passed_over)).await?;
+    let show = |done: BulkDone| {
+        bar.set_position(done.changed + done.passed_over);
+        ControlFlow::Continue(())
+    };
+    let done = admin.bulk(verb, filter, show).await?;
     bar.finish_and_clear();
     if cli.json {
         return print_json(&done);

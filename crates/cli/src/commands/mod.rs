@@ -2,18 +2,22 @@
 
 mod bench;
 mod cleanup;
+mod crew;
 mod demo;
 mod doctor;
 mod enqueue;
+mod http;
 mod jobs;
 mod locks;
 mod migrate;
-mod queues;
+mod moving;
+pub(crate) mod queues;
 mod report;
 mod schedules;
 mod serve;
-mod show;
+pub(crate) mod show;
 mod stats;
+mod token;
 mod up;
 mod work;
 mod workers;
@@ -24,10 +28,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::CommandFactory;
 use serde::Serialize;
+use tracing::Instrument;
 
 use crate::{
     args::{Cli, Command},
     config::Config,
+    top, traces,
 };
 
 /// Runs what the command line asks for.
@@ -37,17 +43,20 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Up(args) => up::run(&cli, &config, args).await?,
         Command::Serve(args) => serve::run(&cli, &config, args).await?,
         Command::Work(args) => work::run(&cli, &config, args).await?,
-        Command::Enqueue(args) => enqueue::run(&cli, &config, args).await?,
+        Command::Enqueue(args) => enqueue::run(&cli, &config, args).instrument(traces::span()).await?,
         Command::Jobs(args) => jobs::run(&cli, &config, args).await?,
         Command::Schedules(args) => schedules::run(&cli, &config, args).await?,
         Command::Workflows(args) => workflows::run(&cli, &config, args).await?,
         Command::Queues(args) => queues::run(&cli, &config, args).await?,
         Command::Workers => workers::run(&cli, &config).await?,
         Command::Locks { free } => locks::run(&cli, &config, free.as_deref()).await?,
+        Command::Token(command) => token::run(&cli, &config, command).await?,
+        Command::Top(args) => top::run(&cli, &config, args).await?,
         Command::Stats => stats::run(&cli, &config).await?,
         Command::Report(args) => report::run(&cli, &config, args).await?,
         Command::Cleanup => cleanup::run(&cli, &config).await?,
         Command::Migrate => migrate::run(&cli, &config).await?,
+        Command::Move(args) => moving::run(&cli, args).await?,
         Command::Doctor => return doctor::run(&cli, &config).await,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,
         Command::Completions { shell } => {

@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use punctual::{
-    Admin, Punctual, Status,
-    admin::QueueView,
-    core::{JobDefaults, Limits, QueueSettings},
+    Admin, Punctual, Status, Timestamp,
+    admin::{QueueDetail, QueueView},
+    core::{Limits, QueueSettings},
+    words::defaults_in_words,
 };
 use serde_json::json;
 
@@ -14,8 +15,8 @@ use crate::{
     config::{Config, actor},
     exit::Usage,
     human::{self, BOLD, DIM, status_style},
-    line,
     table::{Cell, Table},
+    text::{self, Line},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()> {
@@ -39,9 +40,9 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()>
             Ok(())
         }
         Queues::Defaults { name, defaults } => {
-            admin.set_queue_defaults(name, line::defaults(defaults.clone())?).await?;
+            admin.set_queue_defaults(name, defaults.clone().words().defaults()?).await?;
             let defaults = admin.queue(name).await?.queue.settings.defaults;
-            println!("{name}: {}", in_words(&defaults).unwrap_or_else(|| "no defaults".to_owned()));
+            println!("{name}: {}", defaults_in_words(&defaults).unwrap_or_else(|| "no defaults".to_owned()));
             Ok(())
         }
         Queues::Limit { name, changes } => {
@@ -106,7 +107,7 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
             count(Status::Dead),
             Cell::number(queue.workers),
             Cell::new(limits_in_words(&queue.settings.limits).unwrap_or_default()),
-            Cell::new(in_words(&queue.settings.defaults).unwrap_or_default()),
+            Cell::new(defaults_in_words(&queue.settings.defaults).unwrap_or_default()),
         ]);
     }
     table.print();
@@ -114,7 +115,7 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
 }
 
 /// A dot and a word, in the colour of the job's state that it is most like.
-fn state(settings: &QueueSettings) -> Cell {
+pub(crate) fn state(settings: &QueueSettings) -> Cell {
     let (word, like) = if settings.paused { ("paused", Status::Cancelled) } else { ("on", Status::Scheduled) };
     Cell::new(format!("● {word}")).style(status_style(like))
 }
@@ -124,28 +125,35 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
     if cli.json {
         return print_json(&detail);
     }
-    let QueueView { settings, jobs, workers, .. } = &detail.queue;
-    anstream::println!("{BOLD}{name}{BOLD:#}");
+    text::print(&story(&detail, punctual.store().now()));
+    Ok(())
+}
+
+/// All of a queue, line by line.
+pub(crate) fn story(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
+    let QueueView { name, settings, jobs, workers } = &detail.queue;
     let mut rows =
         vec![("state", if settings.paused { "paused" } else { "on" }.to_owned()), ("workers", human::number(*workers))];
     rows.extend(jobs.iter().map(|(status, count)| (status.as_str(), human::number(*count))));
     rows.extend(limits_in_words(&settings.limits).map(|limits| ("limits", limits)));
-    rows.extend(in_words(&settings.defaults).map(|defaults| ("defaults", defaults)));
-    human::facts(rows);
+    rows.extend(defaults_in_words(&settings.defaults).map(|defaults| ("defaults", defaults)));
+    let mut lines = vec![Line::new(name.clone(), BOLD)];
+    lines.extend(text::facts(rows));
     if detail.events.is_empty() {
-        return Ok(());
+        return lines;
     }
-    anstream::println!("\n{BOLD}Events{BOLD:#}");
-    let (now, mut table) = (punctual.store().now(), Table::new(["WHEN", "BY", "WHAT"]));
-    for event in detail.events {
-        table.row([Cell::new(human::relative(event.at, now)), Cell::new(event.actor), Cell::new(event.what)]);
+    lines.extend([Line::default(), Line::new("Events", BOLD)]);
+    let mut table = Table::new(["WHEN", "BY", "WHAT"]);
+    for event in &detail.events {
+        let (actor, what) = (event.actor.clone(), event.what.clone());
+        table.row([Cell::new(human::relative(event.at, now)), Cell::new(actor), Cell::new(what)]);
     }
-    table.print();
-    Ok(())
+    lines.extend(table.lines());
+    lines
 }
 
 /// How many jobs of a queue may run.
-fn limits_in_words(limits: &Limits) -> Option<String> {
+pub(crate) fn limits_in_words(limits: &Limits) -> Option<String> {
     let keys = match limits.key_concurrency {
         Some(0) => Some("any number a key".to_owned()),
         count => count.map(|count| format!("{count} a key")),
@@ -161,20 +169,5 @@ fn limits_in_words(limits: &Limits) -> Option<String> {
     .flatten()
     .collect();
     words.extend(limits.weights.iter().map(|(key, weight)| format!("{key} {weight}×")));
-    (!words.is_empty()).then(|| words.join(", "))
-}
-
-/// What the jobs of a queue are by default.
-fn in_words(defaults: &JobDefaults) -> Option<String> {
-    let words: Vec<String> = [
-        defaults.priority.map(|priority| format!("priority {priority}")),
-        defaults.max_attempts.map(|attempts| format!("{attempts} attempts")),
-        defaults.timeout.map(|timeout| format!("timeout {}", human::in_words(timeout))),
-        defaults.retry.as_ref().map(|_| "own retry policy".to_owned()),
-        defaults.keep_for.map(|keep| format!("kept for {}", human::in_words(keep))),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
     (!words.is_empty()).then(|| words.join(", "))
 }

@@ -7,13 +7,18 @@ use std::{
     process::Stdio,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use punctual::{Punctual, RunningSupervisor, Stats, Supervisor};
+use punctual_server::RunningServer;
 use tokio::process::Command;
 
 use crate::{
     args::{Cli, Serve, WorkerArgs},
-    commands::work::{asked_to_stop, say_done},
+    commands::{
+        crew::Crew,
+        http,
+        work::{asked_to_stop, say_done},
+    },
     config::Config,
     human::{self, Span},
 };
@@ -21,13 +26,32 @@ use crate::{
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
     let punctual = config.connect(cli).await?;
     config.prepare(&punctual).await?;
-    let mut supervisor = start(cli, config, &punctual, args.workers, &args.worker)?;
-    eprintln!("{} worker processes on {}", args.workers, punctual.store().info().location);
-    tokio::select! {
-        () = asked_to_stop()? => {}
-        reason = supervisor.given_up() => bail!("no worker process can start: {reason}"),
+    let mut crew = match args.workers {
+        // Others work; somebody has to see to schedules and to what vanished workers held.
+        0 => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.upkeep_only().start().await?),
+        workers => Crew::Processes(start(cli, config, &punctual, workers, &args.worker)?),
+    };
+    let server = http::start(&punctual, &args.http, crew.watch_stats()).await;
+    let ended = match &server {
+        Ok(server) => {
+            greet(args.workers, &punctual, server.as_ref());
+            tokio::select! {
+                () = asked_to_stop()? => Ok(()),
+                reason = crew.given_up() => Err(anyhow!("no worker process can start: {reason}")),
+            }
+        }
+        Err(_) => Ok(()),
+    };
+    crew.stop().await?;
+    http::stop(server?).await;
+    ended
+}
+
+fn greet(workers: usize, punctual: &Punctual, server: Option<&RunningServer>) {
+    eprintln!("{workers} worker processes on {}", punctual.store().info().location);
+    if let Some(server) = server {
+        eprintln!("listening on {}", server.url());
     }
-    stop(supervisor).await
 }
 
 /// Starts worker processes: this program, with the same settings.
@@ -71,6 +95,8 @@ fn settings(cli: &Cli, worker: &WorkerArgs) -> Vec<(&'static str, OsString)> {
         ("PUNCTUAL_CONCURRENCY", worker.concurrency.map(|jobs| OsString::from(jobs.to_string()))),
         ("PUNCTUAL_LEASE", span(worker.lease)),
         ("PUNCTUAL_DRAIN_TIMEOUT", span(worker.drain_timeout)),
+        ("PUNCTUAL_ALERT_URL", text(&worker.alerts.alert_url)),
+        ("PUNCTUAL_ALERT_SECRET_FILE", worker.alerts.alert_secret_file.as_ref().map(OsString::from)),
     ];
     settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }

@@ -1,5 +1,6 @@
 //! `punctual jobs show`: the whole story of a job.
 
+use anstyle::Style;
 use anyhow::Result;
 use punctual::{
     Admin, JobId, Punctual, Status, Timestamp,
@@ -12,6 +13,7 @@ use crate::{
     commands::print_json,
     human::{self, BOLD, DIM, status_style},
     table::{Cell, Table},
+    text::{self, Line},
 };
 
 pub(crate) async fn run(cli: &Cli, punctual: &Punctual, admin: &Admin, id: JobId) -> Result<()> {
@@ -19,15 +21,30 @@ pub(crate) async fn run(cli: &Cli, punctual: &Punctual, admin: &Admin, id: JobId
     if cli.json {
         return print_json(&detail);
     }
-    let now = punctual.store().now();
-    let style = status_style(detail.job.status);
-    anstream::println!("{BOLD}{}{BOLD:#}  {}", detail.job.name, detail.job.id);
-    anstream::println!("{style}● {}{style:#}\n", sentence(&detail.job, now));
-    facts(&detail);
-    attempts(&detail);
-    events(&detail);
-    logs(&detail);
+    text::print(&story(&detail, punctual.store().now()));
     Ok(())
+}
+
+/// The story, line by line.
+pub(crate) fn story(detail: &JobDetail, now: Timestamp) -> Vec<Line> {
+    let (job, style) = (&detail.job, status_style(detail.job.status));
+    let mut lines = vec![
+        Line::new(job.name.clone(), BOLD).with(format!("  {}", job.id), Style::new()),
+        Line::new(format!("● {}", sentence(job, now)), style),
+        Line::default(),
+    ];
+    lines.extend(facts(detail));
+    lines.extend(attempts(detail));
+    lines.extend(events(detail));
+    lines.extend(logs(detail));
+    lines
+}
+
+/// A table below its title.
+fn titled(title: &str, table: Table) -> Vec<Line> {
+    let mut lines = vec![Line::default(), Line::new(title, BOLD)];
+    lines.extend(table.lines());
+    lines
 }
 
 /// How the job stands, in one sentence.
@@ -66,7 +83,7 @@ fn sentence(job: &JobView, now: Timestamp) -> String {
     }
 }
 
-fn facts(detail: &JobDetail) {
+fn facts(detail: &JobDetail) -> Vec<Line> {
     let job = &detail.job;
     let mut rows: Vec<(&str, String)> = vec![
         ("queue", format!("{}, priority {}", job.queue, job.priority)),
@@ -94,7 +111,7 @@ fn facts(detail: &JobDetail) {
         ("error", job.error.as_ref().map(ToString::to_string)),
     ];
     rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    human::facts(rows);
+    text::facts(rows)
 }
 
 /// The job's place in a workflow.
@@ -117,11 +134,10 @@ fn relatives(jobs: &[Relative]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn attempts(detail: &JobDetail) {
+fn attempts(detail: &JobDetail) -> Vec<Line> {
     if detail.attempts.is_empty() {
-        return;
+        return Vec::new();
     }
-    anstream::println!("\n{BOLD}Attempts{BOLD:#}");
     let mut table = Table::new(["RUN", "TRY", "STATUS", "STARTED", "TOOK", "ERROR"]);
     for attempt in &detail.attempts {
         let took = attempt.finished_at.map(|end| human::in_words(end.since(attempt.started_at)));
@@ -134,11 +150,10 @@ fn attempts(detail: &JobDetail) {
             Cell::new(attempt.error.as_ref().map(ToString::to_string).unwrap_or_default()),
         ]);
     }
-    table.print();
+    titled("Attempts", table)
 }
 
-fn events(detail: &JobDetail) {
-    anstream::println!("\n{BOLD}Events{BOLD:#}");
+fn events(detail: &JobDetail) -> Vec<Line> {
     let mut table = Table::new(["WHEN", "STATUS", "RUN", "BY", "WHY"]);
     for event in &detail.events {
         table.row([
@@ -149,14 +164,13 @@ fn events(detail: &JobDetail) {
             Cell::new(event.detail.clone().unwrap_or_default()),
         ]);
     }
-    table.print();
+    titled("Events", table)
 }
 
-fn logs(detail: &JobDetail) {
+fn logs(detail: &JobDetail) -> Vec<Line> {
     if detail.logs.is_empty() {
-        return;
+        return Vec::new();
     }
-    anstream::println!("\n{BOLD}Logs{BOLD:#}");
     let mut table = Table::new(["WHEN", "RUN", "LEVEL", "MESSAGE"]);
     for line in &detail.logs {
         let level = match line.level {
@@ -170,5 +184,5 @@ fn logs(detail: &JobDetail) {
             Cell::new(line.message.clone()),
         ]);
     }
-    table.print();
+    titled("Logs", table)
 }

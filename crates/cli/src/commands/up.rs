@@ -4,12 +4,13 @@ use std::{convert::Infallible, time::Duration};
 
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
-use punctual::{Admin, Punctual, RunningSupervisor, RunningWorker, Stats, Status};
+use punctual::{Admin, Punctual, Stats, Status};
+use punctual_server::RunningServer;
 use tokio::time;
 
 use crate::{
     args::{Cli, Up},
-    commands::{demo, serve, work},
+    commands::{crew::Crew, demo, http, serve, work},
     config::Config,
     human::{self, BOLD, DIM, status_style},
 };
@@ -21,7 +22,14 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
         None => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
         Some(workers) => Crew::Processes(serve::start(cli, config, &punctual, workers, &args.worker)?),
     };
-    greet(config, &punctual);
+    let server = match http::start(&punctual, &args.http, crew.watch_stats()).await {
+        Ok(server) => server,
+        Err(error) => {
+            crew.stop().await?;
+            return Err(error);
+        }
+    };
+    greet(config, &punctual, server.as_ref());
     if args.demo {
         let jobs = demo::enqueue(&punctual).await?;
         anstream::eprintln!("{DIM}enqueued {jobs} jobs to look at; in a second shell: punctual jobs list{DIM:#}");
@@ -35,39 +43,17 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
         reason = crew.given_up() => Err(anyhow!("no worker process can start: {reason}")),
     };
     line.finish_and_clear();
+    http::stop(server).await;
     ended?;
-    match crew {
-        Crew::Worker(worker) => work::stop(worker).await,
-        Crew::Processes(supervisor) => serve::stop(supervisor).await,
-    }
+    crew.stop().await
 }
 
-/// Who does the work.
-enum Crew {
-    Worker(RunningWorker),
-    Processes(RunningSupervisor),
-}
-
-impl Crew {
-    fn watch_stats(&self) -> Box<dyn Fn() -> Stats + Send> {
-        match self {
-            Self::Worker(worker) => Box::new(worker.watch_stats()),
-            Self::Processes(supervisor) => Box::new(supervisor.watch_stats()),
-        }
-    }
-
-    /// Ends, with the reason, when nobody can do any work.
-    async fn given_up(&mut self) -> String {
-        match self {
-            Self::Worker(_) => std::future::pending().await,
-            Self::Processes(supervisor) => supervisor.given_up().await,
-        }
-    }
-}
-
-fn greet(config: &Config, punctual: &Punctual) {
+fn greet(config: &Config, punctual: &Punctual, server: Option<&RunningServer>) {
     let location = punctual.store().info().location;
     anstream::eprintln!("{BOLD}Punctual{BOLD:#} works on {location} {DIM}(Ctrl-C stops it){DIM:#}");
+    if let Some(server) = server {
+        anstream::eprintln!("{BOLD}{}{BOLD:#} {DIM}is the dashboard and the API{DIM:#}", server.url());
+    }
     let mut names = vec!["noop", "echo", "sleep", "fail"];
     names.extend(config.handler_names());
     anstream::eprintln!(

@@ -1,30 +1,26 @@
 //! `punctual workflows`: jobs that wait for others, as a whole.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    io::Read,
-    path::Path,
-    time::Duration,
-};
+use std::{collections::HashMap, io::Read, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use punctual::{
     Admin, JobId, Punctual, Status, Timestamp, Workflow, WorkflowId,
     admin::{self, WorkflowDetail, WorkflowView},
     core::{Node, WorkflowStatus},
+    words::WorkflowWords,
 };
-use serde::Deserialize;
+use punctual_graph as graph;
 use serde_json::{Value, json};
+use tracing::Instrument;
 
 use crate::{
     args::{Cli, Workflows},
     commands::print_json,
     config::{Config, actor},
     exit::Usage,
-    graph::{self, GraphNode},
     human::{self, BOLD, DIM, status_style},
-    line::Line,
     table::{Cell, Table},
+    traces,
 };
 
 /// How long `--wait` waits.
@@ -35,7 +31,8 @@ const SHOWN_JOBS: usize = 200;
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<()> {
     if let Workflows::Submit { file, wait } = args {
         let workflow = read(file)?;
-        return submit(cli, &config.connect(cli).await?, workflow, *wait).await;
+        let punctual = config.connect(cli).await?.continuing(traces::given());
+        return submit(cli, &punctual, workflow, *wait).instrument(traces::span()).await;
     }
     let punctual = config.connect(cli).await?;
     let admin = punctual.admin(actor());
@@ -44,7 +41,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<
         Workflows::List { limit, after } => list(cli, &punctual, &admin, *limit, *after).await,
         Workflows::Show { id, graph, dot, svg } => {
             let detail = admin.workflow(*id).await?;
-            let picture = || picture(&detail.nodes);
+            let picture = || graph::picture(&detail.nodes, admin::is_callback);
             if let Some(file) = dot {
                 write(file, &graph::dot(&detail.workflow.name, &picture()))?;
             }
@@ -82,17 +79,6 @@ fn tell(cli: &Cli, value: &Value, words: &str) -> Result<()> {
     Ok(())
 }
 
-/// A workflow in the words of users.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WorkflowFile {
-    name: String,
-    jobs: BTreeMap<String, Line<Value>>,
-    on_success: Option<Line<Value>>,
-    on_failure: Option<Line<Value>>,
-    on_complete: Option<Line<Value>>,
-}
-
 fn read(path: &Path) -> Result<Workflow> {
     let cannot = |error: std::io::Error| Usage(format!("cannot read {}: {error}", path.display()));
     let mut text = String::new();
@@ -102,43 +88,18 @@ fn read(path: &Path) -> Result<Workflow> {
         text = std::fs::read_to_string(path).map_err(cannot)?;
     }
     // JSON is YAML too, but its own reader tells better what is wrong with it.
-    let parsed: Result<WorkflowFile, String> = if text.trim_start().starts_with('{') {
+    let parsed: Result<WorkflowWords<Value>, String> = if text.trim_start().starts_with('{') {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     } else {
         serde_saphyr::from_str(&text).map_err(|error| first_line(&error.to_string()))
     };
-    workflow(parsed.map_err(|error| Usage(format!("{}: {error}; nothing was submitted", path.display())))?)
+    let words = parsed.map_err(|error| Usage(format!("{}: {error}; nothing was submitted", path.display())))?;
+    words.workflow(&actor()).context("nothing was submitted")
 }
 
 /// What is wrong and where, without the picture of it.
 fn first_line(error: &str) -> String {
     error.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-}
-
-fn workflow(file: WorkflowFile) -> Result<Workflow> {
-    let mut workflow = Workflow::new(file.name);
-    workflow.created_by(actor());
-    for (node, mut line) in file.jobs {
-        let after = std::mem::take(&mut line.after);
-        if line.name.is_empty() {
-            line.name.clone_from(&node);
-        }
-        let draft = line.draft().with_context(|| format!("job `{node}`; nothing was submitted"))?;
-        workflow.job(node, draft.created_by(actor())).after(after);
-    }
-    type Add = fn(&mut Workflow, punctual::Draft);
-    let callbacks: [(&str, Option<Line<Value>>, Add); 3] = [
-        ("on_success", file.on_success, Workflow::on_success),
-        ("on_failure", file.on_failure, Workflow::on_failure),
-        ("on_complete", file.on_complete, Workflow::on_complete),
-    ];
-    for (name, line, add) in callbacks {
-        if let Some(line) = line {
-            let draft = line.draft().with_context(|| format!("{name}; nothing was submitted"))?;
-            add(&mut workflow, draft.created_by(actor()));
-        }
-    }
-    Ok(workflow)
 }
 
 async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) -> Result<()> {
@@ -219,11 +180,11 @@ fn show(cli: &Cli, detail: &WorkflowDetail, now: Timestamp, graph: bool) -> Resu
     human::facts(rows);
     println!();
     if graph {
-        let paint = |text: &str, status: &str| {
-            let style = status.parse().map(status_style).unwrap_or_default();
+        let paint = |text: &str, status: Status| {
+            let style = status_style(status);
             format!("{style}{text}{style:#}")
         };
-        anstream::println!("{}", graph::text(&picture(&detail.nodes), &paint));
+        anstream::println!("{}", graph::text(&graph::picture(&detail.nodes, admin::is_callback), &paint));
     } else {
         jobs(&detail.nodes);
     }
@@ -271,23 +232,6 @@ fn jobs(nodes: &[Node]) {
     if nodes.len() > SHOWN_JOBS {
         anstream::println!("{DIM}and {} more; --json has all{DIM:#}", nodes.len() - SHOWN_JOBS);
     }
-}
-
-/// The jobs as they are drawn. A callback waits for all of them; that it comes after the last ones says as much.
-fn picture(nodes: &[Node]) -> Vec<GraphNode> {
-    let places: HashMap<JobId, usize> = nodes.iter().enumerate().map(|(place, node)| (node.id, place)).collect();
-    let members = nodes.iter().filter(|node| !admin::is_callback(node));
-    let waited_for: HashSet<JobId> = members.flat_map(|node| node.parents.iter().copied()).collect();
-    let drawn = |node: &Node| {
-        let shown = |parent: &&JobId| !admin::is_callback(node) || !waited_for.contains(parent);
-        GraphNode {
-            node: node.node.clone(),
-            job: node.name.clone(),
-            status: node.status.as_str(),
-            parents: node.parents.iter().filter(shown).filter_map(|parent| places.get(parent)).copied().collect(),
-        }
-    };
-    nodes.iter().map(drawn).collect()
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {

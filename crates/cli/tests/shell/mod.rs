@@ -4,9 +4,14 @@
 
 use std::{
     path::PathBuf,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -24,7 +29,12 @@ impl Shell {
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-        command.args(args).current_dir(self.0.path()).env_remove("PUNCTUAL_STORE");
+        // Many servers run at once, each on a port of its own.
+        command
+            .args(args)
+            .current_dir(self.0.path())
+            .env_remove("PUNCTUAL_STORE")
+            .env("PUNCTUAL_LISTEN", "127.0.0.1:0");
         command
     }
 
@@ -50,5 +60,48 @@ impl Shell {
         assert!(!output.status.success(), "{args:?} should fail");
         assert!(!said.contains("panicked"), "{args:?}: {said}");
         (output.status.code().unwrap(), said)
+    }
+}
+
+/// A server that does not outlive its test.
+pub struct Server(pub Child);
+
+impl Server {
+    pub fn start(shell: &Shell, args: &[&str]) -> Self {
+        let mut command = shell.command(args);
+        let errors = std::fs::File::create(shell.path("said")).unwrap();
+        command.env("PUNCTUAL_LOG", "info").env("PUNCTUAL_LOG_FORMAT", "json");
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap())
+    }
+
+    /// Where it listens, once it does.
+    pub fn url(&self, shell: &Shell) -> String {
+        let said = || {
+            let said = std::fs::read_to_string(shell.path("said")).unwrap_or_default();
+            let from = said.find("http://")?;
+            said[from..].split_whitespace().next().filter(|_| said[from..].contains('\n')).map(str::to_owned)
+        };
+        until("an address", || said().is_some());
+        said().unwrap()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits for something to come true.
+pub fn until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

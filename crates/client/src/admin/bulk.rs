@@ -1,5 +1,7 @@
 //! One action on all the jobs that a filter selects, with a preview of how many they are.
 
+use std::ops::ControlFlow;
+
 use punctual_core::{Change, Changed, Error, Filter, Invalid, Page, Status, Verb, limits};
 use serde::Serialize;
 
@@ -7,6 +9,7 @@ use super::{Admin, JobView};
 
 /// What a bulk action would touch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Preview {
     /// How many jobs.
     pub count: u64,
@@ -18,15 +21,18 @@ pub struct Preview {
 
 /// What a bulk action did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BulkDone {
     /// Jobs that were changed.
     pub changed: u64,
     /// Jobs that had moved on meanwhile, so that the action no longer applied.
     pub passed_over: u64,
+    /// Whether it was ended before all were looked at.
+    pub more: bool,
 }
 
-/// Jobs that a preview counts before it stops.
-const PREVIEW_MAX_COUNT: u64 = 100_000;
+/// Jobs that a preview counts before it stops, where there is no counter of them.
+const PREVIEW_MAX_COUNT: u64 = 10_000;
 /// Jobs that a preview shows.
 const PREVIEW_SAMPLE: usize = 5;
 
@@ -34,31 +40,43 @@ impl Admin {
     /// How many jobs `verb` would touch among those that `filter` selects, and the first few.
     pub async fn preview(&self, verb: Verb, filter: Filter) -> Result<Preview, Error> {
         let mut pages = Pages::new(self, verb, filter)?;
+        let counted = pages.counted().await?;
+        let enough = if counted.is_some() { PREVIEW_SAMPLE as u64 } else { PREVIEW_MAX_COUNT };
         let mut preview = Preview { count: 0, more: false, sample: Vec::new() };
-        while let Some(jobs) = pages.next().await? {
+        while let Some(jobs) = pages.next(limits::PAGE_MAX_JOBS.min(enough as usize)).await? {
             preview.count += jobs.len() as u64;
             let room = PREVIEW_SAMPLE - preview.sample.len();
             preview.sample.extend(jobs.iter().take(room).map(JobView::of));
-            if preview.count >= PREVIEW_MAX_COUNT {
-                preview.more = true;
+            if preview.count >= enough {
+                preview.more = counted.is_none();
                 break;
             }
         }
+        // A counter may be a moment behind.
+        preview.count = preview.count.max(counted.unwrap_or(0));
         Ok(preview)
     }
 
-    /// Applies `verb` to all the jobs that `filter` selects, a page at a time. `on_page` is told how many are done.
-    pub async fn bulk(&self, verb: Verb, filter: Filter, mut on_page: impl FnMut(BulkDone)) -> Result<BulkDone, Error> {
+    /// Applies `verb` to all the jobs that `filter` selects, a page at a time. `on_page` is told how many are done, and may end it.
+    pub async fn bulk(
+        &self,
+        verb: Verb,
+        filter: Filter,
+        mut on_page: impl FnMut(BulkDone) -> ControlFlow<()>,
+    ) -> Result<BulkDone, Error> {
         let mut pages = Pages::new(self, verb, filter)?;
         let mut done = BulkDone::default();
-        while let Some(jobs) = pages.next().await? {
+        while let Some(jobs) = pages.next(limits::PAGE_MAX_JOBS).await? {
             let change =
                 |job: &punctual_core::Job| Change { job: job.id, verb, actor: self.actor.clone(), reason: None };
             let answers = self.punctual.store().change(jobs.iter().map(change).collect()).await?;
             let changed = answers.iter().filter(|answer| **answer == Changed::Done).count() as u64;
             done.changed += changed;
             done.passed_over += answers.len() as u64 - changed;
-            on_page(done);
+            if on_page(done).is_break() {
+                done.more = true;
+                break;
+            }
         }
         Ok(done)
     }
@@ -85,10 +103,29 @@ impl<'a> Pages<'a> {
         Ok(Self { admin, filter, statuses, after: None })
     }
 
-    async fn next(&mut self) -> Result<Option<Vec<punctual_core::Job>>, Error> {
+    /// How many they are, where counters of queues and names say so.
+    async fn counted(&self) -> Result<Option<u64>, Error> {
+        let Filter { queue, name, .. } = &self.filter;
+        let by_these = Filter {
+            statuses: self.filter.statuses.clone(),
+            queue: queue.clone(),
+            name: name.clone(),
+            ..Filter::default()
+        };
+        if self.filter != by_these {
+            return Ok(None);
+        }
+        let fits = |wish: &Option<String>, word: &String| wish.as_ref().is_none_or(|wish| wish == word);
+        let counts = self.admin.punctual.store().counts().await?;
+        let ours = counts.into_iter().filter(|count| fits(queue, &count.queue) && fits(name, &count.name));
+        Ok(Some(ours.filter(|count| self.statuses.contains(&count.status)).map(|count| count.count).sum()))
+    }
+
+    /// The next ones, at most so many.
+    async fn next(&mut self, limit: usize) -> Result<Option<Vec<punctual_core::Job>>, Error> {
         while let Some(status) = self.statuses.last() {
             let filter = Filter { statuses: vec![*status], ..self.filter.clone() };
-            let page = Page { limit: limits::PAGE_MAX_JOBS, after: self.after.take() };
+            let page = Page { limit, after: self.after.take() };
             let found = self.admin.punctual.store().list(filter, page).await?;
             match found.next {
                 Some(next) => self.after = Some(next),

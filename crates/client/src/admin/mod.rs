@@ -5,6 +5,7 @@ mod explain;
 mod queues;
 mod report;
 mod schedules;
+mod tokens;
 mod upkeep;
 mod view;
 mod workflows;
@@ -23,6 +24,7 @@ pub use self::{
     queues::{QueueDetail, QueueView},
     report::{DurationRow, FailureReport, SuccessRow},
     schedules::{Backfilled, Put, ScheduleDetail, ScheduleList, ScheduleView},
+    tokens::{CreatedToken, hash_secret},
     upkeep::{CleanupDone, Retention},
     view::JobView,
     workflows::{WorkflowDetail, WorkflowList, WorkflowRetried, WorkflowView, is_callback},
@@ -38,6 +40,7 @@ pub struct Admin {
 
 /// How many jobs there are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
     /// By status; every status is there.
     pub jobs: BTreeMap<Status, u64>,
@@ -51,6 +54,7 @@ pub struct Overview {
 
 /// A page of jobs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobList {
     /// The jobs.
     pub jobs: Vec<JobView>,
@@ -60,6 +64,7 @@ pub struct JobList {
 
 /// A job with its whole story.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobDetail {
     /// The job.
     pub job: JobView,
@@ -69,9 +74,9 @@ pub struct JobDetail {
     pub events: Vec<Event>,
     /// What its executions logged.
     pub logs: Vec<LogLine>,
-    /// The jobs it waits for, or waited for: the first [`RELATIVES_SHOWN`].
+    /// The jobs it waits for, or waited for: the first hundred.
     pub parents: Vec<Relative>,
-    /// The jobs that wait for it, or waited: the first [`RELATIVES_SHOWN`].
+    /// The jobs that wait for it, or waited: the first hundred.
     pub children: Vec<Relative>,
 }
 
@@ -80,6 +85,7 @@ pub const RELATIVES_SHOWN: usize = 100;
 
 /// What became of a wish to run a job now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ran {
     /// The job itself may start at once.
@@ -163,6 +169,9 @@ impl Admin {
         // It is no part of the workflow that the old one was part of; `workflows retry` is for that.
         (spec.workflow_id, spec.extras.node, spec.extras.callback_of) = (None, None, None);
         spec.extras.rerun_of = Some(id);
+        if let Some(trace) = self.punctual.trace_now() {
+            trace.write(&mut spec.extras);
+        }
         spec.extras.created_by = Some(self.actor.clone());
         Ok(Ran::Again(self.punctual.enqueue(Draft::of(spec)).await?.id))
     }

@@ -17,6 +17,7 @@ const EVENTS_SHOWN: usize = 20;
 
 /// A queue: what was said of it, and what stands in it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueView {
     /// Its name.
     pub name: String,
@@ -31,6 +32,7 @@ pub struct QueueView {
 
 /// A queue with its story.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueDetail {
     /// The queue.
     #[serde(flatten)]

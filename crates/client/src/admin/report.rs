@@ -12,6 +12,7 @@ use super::{Admin, JobView};
 
 /// Jobs that died in a period and that nobody has retried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureReport {
     /// How many, by name, most first.
     pub by_name: Vec<(String, u64)>,
@@ -21,6 +22,7 @@ pub struct FailureReport {
 
 /// How the jobs of one name fared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SuccessRow {
     /// The name.
     pub name: String,
@@ -36,6 +38,7 @@ pub struct SuccessRow {
 
 /// How long the attempts of one name took, and how late they started.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationRow {
     /// The name.
     pub name: String,

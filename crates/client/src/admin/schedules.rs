@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::{
     Error, Filter, Invalid, JobId, Misfire, NewJob, Overlap, Page, Schedule, ScheduleEvent, ScheduleId, ScheduleSave,
-    ScheduleSpec, StoreError, Timestamp, check, limits, redact,
+    ScheduleSpec, StoreError, Timestamp, check, limits, redact, schedule::MEMORY_OF_ALERTS,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -23,6 +23,7 @@ const RECENT_EVENTS: usize = 20;
 
 /// A schedule as people may see it: without the raw payload of its job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleView {
     /// Its id.
     pub id: ScheduleId,
@@ -115,6 +116,7 @@ impl ScheduleView {
 
 /// A page of schedules.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleList {
     /// The schedules, by name.
     pub schedules: Vec<ScheduleView>,
@@ -124,6 +126,7 @@ pub struct ScheduleList {
 
 /// A schedule with what it did and what it will do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleDetail {
     /// The schedule.
     pub schedule: ScheduleView,
@@ -137,6 +140,7 @@ pub struct ScheduleDetail {
 
 /// What became of a schedule that was put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Put {
     /// It is new.
@@ -156,6 +160,7 @@ impl Put {
 
 /// What a backfill did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Backfilled {
     /// The jobs of occurrences that were missing.
     pub enqueued: Vec<JobId>,
@@ -172,7 +177,8 @@ impl Admin {
         }
         let found = self.punctual.store().schedules(after, limit).await?;
         let next = found.last().filter(|_| found.len() == limit).map(|last| last.spec.name.clone());
-        Ok(ScheduleList { schedules: found.iter().map(ScheduleView::of).collect(), next })
+        let shown = found.iter().filter(|schedule| schedule.spec.name != MEMORY_OF_ALERTS);
+        Ok(ScheduleList { schedules: shown.map(ScheduleView::of).collect(), next })
     }
 
     /// A schedule with its next `upcoming` occurrences and its last jobs.
@@ -227,11 +233,15 @@ impl Admin {
             Some(id) => store.get(id).await?.filter(|job| job.status.is_active()).map(|job| job.id),
             None => None,
         };
+        let trace = self.punctual.trace_now();
         let jobs = self
             .edit(name, "triggered", |schedule, now| {
                 let id = JobId::from_bits(self.punctual.ids().next(now));
                 let mut spec = schedule.spec.job_at(now);
                 spec.extras.created_by = Some(self.actor.clone());
+                if let Some(trace) = &trace {
+                    trace.write(&mut spec.extras);
+                }
                 // The next occurrence has to look at one that is unfinished, if there is one.
                 schedule.last_job = last.or(Some(id));
                 Ok(Some(vec![NewJob::new(id, spec)]))
@@ -243,6 +253,7 @@ impl Admin {
     /// Enqueues the occurrences from `since` up to `until`, which must be past, that have no job yet.
     pub async fn backfill_schedule(&self, name: &str, since: Timestamp, until: Timestamp) -> Result<Backfilled, Error> {
         let (spec, times) = self.occurrences(name, since, until).await?;
+        let trace = self.punctual.trace_now();
         let mut filled = Backfilled { enqueued: Vec::new(), existing: 0 };
         let jobs_max = (BACKFILL_PAGE.1 / spec.job.payload.as_str().len().max(1)).clamp(1, BACKFILL_PAGE.0);
         for page in times.chunks(jobs_max) {
@@ -250,6 +261,9 @@ impl Admin {
             let job = |at: &Timestamp| {
                 let mut job = spec.occurrence(*at);
                 job.spec.extras.created_by = Some(self.actor.clone());
+                if let Some(trace) = &trace {
+                    trace.write(&mut job.spec.extras);
+                }
                 // It takes its place behind what waits already.
                 job.delay = Some(now.since(*at));
                 job

@@ -31,6 +31,7 @@ impl Default for Retention {
 
 /// What retention did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CleanupDone {
     /// Finished jobs that are now deleted.
     pub deleted: usize,

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 /// A job without its raw payload: secrets are redacted, long parts are cut.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobView {
     /// Its id.
     pub id: JobId,
@@ -54,7 +55,7 @@ pub struct JobView {
     pub tags: Vec<String>,
     /// Who asked for it.
     pub created_by: Option<String>,
-    /// The trace it continues.
+    /// The span it continues, as a W3C `traceparent`.
     pub trace: Option<String>,
     /// What was kept with it.
     pub metadata: Option<Value>,

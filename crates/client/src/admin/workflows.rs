@@ -19,6 +19,7 @@ const RESULTS_SHOWN: usize = 100;
 
 /// A workflow and how it stands as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowView {
     /// The workflow.
     #[serde(flatten)]
@@ -39,6 +40,7 @@ impl WorkflowView {
 
 /// A page of workflows, latest first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowList {
     /// The workflows.
     pub workflows: Vec<WorkflowView>,
@@ -48,6 +50,7 @@ pub struct WorkflowList {
 
 /// A workflow with its jobs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowDetail {
     /// The workflow.
     #[serde(flatten)]
@@ -68,6 +71,7 @@ impl std::ops::Deref for WorkflowDetail {
 
 /// What a retry of a workflow did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowRetried {
     /// Dead jobs that run again.
     pub retried: usize,

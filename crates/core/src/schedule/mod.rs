@@ -19,6 +19,9 @@ pub use self::{
 };
 use crate::{Invalid, JobId, Json, NewJob, ScheduleId, Spec, Timestamp, check, limits, time::millis};
 
+/// The name under which alerts remember what they have told: a schedule that never runs. Nobody else may have it, and no list shows it.
+pub const MEMORY_OF_ALERTS: &str = "punctual.alerts";
+
 /// What is to be done again and again, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleSpec {
@@ -223,6 +226,9 @@ impl ScheduleSpec {
 
     fn check_limits(&self) -> Result<Timing, Invalid> {
         check::word("schedule", &self.name, limits::NAME_MAX_CHARS)?;
+        if self.name == MEMORY_OF_ALERTS {
+            return Err(Invalid::new("schedule", format!("`{MEMORY_OF_ALERTS}` is a name of Punctual's own")));
+        }
         check::duration("jitter", self.jitter, Duration::ZERO, limits::JITTER_MAX)?;
         if let Some(text) = &self.description {
             check::text("description", text, limits::DESCRIPTION_MAX_CHARS)?;
@@ -288,6 +294,7 @@ impl ScheduleSpec {
 
 /// Which occurrence of which schedule a job is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Occurrence {
     /// The schedule's name.
     pub schedule: String,
@@ -390,6 +397,7 @@ pub struct ScheduleSave {
 
 /// Something that was done to a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleEvent {
     /// When.
     pub at: Timestamp,

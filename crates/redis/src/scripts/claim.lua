@@ -1,8 +1,8 @@
 -- Hands hinted jobs to a worker: moves them from their lanes into the hands of whoever asks, first ones first.
 --
--- KEYS: state, held, owners, then the lanes of one queue, first ranks first.
+-- KEYS: state, held, owners.
 -- ARGV: epoch, now, until (later than now: what is due by then may be handed out ahead), how many, for how many milliseconds they are held,
---   token of the claim, prefix of the queue's keys, whether only to look, then for each lane its rank and its suffix.
+--   token of the claim, prefix of the queue's keys, whether only to look, then for each lane of one queue, first ranks first, its rank and its suffix.
 -- Returns nothing if the queue is not open in this epoch, or else the time of the next job (or an empty text), then
 --   for each job: number of its lane (negative if it is handed out ahead), id, time, and what is cached of it, if anything is.
 --   If only to look: for each job that would be handed out: 1 if ahead, its rank, its time, its id.
@@ -12,26 +12,58 @@ local epoch, now, till, room, hold_ms, token, prefix = ARGV[1], ARGV[2], ARGV[3]
 local only_look = ARGV[8] == '1'
 
 if not is_open(state, epoch) then return false end
-if redis.call('HEXISTS', state, 'paused') == 1 then return {''} end
-
-local clock = redis.call('HGET', state, 'clock')
-if clock and tonumber(clock) > tonumber(now) then now = clock end
-
-local lanes = #KEYS - 3
-local function key(lane) return KEYS[3 + lane] end
+local lanes = (#ARGV - 8) / 2
 local function rank(lane) return ARGV[7 + 2 * lane] end
 local function suffix(lane) return ARGV[8 + 2 * lane] end
+
+local fields = {'paused', 'clock'}
+for lane = 1, lanes do fields[2 + lane] = suffix(lane) end
+local known = redis.call('HMGET', state, unpack(fields))
+if known[1] then return {''} end
+if known[2] and tonumber(known[2]) > tonumber(now) then now = known[2] end
+
+-- Calls with each key of a lane, first ones first, until that says that it is enough. A long lane has many.
+local function each_key(lane, call)
+  if call(prefix .. suffix(lane)) then return end
+  for from in each_time(known[2 + lane]) do
+    if call(part_key(prefix, suffix(lane), from), from) then return end
+  end
+end
 
 -- What is chosen: in which lane each job is (negative if it is ahead), its id, its time.
 local lane_of, ids, times, chosen = {}, {}, {}, 0
 -- How many of each lane: they are always its first ones.
 local taken = {}
 
+-- The first jobs of a lane that are due between two times.
+local function first_of(lane, from, to)
+  local row = nil
+  each_key(lane, function(key)
+    local more = redis.call('ZRANGEBYSCORE', key, from, to, 'WITHSCORES', 'LIMIT', 0, room - (row and #row / 2 or 0))
+    if row then for i = 1, #more do row[#row + 1] = more[i] end else row = more end
+    return #row >= 2 * room
+  end)
+  return row
+end
+
+-- Removes the first jobs of a lane, and the parts of it that have none then.
+local function remove(lane, count)
+  local empty = nil
+  each_key(lane, function(key, from)
+    count = count - redis.call('ZREMRANGEBYRANK', key, 0, count - 1)
+    if from and redis.call('EXISTS', key) == 0 then empty = from end
+    return count == 0
+  end)
+  if not empty then return end
+  local _, last = string.find(known[2 + lane], empty .. ' ?')
+  redis.call('HSET', state, suffix(lane), string.sub(known[2 + lane], last + 1))
+end
+
 -- Chooses the first jobs of some lanes that are due between two times.
 local function choose(from_lane, to_lane, from, to, sign)
   local found, count = {}, 0
   for lane = from_lane, to_lane do
-    local row = redis.call('ZRANGEBYSCORE', key(lane), from, to, 'WITHSCORES', 'LIMIT', 0, room)
+    local row = first_of(lane, from, to)
     if from_lane == to_lane then
       count = #row / 2
       for i = 1, count do lane_of[chosen + i], ids[chosen + i], times[chosen + i] = sign * lane, row[2 * i - 1], row[2 * i] end
@@ -83,7 +115,7 @@ if chosen > 0 then
   redis.call('ZADD', held, time[1] * 1000 + math.floor(time[2] / 1000) + hold_ms, token)
   local own, rest = {}, {}
   for of_lane, count in pairs(taken) do
-    if count > 0 then redis.call('ZREMRANGEBYRANK', key(of_lane), 0, count - 1) end
+    if count > 0 then remove(of_lane, count) end
     rest[of_lane] = ' ' .. suffix(of_lane)
     rest[-of_lane] = rest[of_lane]
   end
@@ -115,8 +147,11 @@ end
 local next_at = ''
 if room > 0 then
   for of_lane = 1, lanes do
-    local first = redis.call('ZRANGE', key(of_lane), 0, 0, 'WITHSCORES')
-    if first[2] and (next_at == '' or tonumber(first[2]) < tonumber(next_at)) then next_at = first[2] end
+    each_key(of_lane, function(key)
+      local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+      if first[2] and (next_at == '' or tonumber(first[2]) < tonumber(next_at)) then next_at = first[2] end
+      return first[2]
+    end)
   end
 end
 answer[1] = next_at

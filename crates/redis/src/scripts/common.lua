@@ -38,8 +38,93 @@ local function forget_hours(state, documents, suffix)
   end
 end
 
+-- A long lane is kept in parts, each a sorted set of its own, so that a claim is as quick behind ten million jobs as behind ten thousand. Under
+-- the lane's own key are the jobs before the time of its first part, in each part those from its own time on. What the queue's state has under the
+-- lane's suffix are these times.
+
+-- A part that has more is ended, so that what comes next goes into a new one.
+local PART_MAX_JOBS = 50000
+-- What comes after that end goes along, unless it is too much for one step.
+local MOVED_MAX_JOBS = 10000
+
+local function part_key(prefix, suffix, from)
+  return prefix .. 'part:' .. from .. ':' .. suffix
+end
+
+-- Each time at which a part of a lane begins, first ones first, from what the state has of it.
+local function each_time(text)
+  return string.gmatch(text or '', '%d+')
+end
+
+-- All of them.
+local function times_of(text)
+  local times = {}
+  for from in each_time(text) do times[#times + 1] = from end
+  return times
+end
+
+-- Under which key of a lane a job of that time is.
+local function place(prefix, suffix, times, run_at)
+  local time = tonumber(run_at)
+  for i = #times, 1, -1 do
+    if time >= tonumber(times[i]) then return part_key(prefix, suffix, times[i]) end
+  end
+  return prefix .. suffix
+end
+
+-- The parts of a lane that jobs are about to be added to.
+local function parts_of(state, suffix)
+  local text = redis.call('HGET', state, suffix)
+  if not text then redis.call('HSET', state, suffix, '') end
+  return times_of(text)
+end
+
+-- Adds jobs to a lane, each its time and its id; only those that are not there, if that is said. Returns how many were not.
+local function add(prefix, suffix, times, members, only_new)
+  local keys = {}
+  if #times == 0 then
+    keys[prefix .. suffix] = members
+  else
+    for i = 1, #members, 2 do
+      local key = place(prefix, suffix, times, members[i])
+      local some = keys[key] or {}
+      keys[key], some[#some + 1], some[#some + 2] = some, members[i], members[i + 1]
+    end
+  end
+  local added = 0
+  for key, some in pairs(keys) do
+    added = added + (only_new and redis.call('ZADD', key, 'NX', unpack(some)) or redis.call('ZADD', key, unpack(some)))
+  end
+  return added
+end
+
+-- Ends the part of a lane that has the jobs of that time, if it is long: there is a new one from a time on.
+local function part(state, prefix, suffix, times, run_at, from)
+  local key = place(prefix, suffix, times, run_at)
+  if redis.call('ZCARD', key) <= PART_MAX_JOBS or redis.call('ZCOUNT', key, from, '+inf') > MOVED_MAX_JOBS then return end
+  for _, other in ipairs(times) do if other == from then return end end
+  local moved = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES')
+  for i = 1, #moved, 2 do redis.call('ZADD', part_key(prefix, suffix, from), moved[i + 1], moved[i]) end
+  redis.call('ZREMRANGEBYSCORE', key, from, '+inf')
+  local all = {from, unpack(times)}
+  table.sort(all, function(one, other) return tonumber(one) < tonumber(other) end)
+  redis.call('HSET', state, suffix, table.concat(all, ' '))
+end
+
+-- Every key of every lane of a queue.
+local function lane_keys(state, prefix)
+  local keys, fields = {}, redis.call('HGETALL', state)
+  for i = 1, #fields, 2 do
+    if string.sub(fields[i], 1, 6) == 'ready:' then
+      keys[#keys + 1] = prefix .. fields[i]
+      for from in each_time(fields[i + 1]) do keys[#keys + 1] = part_key(prefix, fields[i], from) end
+    end
+  end
+  return keys
+end
+
 -- Puts a job back into its lane that was in somebody's hands, by what is known of that.
 local function put_back(prefix, id, owner)
   local run_at, suffix = string.match(owner, '^%S+ (%S+) (.+)$')
-  redis.call('ZADD', prefix .. suffix, 'NX', run_at, id)
+  add(prefix, suffix, parts_of(prefix .. 'state', suffix), {run_at, id}, true)
 end

@@ -3,7 +3,5 @@
 
 if not is_open(KEYS[1], ARGV[1]) then return false end
 local hints = 0
-for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if string.sub(field, 1, 6) == 'ready:' then hints = hints + redis.call('ZCARD', ARGV[2] .. field) end
-end
+for _, key in ipairs(lane_keys(KEYS[1], ARGV[2])) do hints = hints + redis.call('ZCARD', key) end
 return {hints, redis.call('HLEN', KEYS[2])}

@@ -1,9 +1,10 @@
 -- Forgets jobs of a lane that are not to be handed out any more.
 --
--- KEYS: lane. ARGV: prefix of the queue's keys, epoch, then for each job its time and its id.
+-- KEYS: state. ARGV: prefix of the queue's keys, epoch, suffix of the lane, then for each job its time and its id.
 
-for i = 3, #ARGV, 2 do
-  redis.call('ZREM', KEYS[1], ARGV[i + 1])
+local times = times_of(redis.call('HGET', KEYS[1], ARGV[3]))
+for i = 4, #ARGV, 2 do
+  redis.call('ZREM', place(ARGV[1], ARGV[3], times, ARGV[i]), ARGV[i + 1])
   redis.call('HDEL', documents_key(ARGV[1], ARGV[2], ARGV[i]), ARGV[i + 1])
 end
 return 1

@@ -1,31 +1,35 @@
 -- Tells of jobs that have just been stored, with what their worker needs to know.
 --
--- KEYS: state, the lanes, then where jobs are cached.
+-- KEYS: state, then where jobs are cached.
 -- ARGV: epoch, until when they are new (milliseconds, this server's time), how long they are cached (seconds), channel, queue, how many lanes,
---   the latest time of a queued one (or 0), up to how many jobs of a lane any are cached, then for each lane its suffix, how many jobs, and for each its time and its id; then for each place
+--   the latest time of a queued one (or 0), prefix of the queue's keys, up to how many jobs of a lane any are cached, then for each lane its suffix, how many jobs, and for each its time and its id; then for each place
 --   where jobs are cached its suffix, how many, and for each its id and its document.
 -- Returns whether the queue is open in this epoch; if not, it has been told of nothing.
 
-local state, lanes, latest = KEYS[1], tonumber(ARGV[6]), tonumber(ARGV[7])
+local state, lanes, latest, prefix = KEYS[1], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 if redis.call('HGET', state, 'epoch') ~= ARGV[1] then return 0 end
 
-local at, many = 9, 0
+local at, long = 10, false
 for lane = 1, lanes do
   local last = at + 1 + 2 * tonumber(ARGV[at + 1])
-  redis.call('ZADD', KEYS[1 + lane], 'NX', unpack(ARGV, at + 2, last))
-  redis.call('HSET', state, ARGV[at], 1)
-  many = math.max(many, redis.call('ZCARD', KEYS[1 + lane]))
+  local suffix, members = ARGV[at], {unpack(ARGV, at + 2, last)}
+  local times = parts_of(state, suffix)
+  add(prefix, suffix, times, members, true)
+  if latest > 0 then
+    long = long or #times * PART_MAX_JOBS + redis.call('ZCARD', place(prefix, suffix, times, latest)) > tonumber(ARGV[9])
+    part(state, prefix, suffix, times, latest, string.format('%.0f', latest + 1))
+  end
   at = last + 1
 end
 
 local clock = redis.call('TIME')
 -- What comes late may have been told by others, and be done already. Of a long backlog nothing more is cached: it would fill this server.
-if clock[1] * 1000 + math.floor(clock[2] / 1000) <= tonumber(ARGV[2]) and many <= tonumber(ARGV[8]) then
-  for place = 2 + lanes, #KEYS do
+if clock[1] * 1000 + math.floor(clock[2] / 1000) <= tonumber(ARGV[2]) and not long then
+  for number = 2, #KEYS do
     local last = at + 1 + 2 * tonumber(ARGV[at + 1])
-    redis.call('HSET', KEYS[place], unpack(ARGV, at + 2, last))
-    redis.call('EXPIRE', KEYS[place], ARGV[3])
-    if redis.call('HSET', state, ARGV[at], 1) == 1 then forget_hours(state, KEYS[place], ARGV[at]) end
+    redis.call('HSET', KEYS[number], unpack(ARGV, at + 2, last))
+    redis.call('EXPIRE', KEYS[number], ARGV[3])
+    if redis.call('HSET', state, ARGV[at], 1) == 1 then forget_hours(state, KEYS[number], ARGV[at]) end
     at = last + 1
   end
 end

@@ -12,7 +12,7 @@ use punctual_core::{
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core,
+    Core, changes,
     enqueue::{self, How, Ids},
     error,
     flow::{self, Tables},
@@ -20,7 +20,7 @@ use super::{
     hold::{self, Held},
     old_days, rows,
     session::Unit,
-    statements as sql,
+    statements as sql, tokens,
     value::{At, Uuid, job_id, uuid},
 };
 
@@ -298,6 +298,8 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
         .fetch_one(&mut *unit)
         .await?;
     gates::trim(&mut unit, now, limit).await?;
+    tokens::trim(&mut unit, now, limit).await?;
+    changes::trim(&mut unit, now).await?;
     unit.done().await?;
     store.upkeep.trimmed(rows::optional_instant(&row, 1)?.unwrap_or(cutoff));
     Ok(row.try_get::<i64, _>(0)? as usize)

@@ -225,12 +225,18 @@ impl Ledger for PostgresStore {
         self.told(told(&self.core, &hints).await)
     }
 
-    async fn due(&self, after: (Timestamp, JobId), until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>> {
+    async fn due(
+        &self,
+        queue: Option<&str>,
+        after: (Timestamp, JobId),
+        until: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<Hint>> {
         let read = async {
             let mut unit = self.core.sessions.single().await?;
             self.core.lanes.refresh(&mut unit).await?;
             let query = sqlx::query(*sql::DUE_BETWEEN).bind(At(after.0)).bind(uuid(after.1)).bind(At(until));
-            let rows = query.bind(limit as i64).bind(self.core.lanes.keyless()).fetch_all(&mut *unit).await?;
+            let rows = query.bind(limit as i64).bind(self.core.lanes.keyless(queue)).fetch_all(&mut *unit).await?;
             unit.done().await?;
             Ok(hints(&self.core, &rows.iter().map(spot).collect::<sqlx::Result<Vec<_>>>()?))
         };

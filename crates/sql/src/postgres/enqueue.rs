@@ -14,7 +14,7 @@ use super::{
     days::Day,
     error, flow,
     hold::{self, Standings},
-    keys, old_days, rows,
+    keys, lanes, old_days, rows,
     statements::{self as sql, Tells},
     value::{At, Uuid, job_id, some_of, uuid},
 };
@@ -336,8 +336,8 @@ async fn insert(
 /// Whether two jobs differ only in what is always an array: id, time, payload, extras and unique key.
 fn are_alike(one: &NewJob, other: &NewJob) -> bool {
     let (a, b) = (&one.spec, &other.spec);
-    one.delay == other.delay
-        && (&a.name, &a.queue, a.priority, a.max_attempts) == (&b.name, &b.queue, b.priority, b.max_attempts)
+    lanes::same(a, b)
+        && (one.delay, a.max_attempts) == (other.delay, b.max_attempts)
         && (a.timeout, &a.user_id, &a.correlation_id) == (b.timeout, &b.user_id, &b.correlation_id)
         && (a.workflow_id, a.keep_for, a.ephemeral) == (b.workflow_id, b.keep_for, b.ephemeral)
 }

@@ -69,7 +69,7 @@ impl Lanes {
     /// Those of the jobs' lanes that are not known.
     pub(crate) fn unknown(&self, jobs: &[NewJob]) -> Vec<Lane> {
         let mut distinct: Vec<&NewJob> = jobs.iter().collect();
-        distinct.dedup_by(|one, other| same_lane(&one.spec, &other.spec));
+        distinct.dedup_by(|one, other| same(&one.spec, &other.spec));
         let known = self.lock();
         let lanes = distinct.into_iter().map(|job| lane_of(&job.spec));
         let unknown: BTreeSet<Lane> = lanes.filter(|lane| !known.numbers.contains_key(lane)).collect();
@@ -114,7 +114,7 @@ impl Lanes {
             let spec = &job.spec;
             // Neighbours are mostly of the same lane.
             let number = match last {
-                Some((former, number)) if same_lane(former, spec) => number,
+                Some((former, number)) if same(former, spec) => number,
                 _ => known.numbers.get(&lane_of(spec)).copied().unwrap_or_default(),
             };
             last = Some((spec, number));
@@ -133,10 +133,11 @@ impl Lanes {
         self.lock().shared.get(&number).cloned()
     }
 
-    /// The numbers of all lanes whose jobs have no keys.
-    pub(crate) fn keyless(&self) -> Vec<i32> {
+    /// The numbers of the lanes of a queue whose jobs have no keys, or of all such lanes.
+    pub(crate) fn keyless(&self, queue: Option<&str>) -> Vec<i32> {
         let known = self.lock();
-        known.bounds.iter().filter(|(_, ((.., keyed), _))| !keyed).map(|(number, _)| *number).collect()
+        let is_meant = |(of, .., keyed): &Lane| !keyed && queue.is_none_or(|queue| queue == of);
+        known.bounds.iter().filter(|(_, (lane, _))| is_meant(lane)).map(|(number, _)| *number).collect()
     }
 
     /// The numbers of some lanes whose jobs have no keys, of those that are known.
@@ -219,7 +220,8 @@ fn lane_of(spec: &Spec) -> Lane {
     (spec.queue.clone(), spec.name.clone(), spec.priority, spec.extras.concurrency_key.is_some())
 }
 
-fn same_lane(one: &Spec, other: &Spec) -> bool {
+/// Whether two jobs are of the same lane.
+pub(crate) fn same(one: &Spec, other: &Spec) -> bool {
     let keyed = |spec: &Spec| spec.extras.concurrency_key.is_some();
     (&one.queue, &one.name, one.priority, keyed(one)) == (&other.queue, &other.name, other.priority, keyed(other))
 }

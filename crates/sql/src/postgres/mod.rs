@@ -12,11 +12,13 @@
 //! | enqueue, claim, settle | `enqueue`, `claim` with `lanes`, `settle` |
 //! | operators' actions and retention | `change`, `old_days` |
 //! | jobs, histories, counters, lists | `read`, `list` |
+//! | what happened since somebody looked | `changes` |
 //! | schedules | `schedules` |
 //! | workers and locks | `registry` |
-//! | messages to users | `notifications` |
+//! | messages to users, tokens | `notifications`, `tokens` |
 
 mod change;
+mod changes;
 mod claim;
 mod clock;
 mod days;
@@ -28,6 +30,7 @@ mod flow;
 mod gates;
 mod gather;
 mod hold;
+mod import;
 mod keys;
 mod lanes;
 mod list;
@@ -48,6 +51,7 @@ mod settle;
 mod spots;
 mod statements;
 mod take;
+mod tokens;
 mod upkeep;
 mod url;
 mod value;
@@ -58,13 +62,16 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
-    Notification, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema,
-    Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event,
+    Filter, Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
+    Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave,
+    Schema, Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp, Token, TokenId, Watch, WorkerId,
+    WorkerRecord, Workflow, WorkflowId,
     dispatch::{Ledger, Stored},
     gate::Passed,
     measure::Tally,
+    store::Vital,
+    transfer::{Dependency, Parcel},
 };
 pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
@@ -252,14 +259,15 @@ impl PostgresStore {
         let enqueued = loop {
             mark.set(connection).await.map_err(error)?;
             let how = enqueue::How { ids: enqueue::Ids::Unknown, tells: self.core.tells() };
-            let enqueued = enqueue::enqueue_in(&self.core, connection, jobs, how).await;
+            let enqueued = match enqueue::enqueue_in(&self.core, connection, jobs, how).await {
+                Ok(enqueued) => {
+                    self.core.hints.tell_in(connection, self.core.sessions.clock()).await.map(|()| enqueued)
+                }
+                Err(error) => Err(error),
+            };
             if !mark.undo(connection, &enqueued).await.map_err(error)? {
                 break session::Mark::clear(connection, enqueued).await;
             }
-        };
-        let enqueued = match enqueued {
-            Ok(enqueued) => self.core.hints.tell_in(connection).await.map(|()| enqueued),
-            Err(error) => Err(error),
         };
         let enqueued = scope.leave(connection, enqueued).await.map_err(error)?;
         Ok(enqueued.into_iter().map(|stored| stored.enqueued).collect())
@@ -276,14 +284,13 @@ impl PostgresStore {
         let mut mark = session::Mark::new();
         let settled = loop {
             mark.set(connection).await.map_err(error)?;
-            let settled = settle::settle_in(connection, self.core.sessions.clock(), settlements).await;
+            let settled = match settle::settle_in(connection, self.core.sessions.clock(), settlements).await {
+                Ok(settled) => self.core.hints.tell_in(connection, self.core.sessions.clock()).await.map(|()| settled),
+                Err(error) => Err(error),
+            };
             if !mark.undo(connection, &settled).await.map_err(error)? {
                 break session::Mark::clear(connection, settled).await;
             }
-        };
-        let settled = match settled {
-            Ok(settled) => self.core.hints.tell_in(connection).await.map(|()| settled),
-            Err(error) => Err(error),
         };
         scope.leave(connection, settled).await.map_err(error)
     }
@@ -364,6 +371,10 @@ impl Store for PostgresStore {
         self.told(read::events(&self.core, job).await)
     }
 
+    async fn changes(&self, since: Option<String>, limit: usize) -> StoreResult<Changes> {
+        changes::changes(&self.core, since.as_deref(), limit).await
+    }
+
     async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>> {
         self.told(read::logs(&self.core, job, limit).await)
     }
@@ -390,6 +401,14 @@ impl Store for PostgresStore {
 
     async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
         workflows::resubmit(&self.core, &changes, &jobs).await
+    }
+
+    async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
+        self.told(import::dependencies(&self.core, &children).await)
+    }
+
+    async fn import(&self, parcel: Parcel) -> StoreResult<usize> {
+        import::import(&self.core, &parcel).await
     }
 
     async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
@@ -509,6 +528,22 @@ impl Store for PostgresStore {
         self.told(notifications::drop(&self.core, after, limit).await)
     }
 
+    async fn add_token(&self, token: Token) -> StoreResult<()> {
+        self.told(tokens::add(&self.core, &token).await)
+    }
+
+    async fn tokens(&self) -> StoreResult<Vec<Token>> {
+        self.told(tokens::list(&self.core).await)
+    }
+
+    async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
+        self.told(tokens::remove(&self.core, id).await)
+    }
+
+    async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {
+        self.told(tokens::once(&self.core, &key, fingerprint, seed).await)
+    }
+
     async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
         self.told(change::retire(&self.core, keep, limit).await)
     }
@@ -531,6 +566,10 @@ impl Store for PostgresStore {
 
     async fn tend(&self) -> StoreResult<()> {
         self.told(upkeep::tend(&self.core).await)
+    }
+
+    async fn vitals(&self) -> StoreResult<Vec<Vital>> {
+        Ok(self.core.sessions.vitals())
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

@@ -188,7 +188,7 @@ async fn events_until(store: &Core, id: JobId, at: Timestamp) -> sqlx::Result<(V
 }
 
 /// The number of a job's event among all of an instant: the job's random bits, then its number in the story.
-const fn event_number(id: JobId, number: u32) -> u64 {
+pub(crate) const fn event_number(id: JobId, number: u32) -> u64 {
     ((id.to_bits() as u64) << 20) | (number as u64 & 0xf_ffff)
 }
 

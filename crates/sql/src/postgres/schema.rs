@@ -13,6 +13,8 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, name: "gates", sql: include_str!("migrations/0003_gates.sql") },
     Migration { version: 4, name: "dispatch", sql: include_str!("migrations/0004_dispatch.sql") },
     Migration { version: 5, name: "notifications", sql: include_str!("migrations/0005_notifications.sql") },
+    Migration { version: 6, name: "tokens", sql: include_str!("migrations/0006_tokens.sql") },
+    Migration { version: 7, name: "changes", sql: include_str!("migrations/0007_changes.sql") },
 ];
 
 const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (

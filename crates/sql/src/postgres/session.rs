@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use punctual_core::{StoreError, Timestamp};
+use punctual_core::{StoreError, Timestamp, store::Vital};
 use sqlx::{
     Connection, PgConnection, PgPool, Postgres, Transaction,
     pool::PoolConnection,
@@ -160,6 +160,24 @@ impl Sessions {
     /// The pool, for whoever needs a connection of its own.
     pub(crate) const fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    /// How the pool is used.
+    pub(crate) fn vitals(&self) -> Vec<Vital> {
+        let idle = self.pool.num_idle() + self.at_hand.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let used = (self.pool.size() as usize).saturating_sub(idle);
+        vec![
+            Vital::new(
+                "punctual_pool_connections_used",
+                "Connections to PostgreSQL in use by this process.",
+                used as f64,
+            ),
+            Vital::new(
+                "punctual_pool_connections_max",
+                "Connections to PostgreSQL that this process may have.",
+                f64::from(self.options.max_connections),
+            ),
+        ]
     }
 }
 

@@ -89,6 +89,13 @@ statements! {
     GET "get"
     GET_MANY "get_many"
     EVENTS "events"
+    DEPENDENCIES_OF "dependencies_of"
+    IMPORT_PARENTS "import_parents"
+    CHANGES "changes"
+    CHANGES_STAND "changes_stand"
+    CHANGES_JOBS "changes_jobs"
+    LATECOMERS_TRIM "latecomers_trim"
+    TELL_IN "tell_in"
     LOGS "logs"
     COUNTS "counts"
     PENDING "pending"
@@ -114,6 +121,12 @@ statements! {
     NOTIFICATIONS_OF_USER "notifications_of_user"
     NOTIFICATIONS_LAST "notifications_last"
     NOTIFICATIONS_DROP "notifications_drop"
+    TOKEN_ADD "token_add"
+    TOKENS "tokens"
+    TOKEN_REMOVE "token_remove"
+    TOKENS_TRIM "tokens_trim"
+    ONCE "once"
+    REQUESTS_TRIM "requests_trim"
     LIST_DETAILS "list_details"
     LIST_NEWEST "list_newest"
     LIST_LANES "list_lanes"
@@ -322,12 +335,39 @@ const SETTLE_COLUMNS: [(&str, usize, &str); 9] = [
     ("error", 14, "text"),
 ];
 
+/// Jobs that are queued at first and came at about the time that their ids carry are found by it. Of others an event is stored, by which they are.
+const FRESH: &str = "scheduled_at between created_at - interval '1 second' and created_at + interval '1 second'";
+
+/// A job that nothing has happened to since it was queued. That others wait for it now changes its row, too.
+const AS_IT_CAME: &str = "j.status = 'queued' and j.events = 1 and j.progress is null and {fresh}
+            and (not j.flow or j.workflow_id is not null or j.created_at > $2::timestamptz)";
+
+/// An end that still is one: a retry changes its row, too.
+const STANDING_END: &str = "(e.final <> 0 or e.status not in ('succeeded', 'dead', 'cancelled'))";
+
+/// Whether a row was stored by a transaction that had not ended at one look, and had at the next. Rows know the lower half of its number.
+fn new_since(table: &str) -> String {
+    let number = if table == "l" { "l.whole".to_owned() } else { format!("({table}.xmin::text::int8)") };
+    let half = u32::MAX;
+    let open = |next: u8, open: u8| {
+        format!("((({number} - ${next}::int8) & {half}) < 2147483648 or {number} = any (${open}::int8[]))")
+    };
+    format!("{} and not {}", open(4, 5), open(6, 7))
+}
+
 /// Puts in what several statements share.
 fn fill(text: &'static str) -> &'static str {
     if !text.contains('{') {
         return text;
     }
+    let text = ["l", "e", "r", "j"].into_iter().fold(text.to_owned(), |text, table| {
+        let mark = format!("{{new:{table}}}");
+        if text.contains(&mark) { text.replace(&mark, &new_since(table)) } else { text }
+    });
     let text = text
+        .replace("{standing}", STANDING_END)
+        .replace("{as_it_came}", AS_IT_CAME)
+        .replace("{fresh}", FRESH)
         .replace("{columns}", COLUMNS)
         .replace("{columns_now}", COLUMNS_NOW)
         .replace("{buckets}", &BUCKETS)

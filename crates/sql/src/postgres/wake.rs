@@ -14,6 +14,7 @@ use std::{
 use sqlx::{PgConnection, PgPool, postgres::PgListener};
 use tokio::{sync::Notify, task::JoinSet, time};
 
+use super::{statements as sql, value::At};
 use crate::wakes::Wakes;
 
 /// What is said in one period is said once.
@@ -63,8 +64,8 @@ impl Hints {
     }
 
     /// Tells everybody, this process included, once the caller's own transaction has committed.
-    pub(crate) async fn tell_in(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let tell = sqlx::query("select pg_notify($1, w) from unnest($2::text[]) w").bind(&self.channel);
+    pub(crate) async fn tell_in(&self, connection: &mut PgConnection, now: Option<At>) -> sqlx::Result<()> {
+        let tell = sqlx::query(*sql::TELL_IN).bind(now).bind(&self.channel);
         tell.bind([LATE, "jobs"].as_slice()).execute(connection).await.map(drop)
     }
 

@@ -92,7 +92,7 @@ pub(crate) fn sync_log(path: &str) -> impl FnMut() -> io::Result<()> + Send + 's
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::{operation::Durability, tx::Tx};
+    use crate::{ops::tx::Tx, sqlite::operation::Durability};
     use punctual_core::Settlement;
     use std::{sync::mpsc::TryRecvError, time::Duration};
 

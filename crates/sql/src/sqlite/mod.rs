@@ -4,45 +4,23 @@
 //! |---|---|
 //! | which tables are there? | `migrations/` |
 //! | which statements? | `sql/`, by `statements` |
-//! | how do operations share a commit? | `writer` |
-//! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
-//! | who holds a job? | `running` |
-//! | what waits for what, and workflows | `flow` |
-//! | operators' actions and retention | `change` |
-//! | jobs, histories, counters, lists | `read`, `list` |
-//! | schedules, queues | `schedules`, `queues` |
-//! | workers and locks | `registry` |
-//! | messages to users | `notifications` |
+//! | how are they run? | `db` |
+//! | what do operations do? | `../ops/` |
+//! | how do they share a commit? | `writer`, `operation` |
+//! | when is a commit on the disk? | `flush`, `checkpoint` |
+//! | what does `punctual doctor` look at? | `examine` |
 
-mod change;
 mod checkpoint;
-mod claim;
 mod connection;
-mod enqueue;
+mod db;
 mod error;
 mod examine;
-mod flow;
 mod flush;
-mod gated;
-mod gates;
-mod list;
-mod notifications;
 mod operation;
-mod places;
-mod queues;
-mod read;
 mod reader;
-mod registry;
-mod remove;
-mod rows;
-mod running;
-mod schedules;
 mod schema;
-mod settle;
 mod statements;
-mod tx;
 mod url;
-mod workflows;
 mod writer;
 
 #[cfg(test)]
@@ -51,25 +29,19 @@ mod plans;
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
-    Notification, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema,
-    Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId,
-    WorkerRecord, Workflow, WorkflowId, gate::Passed, measure::Tally,
-};
 pub use rusqlite;
 use rusqlite::Connection;
 
 pub use self::schema::MIGRATIONS;
-use self::{
-    error::store_error,
-    operation::{Durability, finish},
-    reader::Readers,
-    tx::Tx,
-    writer::Writer,
+use self::{db::SqliteDb, operation::Durability, reader::Readers, writer::Writer};
+use crate::{
+    db::Db,
+    ops::{
+        store::{names::*, store_by_operations},
+        tx::{Tx, finish},
+    },
+    wakes::Wakes,
 };
-use crate::wakes::Wakes;
 
 /// How a SQLite file is opened.
 #[derive(Debug, Clone)]
@@ -141,10 +113,10 @@ impl SqliteStore {
 
     async fn read<F, T>(&self, work: F) -> StoreResult<T>
     where
-        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        F: FnOnce(&dyn Db) -> StoreResult<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.readers.call(move |connection| work(connection).map_err(store_error)).await
+        self.readers.call(move |connection| work(&SqliteDb::new(connection))).await
     }
 
     async fn write<F, T>(&self, work: F) -> StoreResult<T>
@@ -153,6 +125,15 @@ impl SqliteStore {
         T: Send + 'static,
     {
         self.writer.call(Durability::Now, 1, work).await
+    }
+
+    /// A write of so many rows, roughly.
+    async fn write_many<F, T>(&self, rows: usize, work: F) -> StoreResult<T>
+    where
+        F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.writer.call(Durability::Now, rows, work).await
     }
 
     /// A write that a loss of power may undo; see [`Durability::Soon`].
@@ -170,7 +151,8 @@ impl SqliteStore {
 ///
 /// The jobs must have been checked, as the client's `enqueue_in` does.
 pub fn enqueue_in(connection: &Connection, now: Timestamp, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-    let mut tx = Tx::new(connection, now);
+    let db = SqliteDb::new(connection);
+    let mut tx = Tx::new(&db, now);
     let enqueued = enqueue::enqueue(&mut tx, jobs)?;
     finish(&mut tx)?;
     Ok(enqueued)
@@ -178,14 +160,16 @@ pub fn enqueue_in(connection: &Connection, now: Timestamp, jobs: &[NewJob]) -> S
 
 /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
 pub fn settle_in(connection: &Connection, now: Timestamp, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-    let mut tx = Tx::new(connection, now);
+    let db = SqliteDb::new(connection);
+    let mut tx = Tx::new(&db, now);
     let settled = settle::settle(&mut tx, settlements)?;
     finish(&mut tx)?;
     Ok(settled)
 }
 
-#[async_trait]
-impl Store for SqliteStore {
+store_by_operations! {
+    SqliteStore,
+
     fn info(&self) -> StoreInfo {
         let location = format!("sqlite:{}", self.options.path.display());
         StoreInfo { engine: "sqlite", version: rusqlite::version().to_owned(), location }
@@ -201,10 +185,6 @@ impl Store for SqliteStore {
         Box::new(listener)
     }
 
-    async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        self.writer.call(Durability::Now, jobs.len(), move |tx| enqueue::enqueue(tx, &jobs)).await
-    }
-
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         self.writer.claim(request, &self.readers).await
     }
@@ -213,221 +193,13 @@ impl Store for SqliteStore {
         self.writer.hurry();
     }
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
-        self.writer.call(Durability::Now, settlements.len(), move |tx| settle::settle(tx, &settlements)).await
-    }
-
-    async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.write_soon(move |tx| settle::extend(tx, worker, lease, &attempts).map_err(store_error)).await
-    }
-
-    async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.read(move |connection| settle::held(connection, worker, &attempts)).await
-    }
-
-    async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
-        self.write_soon(move |tx| settle::note(tx, &notes)).await
-    }
-
-    async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
-        let now = self.options.clock.now();
-        self.read(move |connection| claim::expired(connection, now, limit)).await
-    }
-
-    async fn promote(&self, limit: usize) -> StoreResult<usize> {
-        self.write_soon(move |tx| claim::promote(tx, limit)).await
-    }
-
-    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
-        self.write(move |tx| change::change(tx, &changes)).await
-    }
-
-    async fn get(&self, id: JobId) -> StoreResult<Option<Job>> {
-        self.read(move |connection| read::get(connection, id)).await
-    }
-
-    async fn list(&self, filter: Filter, page: Page) -> StoreResult<JobPage> {
-        self.readers.call(move |connection| list::list(connection, &filter, &page)).await
-    }
-
-    async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>> {
-        self.read(move |connection| read::attempts(connection, job)).await
-    }
-
-    async fn events(&self, job: JobId) -> StoreResult<Vec<Event>> {
-        self.read(move |connection| read::events(connection, job)).await
-    }
-
-    async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>> {
-        self.read(move |connection| read::logs(connection, job, limit)).await
-    }
-
-    async fn counts(&self) -> StoreResult<Vec<Count>> {
-        self.read(read::counts).await
-    }
-
-    async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>> {
-        self.read(move |connection| read::pending_by_user(connection, limit)).await
-    }
-
-    async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>> {
-        self.read(move |connection| read::dead_by_name(connection, since, until)).await
-    }
-
-    async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
-        self.read(move |connection| read::tallies(connection, since, until)).await
-    }
-
-    async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
-        self.writer.call(Durability::Now, jobs.len(), move |tx| workflows::submit(tx, &workflow, &jobs)).await
-    }
-
-    async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
-        self.write(move |tx| workflows::resubmit(tx, &changes, &jobs)).await
-    }
-
-    async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
-        self.read(move |connection| workflows::workflow(connection, id)).await
-    }
-
-    async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> StoreResult<Vec<Workflow>> {
-        self.read(move |connection| workflows::workflows(connection, before, limit)).await
-    }
-
-    async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>> {
-        self.read(move |connection| workflows::nodes(connection, workflow)).await
-    }
-
-    async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
-        self.read(move |connection| workflows::parents(connection, job)).await
-    }
-
-    async fn children(&self, job: JobId, limit: usize) -> StoreResult<Vec<Relative>> {
-        self.read(move |connection| workflows::children(connection, job, limit)).await
-    }
-
-    async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
-        self.read(move |connection| workflows::results(connection, &jobs)).await
-    }
-
-    async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
-        let after = after.unwrap_or_default();
-        self.read(move |connection| schedules::schedules(connection, &after, limit)).await
-    }
-
-    async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
-        self.read(move |connection| schedules::schedule(connection, &name)).await
-    }
-
-    async fn upcoming(
-        &self,
-        after: Option<(Timestamp, String)>,
-        until: Timestamp,
-        limit: usize,
-    ) -> StoreResult<Vec<Schedule>> {
-        self.read(move |connection| schedules::upcoming(connection, after.unwrap_or_default(), until, limit)).await
-    }
-
-    async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
-        let weight = saves.iter().map(|save| 1 + save.jobs.len()).sum();
-        self.writer.call(Durability::Now, weight, move |tx| schedules::save(tx, &saves)).await
-    }
-
-    async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
-        self.write(move |tx| schedules::remove(tx, &name, &actor).map_err(store_error)).await
-    }
-
-    async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
-        self.read(move |connection| schedules::events(connection, &name, limit)).await
-    }
-
-    async fn queues(&self) -> StoreResult<Vec<Queue>> {
-        self.read(queues::queues).await
-    }
-
-    async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
-        self.write(move |tx| queues::save(tx, &save)).await
-    }
-
-    async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
-        self.read(move |connection| queues::events(connection, &name, limit)).await
-    }
-
-    async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
-        self.read(move |connection| gates::passed(connection, &queue, key.as_deref())).await
-    }
-
-    async fn beat(&self, beat: Beat) -> StoreResult<()> {
-        self.write_soon(move |tx| registry::beat(tx, &beat)).await
-    }
-
-    async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
-        self.write_soon(move |tx| registry::end_leases(tx, worker).map_err(store_error)).await
-    }
-
-    async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
-        self.write_soon(move |tx| registry::leave(tx, worker).map_err(store_error)).await
-    }
-
-    async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
-        self.read(registry::workers).await
-    }
-
-    async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-        self.write(move |tx| registry::lock(tx, &name, &owner, ttl).map_err(store_error)).await
-    }
-
-    async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-        self.write(move |tx| registry::extend_lock(tx, &name, &owner, ttl).map_err(store_error)).await
-    }
-
-    async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-        self.write(move |tx| registry::unlock(tx, &name, &owner).map_err(store_error)).await
-    }
-
-    async fn locks(&self) -> StoreResult<Vec<Lock>> {
-        let now = self.options.clock.now();
-        self.read(move |connection| registry::locks(connection, now)).await
-    }
-
-    async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
-        self.write(move |tx| notifications::notify(tx, &messages).map_err(store_error)).await
-    }
-
-    async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
-        self.read(move |connection| notifications::list(connection, user.as_deref(), after, limit)).await
-    }
-
-    async fn last_notification(&self) -> StoreResult<u64> {
-        self.read(notifications::last).await
-    }
-
-    async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| notifications::drop(tx, after, limit).map_err(store_error)).await
-    }
-
-    async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| change::retire(tx, keep, limit)).await
-    }
-
-    async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| remove::purge(tx, after, limit)).await
-    }
-
-    async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| remove::trim(tx, after, limit).map_err(store_error)).await
-    }
-
-    async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
-        self.write(move |tx| remove::drop_ephemeral(tx, before, limit)).await
-    }
-
     async fn schema(&self) -> StoreResult<Schema> {
         self.readers.call(schema::read).await
     }
 
     async fn examine(&self) -> StoreResult<Vec<Finding>> {
         let options = self.options.clone();
-        self.read(move |connection| examine::examine(connection, &options)).await
+        let examine = move |connection: &Connection| examine::examine(connection, &options);
+        self.readers.call(examine).await
     }
 }

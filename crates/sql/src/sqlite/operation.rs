@@ -5,12 +5,10 @@ use std::time::Instant;
 use punctual_core::{ClaimRequest, Settlement, StoreError, Timestamp};
 use tokio::sync::oneshot;
 
-use super::{
+use crate::ops::{
     claim::{self, Taken},
-    error::store_error,
-    flow, gates,
     settle::settle,
-    tx::Tx,
+    tx::{Tx, finish},
 };
 
 /// When an operation's caller may be told that it is done.
@@ -94,12 +92,6 @@ where
         let _ = caller.send(committed.and_then(|()| done.ok_or(StoreError::Closed)));
         Vec::new()
     }
-}
-
-/// Lets what follows from the ends of jobs happen, looks at the keys to whose jobs something happened, and writes the counters. The last step
-/// of every operation.
-pub(crate) fn finish(tx: &mut Tx<'_>) -> Result<(), StoreError> {
-    flow::follow(tx).and_then(|()| gates::look_at_touched(tx)).and_then(|()| tx.write_counters()).map_err(store_error)
 }
 
 /// A claim, which is done when it has got something or has waited long enough.

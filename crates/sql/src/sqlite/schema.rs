@@ -14,6 +14,8 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 4, name: "flow", sql: include_str!("migrations/0004_flow.sql") },
     Migration { version: 5, name: "gates", sql: include_str!("migrations/0005_gates.sql") },
     Migration { version: 6, name: "notifications", sql: include_str!("migrations/0006_notifications.sql") },
+    Migration { version: 7, name: "tokens", sql: include_str!("migrations/0007_tokens.sql") },
+    Migration { version: 8, name: "event numbers", sql: include_str!("migrations/0008_event_numbers.sql") },
 ];
 
 const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (

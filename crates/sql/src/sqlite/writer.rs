@@ -25,15 +25,20 @@ use tokio::sync::oneshot;
 use super::{
     Options, Synchronous,
     checkpoint::Checkpointer,
-    claim::Taken,
     connection,
+    db::SqliteDb,
     error::store_error,
     flush::{Flusher, sync_log},
     operation::{Call, ClaimCall, Durability, Operation, Parked, release},
     reader::Readers,
-    tx::{Held, Tx},
 };
-use crate::wakes::Wakes;
+use crate::{
+    ops::{
+        claim::Taken,
+        tx::{Held, Tx},
+    },
+    wakes::Wakes,
+};
 
 /// How often the change counter is read while somebody waits, for as long as something goes on, and when nothing does.
 const POLL_PERIODS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
@@ -104,7 +109,7 @@ impl Writer {
         let mut taken = (&mut answer.answer).await.map_err(|_| StoreError::Closed)??;
         if !taken.is_read() {
             answer.unread = taken.releases();
-            taken = readers.call(move |connection| taken.read(connection).map(|()| taken).map_err(store_error)).await?;
+            taken = readers.call(move |connection| taken.read(&SqliteDb::new(connection)).map(|()| taken)).await?;
             answer.unread.clear();
         }
         Ok(taken.claimed())
@@ -321,8 +326,9 @@ impl WriterThread {
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior).map_err(Undone::by_store)?;
         let (now, mut woke) = (self.clock.now(), Woke::default());
+        let db = SqliteDb::new(&transaction);
         let mut run = |operation: &mut Box<dyn Operation>| {
-            let mut tx = Tx::new(&transaction, now);
+            let mut tx = Tx::new(&db, now);
             tx.held = std::mem::take(&mut self.held);
             if let Err(error) = operation.run(&mut tx) {
                 // After some failures, a full disk among them, SQLite has undone the whole transaction by itself.
@@ -345,6 +351,7 @@ impl WriterThread {
                 run(operation)?;
             }
         }
+        drop(db);
         transaction.commit().map_err(Undone::by_store)?;
         Ok(woke)
     }
@@ -359,19 +366,20 @@ impl WriterThread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{db::params, ops::statements as sql, sqlite::schema};
+    use punctual_core::Timestamp;
     use std::sync::mpsc;
 
     fn writer(folder: &tempfile::TempDir) -> (Writer, Options) {
         let options = Options::new(folder.path().join("x.db"));
-        let connection = super::super::connection::open(&options).unwrap();
-        connection.execute_batch("create table if not exists t (x)").unwrap();
+        let mut connection = super::super::connection::open(&options).unwrap();
+        schema::migrate(&mut connection, Timestamp::MIN).unwrap();
         (Writer::start(connection, &options, Wakes::new()).unwrap(), options)
     }
 
     async fn insert(writer: &Writer, x: i64) -> Result<(), StoreError> {
         let work = move |tx: &mut Tx<'_>| {
-            let inserted = tx.connection.execute("insert into t values (?1)", [x]).map_err(store_error)?;
-            assert_eq!(inserted, 1);
+            assert_eq!(tx.execute(sql::INSERT_EPHEMERAL, params![x])?, 1);
             if x < 0 { Err(StoreError::Other("told to fail".into())) } else { Ok(()) }
         };
         writer.call(Durability::Now, 1, work).await
@@ -401,7 +409,7 @@ mod tests {
         assert_eq!(second.unwrap_err().to_string(), "the store failed: told to fail");
         drop(writer);
         let connection = super::super::connection::open(&options).unwrap();
-        let mut rows = connection.prepare("select x from t order by x").unwrap();
+        let mut rows = connection.prepare("select job from punctual_ephemeral order by job").unwrap();
         let rows: Vec<i64> = rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         assert_eq!(rows, [1, 2]);
     }
@@ -413,7 +421,7 @@ mod tests {
         insert(&writer, 1).await.unwrap();
         drop(writer);
         let connection = super::super::connection::open(&options).unwrap();
-        let count: i64 = connection.query_row("select count(*) from t", [], |row| row.get(0)).unwrap();
+        let count: i64 = connection.query_row("select count(*) from punctual_ephemeral", [], |row| row.get(0)).unwrap();
         assert_eq!(count, 1);
     }
 }

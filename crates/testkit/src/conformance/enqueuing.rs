@@ -25,6 +25,7 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
             tags: vec!["a".into(), "b".into()],
             created_by: Some("shop".into()),
             trace: Some("00-1-2-01".into()),
+            trace_state: Some("vendor=1".into()),
             concurrency_key: Some("tenant-1".into()),
             metadata: Some(r#"{"x":{"y":1}}"#.parse::<Json>().unwrap().read().unwrap()),
             description: Some("says hello\nin two lines".into()),

@@ -1,4 +1,7 @@
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use punctual_core::{
     Change, Claim, ClaimRequest, Claimed, JobId, Limits, Outcome, QueueSave, QueueSettings, Rate, Settled, Spec,
@@ -57,6 +60,26 @@ pub async fn jobs_of_one_key_run_one_at_a_time(fx: &Fixture) {
     assert!(fx.claim(fx.worker(), 10).await.is_empty());
     fx.settle(&claims[0], success()).await;
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, second);
+}
+
+pub async fn jobs_with_and_without_a_key_that_come_together_are_told_apart(fx: &Fixture) {
+    for keyed_first in [true, false] {
+        let of = |number: usize| {
+            let has_key = number.is_multiple_of(2) == keyed_first;
+            fx.new_job(move |spec| spec.extras.concurrency_key = has_key.then(|| "a".to_owned()))
+        };
+        let jobs = fx.enqueue_all((0..4).map(of).collect()).await;
+        let (keyed, plain) = if keyed_first { ([0, 2], [1, 3]) } else { ([1, 3], [0, 2]) };
+        let claims = fx.claim(fx.worker(), 10).await;
+        let expected: BTreeSet<JobId> = [keyed[0], plain[0], plain[1]].map(|place| jobs[place]).into();
+        assert_eq!(ids(&claims).into_iter().collect::<BTreeSet<_>>(), expected);
+        for claim in &claims {
+            fx.settle(claim, success()).await;
+        }
+        let last = fx.claim_one(fx.worker()).await;
+        assert_eq!(last.job.id, jobs[keyed[1]]);
+        fx.settle(&last, success()).await;
+    }
 }
 
 pub async fn a_full_key_does_not_hold_up_those_behind_it(fx: &Fixture) {
@@ -229,6 +252,22 @@ pub async fn a_changed_limit_counts_from_the_next_claim_on(fx: &Fixture) {
     assert_eq!(ids(&held), all[4..6], "one runs still, so one more may start");
     limit(fx, "default", Limits { key_concurrency: Some(0), ..Limits::default() }).await;
     assert_eq!(ids(&fx.claim(fx.worker(), 10).await), all[6..]);
+}
+
+pub async fn what_waits_in_a_queue_starts_in_time_when_its_limit_ends(fx: &Fixture) {
+    let in_queue = |name: &'static str| move |spec: &mut Spec| spec.queue = name.into();
+    fx.enqueue(in_queue("free")).await;
+    fx.enqueue(in_queue("narrow")).await;
+    assert_eq!(fx.claim(fx.worker(), 10).await.len(), 2);
+    let before = fx.enqueue_in(9, in_queue("narrow")).await;
+    limit(fx, "narrow", Limits { concurrency: Some(1), ..Limits::default() }).await;
+    let during = fx.enqueue_in(9, in_queue("narrow")).await;
+    limit(fx, "narrow", Limits::default()).await;
+    // The first to look serves another queue.
+    let elsewhere = ClaimRequest { queues: vec!["free".into()], ..request(fx, 10) };
+    assert!(fx.store.claim(elsewhere).await.unwrap().claims.is_empty());
+    fx.pass(9);
+    assert_eq!(ids(&fx.claim(fx.worker(), 10).await), [before, during]);
 }
 
 pub async fn a_rate_lets_no_more_start_in_any_span(fx: &Fixture) {

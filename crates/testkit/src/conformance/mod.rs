@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod admin;
+mod changes;
 mod claiming;
 mod enqueuing;
 mod flow;
@@ -13,9 +14,11 @@ mod queues;
 mod registry;
 mod schedules;
 mod settling;
+mod tokens;
 mod upkeep;
 
 pub use admin::*;
+pub use changes::*;
 pub use claiming::*;
 pub use enqueuing::*;
 pub use flow::*;
@@ -26,6 +29,7 @@ pub use queues::*;
 pub use registry::*;
 pub use schedules::*;
 pub use settling::*;
+pub use tokens::*;
 pub use upkeep::*;
 
 /// Runs the whole suite for an engine: `conformance!(fixture)`, where `fixture` is an async function that returns a
@@ -116,6 +120,17 @@ macro_rules! conformance {
             notifications_are_dropped_by_age_and_their_numbers_never_used_again
             who_follows_the_numbers_misses_no_notification
             a_notification_is_hinted_at
+            what_happens_is_told_from_the_first_look_on
+            who_goes_on_from_a_cursor_is_told_everything_once
+            a_job_that_is_touched_without_a_change_is_not_told_again
+            every_way_to_change_is_told
+            a_job_that_comes_with_an_old_id_is_told
+            more_than_a_look_takes_is_missed_and_said_so
+            a_cursor_that_is_too_old_or_foreign_is_found_out
+            events_that_are_gone_do_not_hide_new_ones
+            who_follows_what_happens_misses_nothing
+            tokens_are_kept_until_they_are_removed_with_their_sessions
+            a_request_is_remembered_as_it_came_first
             retention_deletes_old_finished_jobs_and_never_an_active_one
             a_job_may_say_how_long_it_is_kept
             purging_removes_every_trace
@@ -156,6 +171,7 @@ macro_rules! conformance {
             what_is_said_of_a_queue_is_kept_with_its_story
             a_claim_may_take_queues_in_their_order
             jobs_of_one_key_run_one_at_a_time
+            jobs_with_and_without_a_key_that_come_together_are_told_apart
             a_full_key_does_not_hold_up_those_behind_it
             a_slot_is_free_again_however_its_job_left_it
             the_first_of_a_key_is_the_most_urgent_then_the_oldest
@@ -164,6 +180,7 @@ macro_rules! conformance {
             a_queued_job_with_a_key_can_be_cancelled_and_listed
             a_queue_runs_no_more_than_its_limit_whoever_asks
             a_changed_limit_counts_from_the_next_claim_on
+            what_waits_in_a_queue_starts_in_time_when_its_limit_ends
             a_rate_lets_no_more_start_in_any_span
             a_rate_is_used_up_and_nothing_comes_a_period_late
             each_key_has_the_rate_of_its_queue

@@ -3,21 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::{
-    Change, Changed, Ends, JobId, NewJob, NewWorkflow, Node, OnParentFailure, Relative, Status, StoreError,
-    StoreResult, Timestamp, Verb, Workflow, WorkflowId, change,
+    Change, Changed, Ends, JobId, NewJob, NewWorkflow, Node, Relative, Status, StoreError, StoreResult, Timestamp,
+    Verb, Workflow, WorkflowId, change,
     flow::{self, Edge, Next, Waiting},
+    transfer::Dependency,
     workflow::EndsChange,
 };
 
 use super::state::State;
-
-/// One job waits for another, or has waited.
-pub(super) struct Dependency {
-    pub(super) parent: JobId,
-    pub(super) child: JobId,
-    policy: OnParentFailure,
-    succeeded: Option<bool>,
-}
 
 impl State {
     /// Refuses jobs that would take the places of others than they run once more.

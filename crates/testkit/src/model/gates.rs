@@ -30,9 +30,12 @@ impl Gates {
         }
     }
 
+    /// Notes a start, and forgets those that count no longer: also if the rate is made a longer one later on.
     fn started(&mut self, gate: &Gate, rate: Option<Rate>, now: Timestamp) {
         if let Some(rate) = rate {
-            self.starts.entry(gate.clone()).or_default().push((rate.moment(now), 1));
+            let starts = self.starts.entry(gate.clone()).or_default();
+            starts.retain(|(at, _)| *at > rate.horizon(now));
+            starts.push((rate.moment(now), 1));
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The port in memory, written to be read: what every engine must do, without any care for speed.
 
+mod changes;
 mod flow;
 mod gates;
+mod import;
 mod notifications;
 mod state;
+mod tokens;
 
 use std::{
     collections::BTreeMap,
@@ -14,14 +17,15 @@ use std::{
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
-    Notification, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave, Schema,
-    Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Watch, WorkerId,
-    WorkerRecord, Workflow, WorkflowId,
+    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event,
+    Filter, Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
+    Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave,
+    Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Token,
+    TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
     gate::Passed,
     limits,
     measure::{self, Measure, Tally},
+    transfer::{Dependency, Parcel},
 };
 use tokio::{sync::watch, time};
 
@@ -199,6 +203,11 @@ impl Store for ModelStore {
         Ok(self.state().find(job).map(|record| record.events.clone()).unwrap_or_default())
     }
 
+    async fn changes(&self, since: Option<String>, limit: usize) -> StoreResult<Changes> {
+        let now = self.now();
+        self.state().changes(now, since.as_deref(), limit)
+    }
+
     async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>> {
         let mut state = self.state();
         let record = state.find(job);
@@ -268,6 +277,18 @@ impl Store for ModelStore {
 
     async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>> {
         Ok(self.state().nodes(workflow))
+    }
+
+    async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
+        let state = self.state();
+        let mut found: Vec<Dependency> =
+            state.dependencies.iter().filter(|one| children.contains(&one.child)).copied().collect();
+        found.sort();
+        Ok(found)
+    }
+
+    async fn import(&self, parcel: Parcel) -> StoreResult<usize> {
+        self.write(|state, _| state.import(parcel))
     }
 
     async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
@@ -414,6 +435,22 @@ impl Store for ModelStore {
         self.write(|state, now| state.drop_notifications(now.before(after), limit))
     }
 
+    async fn add_token(&self, token: Token) -> StoreResult<()> {
+        self.write(|state, _| state.tokens.push(token))
+    }
+
+    async fn tokens(&self) -> StoreResult<Vec<Token>> {
+        Ok(self.state().tokens.clone())
+    }
+
+    async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
+        self.write(|state, _| state.remove_token(id))
+    }
+
+    async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {
+        self.write(|state, now| state.once(key, Once { fingerprint, at: now, seed }))
+    }
+
     async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
         self.write(|state, now| state.retire(now, keep, limit))
     }
@@ -451,6 +488,7 @@ impl Store for ModelStore {
             let workflows = state.workflows.len();
             state.trim_workflows(cutoff);
             state.trim_gates(now);
+            state.trim_tokens(now);
             gone + workers - state.workers.len() + tallies - state.tallies.len() + workflows - state.workflows.len()
         })
     }

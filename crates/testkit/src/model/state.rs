@@ -7,15 +7,16 @@ use std::{
 
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, Event, EventId, Filter,
-    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Notification, Order, Page, Queue, QueueEvent, QueueSave,
-    Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreResult, Timestamp, Verb, WorkerId,
+    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Notification, Once, Order, Page, Queue, QueueEvent, QueueSave,
+    Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreResult, Timestamp, Token, Verb, WorkerId,
     WorkerRecord, Workflow, WorkflowId, change,
     flow::Next,
     limits,
     measure::{self, Measure},
+    transfer::Dependency,
 };
 
-use super::{flow::Dependency, gates::Gates};
+use super::gates::Gates;
 
 /// What decides between jobs of the same priority and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +42,8 @@ pub(super) struct State {
     pub(super) locks: BTreeMap<String, HeldLock>,
     pub(super) notifications: Vec<Notification>,
     pub(super) last_notification: u64,
+    pub(super) tokens: Vec<Token>,
+    pub(super) requests: BTreeMap<String, Once>,
     pub(super) events: u64,
     pub(super) queues: BTreeMap<String, Queue>,
     pub(super) queue_events: Vec<(String, QueueEvent)>,

@@ -168,13 +168,15 @@ struct JobLine<'a> {
     timeout_ms: u64,
     user_id: Option<&'a str>,
     correlation_id: Option<&'a str>,
+    traceparent: Option<String>,
+    tracestate: Option<String>,
     payload: &'a Json,
     parents: BTreeMap<String, &'a Option<Json>>,
 }
 
 /// The line that tells of a job, with its end.
 pub(super) fn job_line(ctx: &Context) -> Result<Vec<u8>, Failure> {
-    let job = &ctx.claim().job;
+    let (job, trace) = (&ctx.claim().job, ctx.trace());
     let mut line = serde_json::to_vec(&JobLine {
         punctual: "job",
         id: job.id.to_string(),
@@ -185,6 +187,8 @@ pub(super) fn job_line(ctx: &Context) -> Result<Vec<u8>, Failure> {
         timeout_ms: job.spec.timeout.as_millis() as u64,
         user_id: job.spec.user_id.as_deref(),
         correlation_id: job.spec.correlation_id.as_deref(),
+        traceparent: trace.as_ref().map(|trace| trace.parent.to_string()),
+        tracestate: trace.and_then(|trace| trace.state),
         payload: &job.spec.payload,
         parents: by_name(ctx.parent_results()),
     })?;

@@ -239,6 +239,10 @@ fn tell_of_job(command: &mut Command, ctx: &Context, files: &Files) {
     command.env("PUNCTUAL_MAX_ATTEMPTS", job.spec.max_attempts.to_string());
     let labels = [("PUNCTUAL_USER_ID", &job.spec.user_id), ("PUNCTUAL_CORRELATION_ID", &job.spec.correlation_id)];
     command.envs(labels.into_iter().filter_map(|(name, label)| Some((name, label.as_deref()?))));
+    if let Some(trace) = ctx.trace() {
+        command.env("TRACEPARENT", trace.parent.to_string());
+        command.envs(trace.state.map(|state| ("TRACESTATE", state)));
+    }
     let files = [("PUNCTUAL_PARENT_RESULTS", &files.parents), ("PUNCTUAL_RESULT_FILE", &files.result)];
     command.envs(files.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?.path()))));
 }

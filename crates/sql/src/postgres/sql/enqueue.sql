@@ -20,7 +20,7 @@ r as (
     from {new} where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
-    select id, 1, created_at, status from {new} where status <> 'queued'),
+    select id, 1, created_at, status from {new} where status <> 'queued' or not ({fresh})),
 {extras}c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from {new} group by lane, status)
 select id, created_at from {answer}

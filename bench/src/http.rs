@@ -1,0 +1,182 @@
+//! The same work over HTTP as through the library, in the same batches, one after the other.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, ensure};
+use punctual::{
+    Draft, Punctual,
+    core::{ClaimRequest, Settled, Settlement, WorkerId},
+};
+use punctual_server::Server;
+use reqwest::Client;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
+
+use crate::{OnProgress, Place, check, object, payload};
+
+/// Who sends at once.
+const SENDERS: usize = 4;
+/// Jobs of one enqueue.
+const BATCH: usize = 1_000;
+/// Jobs of one claim, and of one settle.
+const CLAIM: usize = 100;
+
+/// Enqueues and runs as many jobs in both ways.
+pub(crate) async fn http(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
+    let library = measure(Arc::new(Library(place.fresh("library").await?)), jobs, on_progress).await?;
+    let punctual = place.fresh("http").await?;
+    let server = Server::new(punctual.clone()).start(([127, 0, 0, 1], 0).into()).await?;
+    let remote = Remote { client: client()?, url: server.url(), punctual };
+    let http = measure(Arc::new(remote), jobs, on_progress).await?;
+    server.stop(Duration::from_secs(1)).await;
+    Ok(object(json!({
+        "enqueue_per_s": http.0.round(),
+        "drain_per_s": http.1.round(),
+        "library_enqueue_per_s": library.0.round(),
+        "library_drain_per_s": library.1.round(),
+        "enqueue_batch": BATCH,
+        "claim_batch": CLAIM,
+        "senders": SENDERS,
+    })))
+}
+
+/// A client of the server.
+pub(crate) fn client() -> Result<Client> {
+    // It wants one, although it speaks no TLS here.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Ok(Client::builder().build()?)
+}
+
+/// A way to Punctual.
+trait Way: Send + Sync + 'static {
+    fn punctual(&self) -> &Punctual;
+    fn enqueue(&self, first: usize, jobs: usize) -> impl Future<Output = Result<()>> + Send;
+    /// Claims some and settles them; says how many.
+    fn work(&self, worker: WorkerId) -> impl Future<Output = Result<usize>> + Send;
+}
+
+/// Jobs enqueued, and run, in a second.
+async fn measure<W: Way>(way: Arc<W>, jobs: usize, on_progress: OnProgress<'_>) -> Result<(f64, f64)> {
+    let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let mut senders = JoinSet::new();
+    for _ in 0..SENDERS {
+        let (way, next) = (Arc::clone(&way), Arc::clone(&next));
+        senders.spawn(async move {
+            loop {
+                let first = next.fetch_add(BATCH, Ordering::Relaxed);
+                if first >= jobs {
+                    return Ok(());
+                }
+                way.enqueue(first, BATCH.min(jobs - first)).await?;
+            }
+        });
+    }
+    all(senders).await?;
+    let enqueue = jobs as f64 / began.elapsed().as_secs_f64();
+    on_progress("drain", 0, jobs as u64);
+    let (began, done) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let mut workers = JoinSet::new();
+    for _ in 0..SENDERS {
+        let (way, done) = (Arc::clone(&way), Arc::clone(&done));
+        workers.spawn(async move {
+            let punctual = way.punctual();
+            let worker = WorkerId::from_bits(punctual.ids().next(punctual.store().now()));
+            while done.load(Ordering::Relaxed) < jobs {
+                done.fetch_add(way.work(worker).await?, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+    }
+    all(workers).await?;
+    let drain = jobs as f64 / began.elapsed().as_secs_f64();
+    check::all_succeeded(way.punctual(), jobs).await?;
+    Ok((enqueue, drain))
+}
+
+async fn all(mut tasks: JoinSet<Result<()>>) -> Result<()> {
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+/// The library, in this process.
+struct Library(Punctual);
+
+impl Way for Library {
+    fn punctual(&self) -> &Punctual {
+        &self.0
+    }
+
+    async fn enqueue(&self, first: usize, jobs: usize) -> Result<()> {
+        self.0.enqueue_all((first..first + jobs).map(|number| Draft::new("noop", &payload(number)))).await?;
+        Ok(())
+    }
+
+    async fn work(&self, worker: WorkerId) -> Result<usize> {
+        let request = ClaimRequest {
+            worker,
+            queues: Vec::new(),
+            in_order: false,
+            names: vec!["noop".into()],
+            limit: CLAIM,
+            lease: Duration::from_secs(60),
+            ahead: Duration::ZERO,
+            wait: Duration::from_millis(100),
+        };
+        let claims = self.0.store().claim(request).await?.claims;
+        let ends: Vec<_> = claims.iter().map(|claim| Settlement::succeed(claim.attempt_id(), worker, None)).collect();
+        let settled = self.0.store().settle(ends).await?;
+        ensure!(settled.iter().all(|one| *one == Settled::Done), "a job was taken away: this run is no result");
+        Ok(settled.len())
+    }
+}
+
+/// The same over HTTP.
+struct Remote {
+    client: Client,
+    url: String,
+    punctual: Punctual,
+}
+
+impl Remote {
+    async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let answer = self.client.post(format!("{}{path}", self.url)).json(body).send().await?;
+        Ok(answer.error_for_status()?.json().await?)
+    }
+}
+
+impl Way for Remote {
+    fn punctual(&self) -> &Punctual {
+        &self.punctual
+    }
+
+    async fn enqueue(&self, first: usize, jobs: usize) -> Result<()> {
+        let jobs: Vec<Value> =
+            (first..first + jobs).map(|number| json!({"name": "noop", "payload": payload(number)})).collect();
+        self.post("/v1/jobs/batch", &json!({ "jobs": jobs })).await?;
+        Ok(())
+    }
+
+    async fn work(&self, worker: WorkerId) -> Result<usize> {
+        let wish = json!({"worker": worker, "names": ["noop"], "limit": CLAIM, "lease": "60s", "wait": "100ms"});
+        let claimed = self.post("/v1/work/claim", &wish).await?;
+        let jobs = claimed["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if jobs.is_empty() {
+            return Ok(0);
+        }
+        let ends: Vec<Value> =
+            jobs.iter().map(|job| json!({"attempt_id": job["attempt_id"], "outcome": "succeeded"})).collect();
+        let settled = self.post("/v1/work/settle", &json!({"worker": worker, "jobs": ends})).await?;
+        let all = settled["settled"].as_array().is_some_and(|all| all.iter().all(|one| *one == json!(true)));
+        ensure!(all, "a job was taken away: this run is no result");
+        Ok(jobs.len())
+    }
+}

@@ -1,0 +1,153 @@
+//! `[alerts]` of the configuration, and what flags and the environment say of webhooks.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use punctual::{AlertKind, Alerts, Webhook, core::Invalid};
+use serde::Deserialize;
+
+use crate::{exit::Usage, human::Span};
+
+/// Holds the secret of webhooks that name no other.
+const SECRET: &str = "PUNCTUAL_ALERT_SECRET";
+/// The webhook of the command line.
+const OF_FLAGS: &str = "default";
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct AlertArgs {
+    /// Send alerts there, signed with the secret in PUNCTUAL_ALERT_SECRET or --alert-secret-file
+    #[arg(long, env = "PUNCTUAL_ALERT_URL", value_name = "URL", hide_env_values = true)]
+    pub(crate) alert_url: Option<String>,
+    /// The file that holds the secret that alerts are signed with
+    #[arg(long, env = "PUNCTUAL_ALERT_SECRET_FILE", value_name = "FILE")]
+    pub(crate) alert_secret_file: Option<PathBuf>,
+}
+
+/// What the file says of alerts. docs/operations.md tells what it means.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AlertsConfig {
+    late_after: Option<Span>,
+    /// By the name of a queue.
+    late_after_in: BTreeMap<String, Span>,
+    gather: Option<Span>,
+    hold: Option<Span>,
+    remind: Option<Span>,
+    look_every: Option<Span>,
+    dashboard: Option<String>,
+    webhooks: BTreeMap<String, WebhookConfig>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WebhookConfig {
+    url: String,
+    secret_file: Option<PathBuf>,
+    secret_env: Option<String>,
+    /// All if it is not there.
+    kinds: Option<Vec<AlertKind>>,
+    timeout: Option<Span>,
+}
+
+/// The alerts that the file and the command line ask for, if they do; `folder` is that of the file.
+pub(crate) fn alerts(config: Option<&AlertsConfig>, args: &AlertArgs, folder: &Path) -> Result<Option<Alerts>, Usage> {
+    if config.is_none() && args.alert_url.is_none() {
+        return Ok(None);
+    }
+    let own = config.cloned().unwrap_or_default();
+    let mut alerts = own.settings();
+    for (name, webhook) in &own.webhooks {
+        alerts = alerts.webhook(webhook.webhook(name, args, folder)?);
+    }
+    if let Some(url) = &args.alert_url {
+        let secret = shared_secret(args)?.ok_or_else(|| {
+            Usage(format!("--alert-url: goes with a secret to sign with; set {SECRET} or --alert-secret-file"))
+        })?;
+        let webhook = Webhook::new(OF_FLAGS, url, secret);
+        webhook.check().map_err(|invalid| Usage(format!("--alert-{invalid}")))?;
+        alerts = alerts.webhook(webhook);
+    }
+    alerts.check().map_err(|invalid| Usage(format!("alerts.{invalid}")))?;
+    Ok(Some(alerts))
+}
+
+impl AlertsConfig {
+    fn settings(&self) -> Alerts {
+        let mut alerts = Alerts::new();
+        if let Some(Span(limit)) = self.late_after {
+            alerts = alerts.late_after(limit);
+        }
+        for (queue, Span(limit)) in &self.late_after_in {
+            alerts = alerts.late_after_in(queue, *limit);
+        }
+        if let Some(Span(time)) = self.gather {
+            alerts = alerts.gather(time);
+        }
+        if let Some(Span(time)) = self.hold {
+            alerts = alerts.hold(time);
+        }
+        if let Some(Span(period)) = self.remind {
+            alerts = alerts.remind_every(period);
+        }
+        if let Some(Span(period)) = self.look_every {
+            alerts = alerts.look_every(period);
+        }
+        match &self.dashboard {
+            Some(url) => alerts.dashboard(url),
+            None => alerts,
+        }
+    }
+}
+
+impl WebhookConfig {
+    fn webhook(&self, name: &str, args: &AlertArgs, folder: &Path) -> Result<Webhook, Usage> {
+        let named = |problem: String| Usage(format!("alerts.webhooks.{name}.{problem}"));
+        let secret = match (&self.secret_file, &self.secret_env) {
+            (Some(_), Some(_)) => {
+                return Err(named("secret_env: goes without secret_file; say only one of them".into()));
+            }
+            (Some(path), None) => {
+                read_secret(&folder.join(path)).map_err(|why| named(format!("secret_file: {why}")))?
+            }
+            (None, Some(variable)) => env::var(variable)
+                .map_err(|_| named(format!("secret_env: there is no variable {variable}")))?
+                .into_bytes(),
+            (None, None) => shared_secret(args)?
+                .ok_or_else(|| named(format!("secret_file: is missing; or say secret_env, or set {SECRET}")))?,
+        };
+        let mut webhook = Webhook::new(name, &self.url, secret);
+        if let Some(kinds) = &self.kinds {
+            if kinds.is_empty() {
+                return Err(named("kinds: are none; leave it out for all".into()));
+            }
+            webhook = webhook.kinds(kinds.iter().copied());
+        }
+        if let Some(Span(timeout)) = self.timeout {
+            webhook = webhook.timeout(timeout);
+        }
+        webhook.check().map_err(|invalid: Invalid| named(invalid.to_string()))?;
+        Ok(webhook)
+    }
+}
+
+/// The secret of whoever names no other.
+fn shared_secret(args: &AlertArgs) -> Result<Option<Vec<u8>>, Usage> {
+    match (&args.alert_secret_file, env::var(SECRET)) {
+        (Some(path), _) => read_secret(path).map(Some).map_err(|why| Usage(format!("--alert-secret-file: {why}"))),
+        (None, Ok(secret)) => Ok(Some(secret.into_bytes())),
+        (None, Err(_)) => Ok(None),
+    }
+}
+
+/// What a file holds, without the end of its last line.
+fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
+    let mut secret = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    while secret.last().is_some_and(|byte| b"\r\n".contains(byte)) {
+        secret.pop();
+    }
+    Ok(secret)
+}

@@ -1,0 +1,112 @@
+//! `punctual move`: everything that one store knows, to another.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use punctual::{
+    Punctual,
+    admin::is_live,
+    core::transfer::{self, HandedOver},
+};
+use serde_json::json;
+
+use crate::{
+    args::{Cli, Move},
+    commands::{print_json, progress_bar},
+    exit::{NotFound, Refusal},
+    human,
+};
+
+pub(crate) async fn run(cli: &Cli, args: &Move) -> Result<()> {
+    check_file(&args.from)?;
+    let (from, to) = (Punctual::connect(&args.from).await?, Punctual::connect(&args.to).await?);
+    check(&from, &to, args).await?;
+    let bar = progress_bar(cli.json);
+    bar.set_length(jobs_in(&from).await?);
+    bar.set_message("move");
+    let handed_over = transfer::hand_over(&**from.store(), &**to.store(), |jobs| bar.set_position(jobs as u64)).await;
+    bar.finish_and_clear();
+    let done = handed_over.map_err(punctual::Error::from)?;
+    let differences = transfer::differences(&**from.store(), &**to.store()).await.map_err(punctual::Error::from)?;
+    if cli.json {
+        print_json(&json!({"moved": done, "differences": differences}))?;
+    } else {
+        println!("{}", in_words(&done));
+    }
+    if !differences.is_empty() {
+        bail!(
+            "the two stores differ, so somebody has used one of them meanwhile; stop whoever enqueues and move to an empty store again:\n  {}",
+            differences.join("\n  ")
+        );
+    }
+    if !cli.json {
+        println!("{} has all of it now; {} is as it was", to.store().info().location, from.store().info().location);
+    }
+    Ok(())
+}
+
+/// A file that is not there would be made.
+fn check_file(url: &str) -> Result<()> {
+    let path = url.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
+    match path.map(|path| path.split('?').next().unwrap_or(path)) {
+        Some(path) if !Path::new(path).exists() => Err(NotFound(format!("--from: there is no file {path}")).into()),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what would not end well.
+async fn check(from: &Punctual, to: &Punctual, args: &Move) -> Result<()> {
+    let (here, there) = (from.store().info().location, to.store().info().location);
+    let refuse = |why: String| Err(Refusal(why).into());
+    if here == there {
+        return refuse(format!("{here} is both --from and --to"));
+    }
+    if let Some(worker) = live_worker(from).await?.filter(|_| !args.force) {
+        return refuse(format!(
+            "{here} has live workers, such as {worker}; stop them, or say --force: what they do from now on is not moved"
+        ));
+    }
+    // Jobs come before what is known of their families, without which none may end.
+    if let Some(worker) = live_worker(to).await? {
+        return refuse(format!("{there} has live workers, such as {worker}; stop them until everything is there"));
+    }
+    let known = jobs_in(to).await?;
+    if known > 0 && !args.resume {
+        let known = human::number(known);
+        return refuse(format!(
+            "{there} has {known} jobs already; name an empty store, or say --resume if an earlier move to it was ended"
+        ));
+    }
+    Ok(())
+}
+
+/// A worker that has been heard of lately, in words.
+async fn live_worker(punctual: &Punctual) -> Result<Option<String>> {
+    let (workers, now) = (punctual.admin("move").workers().await?, punctual.store().now());
+    let live = workers.into_iter().find(|worker| is_live(worker, now));
+    Ok(live.map(|worker| format!("{} on {}", worker.beat.id, worker.beat.host)))
+}
+
+async fn jobs_in(punctual: &Punctual) -> Result<u64> {
+    let counts = punctual.store().counts().await.map_err(punctual::Error::from)?;
+    Ok(counts.iter().map(|count| count.count).sum())
+}
+
+/// What was moved, in words.
+fn in_words(done: &HandedOver) -> String {
+    let HandedOver { jobs, dependencies, workflows, schedules, queues, notifications, tokens } = *done;
+    let parts = [
+        (jobs, "job", "jobs"),
+        (dependencies, "dependency", "dependencies"),
+        (workflows, "workflow", "workflows"),
+        (schedules, "schedule", "schedules"),
+        (queues, "queue", "queues"),
+        (notifications, "notification", "notifications"),
+        (tokens, "token", "tokens"),
+    ];
+    // Jobs are told in any case.
+    let told = parts.into_iter().enumerate().filter(|(place, (count, ..))| *place == 0 || *count > 0);
+    let words =
+        |(_, (count, one, many))| format!("{} {}", human::number(count as u64), if count == 1 { one } else { many });
+    format!("moved {}", told.map(words).collect::<Vec<_>>().join(", "))
+}

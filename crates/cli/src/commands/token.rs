@@ -1,0 +1,62 @@
+//! `punctual token`: who may come over the network.
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::{
+    args::{Cli, TokenCommand},
+    commands::print_json,
+    config::{Config, actor},
+    exit::NotFound,
+    human::{self, DIM},
+    table::{Cell, Table},
+};
+
+pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> Result<()> {
+    let punctual = config.connect(cli).await?;
+    let admin = punctual.admin(actor());
+    match command {
+        TokenCommand::Create { name, roles, expires } => {
+            let created = admin.create_token(name, roles.iter().copied(), expires.map(|span| span.0)).await?;
+            if cli.json {
+                return print_json(&created);
+            }
+            anstream::eprintln!("{DIM}{}: nobody can see this again{DIM:#}", created.token.id);
+            println!("{}", created.secret);
+        }
+        TokenCommand::List => {
+            let tokens = admin.tokens().await?;
+            if cli.json {
+                return print_json(&json!({ "tokens": tokens }));
+            }
+            if tokens.is_empty() {
+                anstream::println!("{DIM}there is no token; punctual token create NAME --role admin makes one{DIM:#}");
+                return Ok(());
+            }
+            let now = punctual.store().now();
+            let mut table = Table::new(["ID", "NAME", "ROLES", "CREATED", "BY", "EXPIRES"]);
+            for token in tokens {
+                let roles: Vec<_> = token.roles.iter().map(|role| role.as_str()).collect();
+                let expires = token.expires_at.map_or_else(|| "never".to_owned(), |at| human::relative(at, now));
+                table.row([
+                    Cell::new(token.id.to_string()),
+                    Cell::new(token.name),
+                    Cell::new(roles.join(", ")),
+                    Cell::right(human::relative(token.created_at, now)),
+                    Cell::new(token.created_by),
+                    Cell::right(expires),
+                ]);
+            }
+            table.print();
+        }
+        TokenCommand::Revoke { id } => {
+            if !admin.revoke_token(*id).await? {
+                return Err(
+                    NotFound(format!("there is no token {id}; punctual token list shows those there are")).into()
+                );
+            }
+            println!("{id} is revoked; servers refuse it within a second");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! The upper part: where, when, how many, how fast.
+
+use anstyle::Style;
+use punctual::Status;
+use ratatui::layout::Rect;
+
+use super::{
+    super::{rates::Flow, state::State},
+    Brush, lasting, width,
+};
+use crate::{
+    human::{self, BOLD, DIM, status_style},
+    text::{Line, cut, wrap},
+};
+
+/// Statuses that are counted. A job is not `failed` for longer than its transaction takes.
+const COUNTED: [Status; 8] = [
+    Status::Waiting,
+    Status::Scheduled,
+    Status::Queued,
+    Status::Processing,
+    Status::Retrying,
+    Status::Succeeded,
+    Status::Dead,
+    Status::Cancelled,
+];
+/// Columns of a count with all of its digits, and with few.
+const EXACT: u16 = 23;
+const ROUGH: u16 = 20;
+/// From this width on there is room for all digits.
+const ROOMY: u16 = 4 * EXACT;
+
+pub(crate) const RATE_ROWS: u16 = 4;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Steps that are drawn.
+const BARS_MAX: usize = 60;
+
+/// The store, whether the picture is live, the workers and the time.
+pub(super) fn head(brush: &mut Brush<'_>, area: Rect, state: &State) {
+    let (word, like) = match state {
+        State { frozen: true, .. } => ("frozen", Status::Cancelled),
+        State { trouble: Some(_), .. } => ("reconnecting", Status::Retrying),
+        State { look: None, .. } => ("looking", Status::Waiting),
+        _ => ("live", Status::Succeeded),
+    };
+    let mut right = Line::default();
+    if let Some(look) = &state.look {
+        let workers = look.workers;
+        let name = if workers.live == 1 { "worker" } else { "workers" };
+        right = right.with(format!("{} {name}", human::number(workers.live)), Style::new());
+        if workers.slots > 0 && area.width >= ROOMY {
+            right = right.with(format!(", {} slots", human::number(workers.slots)), DIM);
+        }
+        right = right.with(format!("  {}  ", human::local(look.at, "%H:%M:%S")), Style::new());
+    }
+    right = right.with(format!("● {word}"), status_style(like));
+    let left = Line::new("Punctual", BOLD);
+    let room = usize::from(area.width).saturating_sub(width(&left) + width(&right) + 4);
+    brush.write(area, 0, &left.with(format!("  {}", cut(&state.store, room)), Style::new()));
+    brush.write_right(area, 0, &right);
+}
+
+/// Since when the store does not answer, and why.
+pub(super) fn trouble(brush: &mut Brush<'_>, area: Rect, state: &State) {
+    for (row, line) in (0..).zip(trouble_lines(area.width, state)) {
+        brush.write(area, row, &line);
+    }
+}
+
+/// How many rows that takes.
+pub(super) fn trouble_rows(width: u16, state: &State) -> u16 {
+    trouble_lines(width, state).len() as u16
+}
+
+fn trouble_lines(width: u16, state: &State) -> Vec<Line> {
+    const ROWS_MAX: usize = 2;
+    let Some(trouble) = &state.trouble else { return Vec::new() };
+    let since = human::local(trouble.since, "%H:%M:%S");
+    let lasting = human::in_words(trouble.until.since(trouble.since));
+    let why = format!("● no answer since {since} ({lasting}), trying again: {}", trouble.why.replace('\n', " "));
+    let room = usize::from(width);
+    wrap(&Line::new(cut(&why, ROWS_MAX * room), status_style(Status::Retrying)), room)
+}
+
+fn columns(width: u16) -> (u16, u16) {
+    let cell = if width >= ROOMY { EXACT } else { ROUGH };
+    (cell, (width / cell).clamp(1, COUNTED.len() as u16))
+}
+
+/// How many rows the counts take.
+pub(super) fn count_rows(width: u16) -> u16 {
+    (COUNTED.len() as u16).div_ceil(columns(width).1)
+}
+
+pub(super) fn counts(brush: &mut Brush<'_>, area: Rect, state: &State) {
+    let (cell, columns) = columns(area.width);
+    for (place, status) in (0..).zip(COUNTED) {
+        let count = state.look.as_ref().and_then(|look| look.jobs.get(&status)).copied();
+        // A dot, the word, and the space around them.
+        let room = usize::from(cell) - 5 - status.as_str().len();
+        let digits = match count.map(|count| (count, human::number(count))) {
+            None => "–".to_owned(),
+            Some((_, exact)) if exact.len() <= room => exact,
+            Some((count, _)) => roughly(count),
+        };
+        let style = if count.is_none_or(|count| count == 0) { DIM } else { Style::new() };
+        let line = Line::new(format!("● {status}"), status_style(status)).with(format!(" {digits:>room$}"), style);
+        let x = area.x + place % columns * cell;
+        brush.write(Rect { x, width: cell - 1, ..area }, place / columns, &line);
+    }
+}
+
+/// A number in few digits: `9,999`, `12.3k`, `10.0M`.
+fn roughly(count: u64) -> String {
+    match count {
+        0..10_000 => human::number(count),
+        10_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1}M", count as f64 / 1e6),
+        _ => format!("{:.1}G", count as f64 / 1e9),
+    }
+}
+
+/// Jobs a second, now and lately, and how late the latest is.
+pub(super) fn rates(brush: &mut Brush<'_>, area: Rect, state: &State) {
+    let flows = [
+        ("enqueued", Flow::Enqueued, Status::Queued),
+        ("succeeded", Flow::Succeeded, Status::Succeeded),
+        ("failed", Flow::Failed, Status::Retrying),
+    ];
+    for (row, (word, flow, like)) in (0..).zip(flows) {
+        let line = flow_line(state, word, flow, like, usize::from(area.width));
+        brush.write(area, row, &line);
+    }
+    brush.write(area, RATE_ROWS - 1, &lateness(state));
+}
+
+fn flow_line(state: &State, word: &str, flow: Flow, like: Status, width: usize) -> Line {
+    const BEFORE: usize = 26;
+    const AFTER: usize = 16;
+    let rate = state.rates.per_second(flow).map_or_else(|| "–".to_owned(), per_second);
+    let room = width.saturating_sub(BEFORE + AFTER).min(BARS_MAX);
+    let steps = state.rates.steps(flow, room);
+    let peak = steps.iter().flatten().copied().fold(0.0, f64::max);
+    let bars: String = steps.iter().map(|step| step.map_or(' ', |rate| bar(rate, peak))).collect();
+    // The latest stands at the right edge from the beginning, so that nothing moves aside.
+    let line = Line::plain(format!("{word:<13}{rate:>10}  ")).with(format!("{bars:>room$}"), status_style(like));
+    if peak == 0.0 { line } else { line.with(format!("  peak {}", per_second(peak)), DIM) }
+}
+
+fn per_second(rate: f64) -> String {
+    match rate {
+        0.0 => "0/s".to_owned(),
+        ..10.0 => format!("{rate:.1}/s"),
+        _ => format!("{}/s", roughly(rate.round() as u64)),
+    }
+}
+
+/// Zero is on the axis: nothing at all is the lowest bar.
+fn bar(rate: f64, peak: f64) -> char {
+    let share = if peak > 0.0 { rate / peak } else { 0.0 };
+    BARS[((share * (BARS.len() - 1) as f64).ceil() as usize).min(BARS.len() - 1)]
+}
+
+fn lateness(state: &State) -> Line {
+    let line = Line::plain("oldest queued ");
+    match state.look.as_ref().map(|look| &look.oldest) {
+        None => line.with(format!("{:>9}", "–"), DIM),
+        Some(None) => line.with(format!("{:>9}", "none"), DIM),
+        Some(Some(oldest)) => line
+            .with(format!("{:>9}", lasting(oldest.due_ms)), Style::new())
+            .with(format!("  due, in {}", oldest.queue), DIM),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_counts_are_short() {
+        assert_eq!([0, 9_999, 12_345, 10_000_000].map(roughly), ["0", "9,999", "12.3k", "10.0M"]);
+        assert_eq!([0.0, 0.04, 9.94, 10.0, 51_200.0].map(per_second), ["0/s", "0.0/s", "9.9/s", "10/s", "51.2k/s"]);
+    }
+
+    #[test]
+    fn a_bar_is_as_high_as_its_share_and_never_lower_than_zero_is() {
+        assert_eq!(
+            [(0.0, 0.0), (0.0, 9.0), (0.1, 9.0), (4.5, 9.0), (9.0, 9.0)].map(|(a, b)| bar(a, b)),
+            ['▁', '▁', '▂', '▅', '█']
+        );
+    }
+}

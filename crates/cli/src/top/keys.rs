@@ -1,0 +1,117 @@
+//! What each key does.
+
+use punctual::JobId;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::state::{Action, Opened, Panel, Said, State, Subject, Wish};
+
+/// The keys as the help shows them.
+pub(crate) const HELP: [(&str, &str); 12] = [
+    ("Tab, 1 2 3", "the next table; queues, running, dead"),
+    ("j k, arrows", "down and up"),
+    ("PgDn PgUp, g G", "a page down and up, the first and the last"),
+    ("Enter", "open the selected job or queue: its whole story"),
+    ("Esc", "go back"),
+    ("p", "pause the selected queue, or resume it; what runs goes on"),
+    ("r", "retry the selected dead job"),
+    ("c", "cancel the selected job; asks first"),
+    ("Space", "freeze the picture, or let it go on"),
+    ("Ctrl-L", "look now and draw everything anew"),
+    ("?", "this help"),
+    ("q, Ctrl-C", "leave"),
+];
+
+/// Takes a key; says what it asks for.
+pub(crate) fn press(state: &mut State, key: KeyEvent) -> Option<Wish> {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c') if control => return Some(Wish::Leave),
+        KeyCode::Char('l') if control => return Some(Wish::Look),
+        KeyCode::Char(_) if control => return None,
+        _ => {}
+    }
+    if let Some(job) = state.asked.take() {
+        return answer(state, job, key.code);
+    }
+    state.said = None;
+    if state.help {
+        state.help = false;
+        return (key.code == KeyCode::Char('q')).then_some(Wish::Leave);
+    }
+    move_about(state, key.code).or_else(|| act(state, key.code))
+}
+
+/// Only a `y` is a yes.
+fn answer(state: &mut State, job: JobId, key: KeyCode) -> Option<Wish> {
+    if matches!(key, KeyCode::Char('y' | 'Y')) {
+        return Some(Wish::Do(Action::Cancel(job)));
+    }
+    state.said = Some(Said::Done("nothing was done".to_owned()));
+    None
+}
+
+fn move_about(state: &mut State, key: KeyCode) -> Option<Wish> {
+    let page = state.page.max(1);
+    match key {
+        KeyCode::Char('j') | KeyCode::Down => state.go(|place| place.saturating_add(1)),
+        KeyCode::Char('k') | KeyCode::Up => state.go(|place| place.saturating_sub(1)),
+        KeyCode::PageDown => state.go(|place| place.saturating_add(page)),
+        KeyCode::PageUp => state.go(|place| place.saturating_sub(page)),
+        KeyCode::Char('g') | KeyCode::Home => state.go(|_| 0),
+        KeyCode::Char('G') | KeyCode::End => state.go(|_| usize::MAX),
+        KeyCode::Tab => show(state, state.panel.step(1)),
+        KeyCode::BackTab => show(state, state.panel.step(2)),
+        KeyCode::Char('1') => show(state, Panel::Queues),
+        KeyCode::Char('2') => show(state, Panel::Running),
+        KeyCode::Char('3') => show(state, Panel::Dead),
+        KeyCode::Esc => state.opened = None,
+        KeyCode::Char('?') => state.help = true,
+        _ => {}
+    }
+    None
+}
+
+fn show(state: &mut State, panel: Panel) {
+    state.opened = None;
+    state.panel = panel;
+}
+
+fn act(state: &mut State, key: KeyCode) -> Option<Wish> {
+    let subject = state.subject();
+    match (key, subject) {
+        (KeyCode::Char('q'), _) => Some(Wish::Leave),
+        (KeyCode::Char(' '), _) => freeze(state),
+        (KeyCode::Enter, Some(subject)) if state.opened.is_none() => {
+            state.opened = Some(Opened { subject: subject.clone(), story: None, top: 0 });
+            Some(Wish::Read(subject))
+        }
+        (KeyCode::Char('p'), Some(Subject::Queue(name))) => {
+            let paused = state.queues().iter().any(|row| row.queue.name == name && row.queue.settings.paused);
+            Some(Wish::Do(if paused { Action::Resume(name) } else { Action::Pause(name) }))
+        }
+        (KeyCode::Char('r'), Some(Subject::Job(id))) => Some(Wish::Do(Action::Retry(id))),
+        (KeyCode::Char('c'), Some(Subject::Job(id))) => {
+            state.asked = Some(id);
+            None
+        }
+        (KeyCode::Char('p'), _) => refuse(state, "p pauses a queue: select one with 1"),
+        (KeyCode::Char('r'), _) => refuse(state, "r retries a dead job: select one with 3"),
+        (KeyCode::Char('c'), _) => refuse(state, "c cancels a job: select one with 2"),
+        _ => None,
+    }
+}
+
+fn refuse(state: &mut State, why: &str) -> Option<Wish> {
+    state.said = Some(Said::Refused(why.to_owned()));
+    None
+}
+
+/// What happened while the picture was frozen is not known.
+fn freeze(state: &mut State) -> Option<Wish> {
+    state.frozen = !state.frozen;
+    if state.frozen {
+        return None;
+    }
+    state.rates.gap();
+    Some(Wish::Look)
+}

@@ -1,0 +1,207 @@
+//! One look at the store: only reads whose cost does not grow with the number of jobs.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use punctual::{
+    Admin, AttemptStatus, Error, Filter, Page, Punctual, Status, Timestamp,
+    admin::{JobView, QueueView, is_live},
+    core::{
+        StoreResult,
+        measure::{Measure, hour},
+    },
+};
+use serde::Serialize;
+use tokio::sync::Mutex;
+
+use super::{
+    rates::Totals,
+    state::{Story, Subject},
+};
+use crate::commands::{queues, show};
+
+/// Jobs that a list shows.
+pub(crate) const JOBS_MAX: usize = 100;
+/// Queues whose oldest job is looked for.
+const OLDEST_MAX_QUEUES: usize = 50;
+/// What is told late of an hour is counted, if it is not later than this.
+const LATE: Duration = Duration::from_secs(3_600);
+
+/// What was seen.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Look {
+    /// When, by the store's clock.
+    pub(crate) at: Timestamp,
+    /// How many jobs there are, by status.
+    pub(crate) jobs: BTreeMap<Status, u64>,
+    pub(crate) workers: Workers,
+    /// The job that has been due for longest, and has not started.
+    pub(crate) oldest: Option<Oldest>,
+    pub(crate) queues: Vec<QueueRow>,
+    pub(crate) running: JobRows,
+    pub(crate) dead: JobRows,
+    #[serde(skip)]
+    pub(crate) totals: Totals,
+}
+
+/// The workers that have been heard of lately.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Workers {
+    pub(crate) live: u64,
+    /// Jobs that they can run at once.
+    pub(crate) slots: u64,
+}
+
+/// What has been due for longest.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Oldest {
+    pub(crate) queue: String,
+    pub(crate) due_ms: u64,
+}
+
+/// A queue, and for how long its oldest queued job has been due.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct QueueRow {
+    #[serde(flatten)]
+    pub(crate) queue: QueueView,
+    /// Nothing if none is queued, or if there are so many queues that it was not looked for.
+    pub(crate) oldest_due_ms: Option<u64>,
+}
+
+/// The first jobs of a list.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct JobRows {
+    pub(crate) jobs: Vec<JobView>,
+    /// Whether there are others.
+    pub(crate) more: bool,
+}
+
+/// Who looks.
+#[derive(Debug)]
+pub(crate) struct Eye {
+    punctual: Punctual,
+    admin: Admin,
+    ended: Mutex<Option<Ended>>,
+}
+
+/// What is known of attempts that ended. Those of the hours that are over are kept here, so that a look costs the same however long it goes on.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    closed: Totals,
+    closed_until: Timestamp,
+}
+
+impl Eye {
+    pub(crate) fn new(punctual: Punctual, actor: String) -> Self {
+        Self { admin: punctual.admin(actor), punctual, ended: Mutex::default() }
+    }
+
+    pub(crate) fn admin(&self) -> &Admin {
+        &self.admin
+    }
+
+    /// Where the jobs are, without secrets.
+    pub(crate) fn location(&self) -> String {
+        self.punctual.store().info().location
+    }
+
+    /// The store's clock, which is known also while the store does not answer.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.punctual.store().now()
+    }
+
+    /// Looks at everything. `around` is the place of the queue that matters most, if there are very many.
+    pub(crate) async fn look(&self, around: usize) -> Result<Look, Error> {
+        let views = self.admin.queues().await?;
+        let mut jobs: BTreeMap<Status, u64> = Status::ALL.into_iter().map(|status| (status, 0)).collect();
+        for (status, count) in views.iter().flat_map(|queue| &queue.jobs) {
+            *jobs.entry(*status).or_default() += count;
+        }
+        let ended = self.ended().await?;
+        let totals = Totals { jobs: jobs.values().sum(), deleted: jobs[&Status::Deleted], ..ended };
+        Ok(Look {
+            workers: self.workers().await?,
+            oldest: self.oldest(None).await?,
+            queues: self.rows(views, around).await?,
+            running: self.list(Status::Processing).await?,
+            dead: self.list(Status::Dead).await?,
+            at: self.now(),
+            jobs,
+            totals,
+        })
+    }
+
+    /// The story of a job or a queue, as `jobs show` and `queues show` tell it.
+    pub(crate) async fn story(&self, subject: Subject) -> Result<Story, Error> {
+        let now = self.now();
+        let (lines, over) = match subject {
+            Subject::Job(id) => {
+                let detail = self.admin.job(id).await?;
+                (show::story(&detail, now), detail.job.status.is_finished())
+            }
+            Subject::Queue(name) => (queues::story(&self.admin.queue(&name).await?, now), false),
+        };
+        Ok(Story { lines, over })
+    }
+
+    async fn workers(&self) -> Result<Workers, Error> {
+        let (workers, now) = (self.admin.workers().await?, self.now());
+        let mut sum = Workers::default();
+        for worker in workers.iter().filter(|worker| is_live(worker, now)) {
+            sum.live += 1;
+            sum.slots += u64::from(worker.beat.concurrency);
+        }
+        Ok(sum)
+    }
+
+    /// The job, of all or of a queue, that has been due for longest.
+    async fn oldest(&self, queue: Option<String>) -> Result<Option<Oldest>, Error> {
+        let filter = Filter { queue, ..Filter::status(Status::Queued) };
+        let found = self.admin.jobs(filter, Page::first(1)).await?.jobs.into_iter().next();
+        let due_ms = |job: &JobView| self.now().since(job.run_at).as_millis() as u64;
+        Ok(found.map(|job| Oldest { due_ms: due_ms(&job), queue: job.queue }))
+    }
+
+    async fn rows(&self, queues: Vec<QueueView>, around: usize) -> Result<Vec<QueueRow>, Error> {
+        let first = around.saturating_sub(OLDEST_MAX_QUEUES / 2);
+        let first = first.min(queues.len().saturating_sub(OLDEST_MAX_QUEUES));
+        let mut rows = Vec::with_capacity(queues.len());
+        for (place, queue) in queues.into_iter().enumerate() {
+            let looked_at = (first..first + OLDEST_MAX_QUEUES).contains(&place);
+            let queued = queue.jobs.get(&Status::Queued).is_some_and(|count| *count > 0);
+            let oldest = if looked_at && queued { self.oldest(Some(queue.name.clone())).await? } else { None };
+            rows.push(QueueRow { queue, oldest_due_ms: oldest.map(|oldest| oldest.due_ms) });
+        }
+        Ok(rows)
+    }
+
+    async fn list(&self, status: Status) -> Result<JobRows, Error> {
+        let found = self.admin.jobs(Filter::status(status), Page::first(JOBS_MAX)).await?;
+        Ok(JobRows { jobs: found.jobs, more: found.next.is_some() })
+    }
+
+    /// How many attempts have ended since the first look, and a while before.
+    async fn ended(&self) -> StoreResult<Totals> {
+        let mut known = self.ended.lock().await;
+        let (now, closing) = (self.now(), hour(self.now()).before(LATE));
+        let mut ended = known.unwrap_or(Ended { closed: Totals::default(), closed_until: closing });
+        if ended.closed_until < closing {
+            ended.closed = self.ended_between(ended.closed_until, closing, ended.closed).await?;
+            ended.closed_until = closing;
+        }
+        *known = Some(ended);
+        self.ended_between(ended.closed_until, now.after(LATE), ended.closed).await
+    }
+
+    async fn ended_between(&self, since: Timestamp, until: Timestamp, mut totals: Totals) -> StoreResult<Totals> {
+        for tally in self.punctual.store().tallies(since, until).await? {
+            match tally.measure {
+                Measure::Ended(AttemptStatus::Succeeded) => totals.succeeded += tally.count,
+                Measure::Ended(AttemptStatus::Failed | AttemptStatus::TimedOut | AttemptStatus::Lost) => {
+                    totals.failed += tally.count;
+                }
+                _ => {}
+            }
+        }
+        Ok(totals)
+    }
+}

@@ -1,0 +1,184 @@
+//! Alerts as `up` and `serve` send them, to a receiver that verifies them as docs/operations.md says.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod shell;
+
+use std::{
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::Value;
+use shell::{Server, Shell, until};
+
+const SECRET: &str = "a secret that both sides know";
+
+/// What the receiver does with a request; the documentation says how it is verified.
+const RECEIVER: &str = r#"
+import http.server, json, os, ssl, sys
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        right = verified(self.headers, body, os.environ["SECRET"].encode())
+        wrong = verified(self.headers, body + b" ", os.environ["SECRET"].encode())
+        print(json.dumps({"right": right, "wrong": wrong, "alert": json.loads(body)}), flush=True)
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+if len(sys.argv) > 1:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[1], sys.argv[2])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+print(json.dumps({"port": server.server_port}), flush=True)
+server.serve_forever()
+"#;
+
+/// A receiver that does not outlive its test.
+struct Receiver(Child);
+
+impl Receiver {
+    fn start(shell: &Shell, certificate: &[&str]) -> Self {
+        let python = punctual_servers::program_on_path("python3", "python3").unwrap();
+        let page =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md")).unwrap();
+        let snippet = page.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
+        let said = std::fs::File::create(shell.path("received")).unwrap();
+        let mut command = Command::new(python);
+        command.arg("-c").arg(format!("{snippet}{RECEIVER}")).args(certificate).current_dir(shell.0.path());
+        Self(command.env("SECRET", SECRET).stdin(Stdio::null()).stdout(said).spawn().unwrap())
+    }
+
+    /// What it has said so far, a document a line.
+    fn said(shell: &Shell) -> Vec<Value> {
+        let said = std::fs::read_to_string(shell.path("received")).unwrap();
+        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn port(shell: &Shell) -> u64 {
+        until("the receiver", || !Self::said(shell).is_empty());
+        Self::said(shell)[0]["port"].as_u64().unwrap()
+    }
+
+    /// The alerts that it got, once there are so many.
+    fn alerts(shell: &Shell, count: usize) -> Vec<Value> {
+        until("alerts", || Self::said(shell).len() > count);
+        let alerts = Self::said(shell).split_off(1);
+        for alert in &alerts {
+            assert!(alert["right"] == true && alert["wrong"] == false, "{alert}");
+        }
+        alerts.into_iter().map(|mut alert| alert["alert"].take()).collect()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until somebody has begun to look: what died before is not told.
+fn until_somebody_looks(shell: &Shell) {
+    until("the first look", || shell.run(&["schedules", "show", "punctual.alerts"]).status.success());
+}
+
+fn configure(shell: &Shell, url: &str) {
+    std::fs::write(shell.path("alerts.secret"), format!("{SECRET}\n")).unwrap();
+    let config = format!(
+        "[alerts]\ngather = \"0s\"\nhold = \"0s\"\nlook_every = \"200ms\"\n\
+         [alerts.webhooks.ops]\nurl = \"{url}\"\nsecret_file = \"alerts.secret\"\n"
+    );
+    std::fs::write(shell.path("punctual.toml"), config).unwrap();
+}
+
+#[test]
+fn several_processes_send_one_alert_that_is_verified_as_the_documentation_says() {
+    let shell = Shell::new();
+    let _receiver = Receiver::start(&shell, &[]);
+    configure(&shell, &format!("http://127.0.0.1:{}/", Receiver::port(&shell)));
+    let _server = Server::start(&shell, &["serve", "--workers", "2"]);
+    until_somebody_looks(&shell);
+    let id =
+        shell.ok(&["enqueue", "fail", r#"{"message": "no such mailbox"}"#, "--max-attempts", "1"]).trim().to_owned();
+    let first = Receiver::alerts(&shell, 1).remove(0);
+    assert_eq!(first["kind"], "dead_jobs");
+    assert_eq!(first["jobs"], serde_json::json!([id]));
+    shell.ok(&["enqueue", "nobody", "--queue", "lost"]);
+    let alerts = Receiver::alerts(&shell, 2);
+    assert_eq!((alerts.len(), &alerts[1]["kind"], &alerts[1]["queue"]), (2, &"no_workers".into(), &"lost".into()));
+    let said = std::fs::read_to_string(shell.path("said")).unwrap();
+    assert!(said.contains("alert: 1 job of fail died"), "{said}");
+    assert!(!said.contains(SECRET), "the secret is not logged");
+}
+
+#[test]
+fn a_webhook_of_the_environment_speaks_tls_to_those_that_are_trusted() {
+    let shell = Shell::new();
+    let openssl = punctual_servers::program_on_path("openssl", "openssl").unwrap();
+    let words = "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost -addext";
+    let mut make = Command::new(openssl);
+    // Not as an authority, since those do not serve.
+    let extensions = ["subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"];
+    make.args(words.split(' ')).args(extensions).current_dir(shell.0.path());
+    assert!(make.output().unwrap().status.success());
+    let _receiver = Receiver::start(&shell, &["cert.pem", "key.pem"]);
+    let url = format!("https://localhost:{}/", Receiver::port(&shell));
+    std::fs::write(shell.path("punctual.toml"), "[alerts]\ngather = \"0s\"\nlook_every = \"200ms\"\n").unwrap();
+    let start = |trusted: bool| {
+        let mut command = shell.command(&["work"]);
+        command.env("PUNCTUAL_ALERT_URL", &url).env("PUNCTUAL_ALERT_SECRET", SECRET);
+        if trusted {
+            command.env("SSL_CERT_FILE", shell.path("cert.pem"));
+        }
+        Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let doubting = start(false);
+    until_somebody_looks(&shell);
+    shell.ok(&["enqueue", "fail", "--max-attempts", "1"]);
+    let list = || shell.json(&["jobs", "list", "--queue", "punctual.alerts"])["jobs"].clone();
+    until("it to be refused", || list()[0]["status"] == "retrying");
+    let why = list()[0]["error"]["message"].to_string();
+    assert!(why.contains("cannot speak TLS") && why.contains("ertificate"), "{why}");
+    assert_eq!(Receiver::said(&shell).len(), 1, "nobody has read it");
+    drop(doubting);
+    let _trusting = start(true);
+    assert_eq!(Receiver::alerts(&shell, 1)[0]["kind"], "dead_jobs");
+}
+
+#[test]
+fn what_cannot_work_is_refused_at_the_start_by_its_field() {
+    let shell = Shell::new();
+    let refused = |config: &str, expected: &str| {
+        std::fs::write(shell.path("punctual.toml"), config).unwrap();
+        let (code, said) = shell.fails(&["work", "--until-empty"]);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(!said.contains("s3cret"), "{said}");
+    };
+    std::fs::write(shell.path("secret"), "0123456789abcdef").unwrap();
+    let webhook = |url: &str, rest: &str| format!("[alerts.webhooks.ops]\nurl = \"{url}\"\n{rest}\n");
+    let file = "secret_file = \"secret\"";
+    refused(&webhook("ftp://x/s3cret", file), "alerts.webhooks.ops.url: begins neither with https://");
+    refused(&webhook("http://a:s3cret@x/", file), "alerts.webhooks.ops.url: holds a user or a password");
+    refused(&webhook("http://x/", ""), "alerts.webhooks.ops.secret_file: is missing");
+    refused(
+        &webhook("http://x/", "secret_env = \"NOT_THERE\""),
+        "alerts.webhooks.ops.secret_env: there is no variable",
+    );
+    refused(&webhook("http://x/", "secret_file = \"missing\""), "alerts.webhooks.ops.secret_file: cannot read");
+    refused(&webhook("http://x/", &format!("{file}\nkinds = [\"dead\"]")), "unknown variant `dead`");
+    refused(&webhook("http://x/", &format!("{file}\nkinds = []")), "alerts.webhooks.ops.kinds: are none");
+    refused(&webhook("http://x/", &format!("{file}\ntimeout = \"2h\"")), "alerts.webhooks.ops.timeout: 7200000 ms");
+    refused("[alerts]\nlate_after = \"0s\"\n", "alerts.late_after: 0 ms is not between");
+    refused("[alerts]\ndashboard = \"x\"\n", "alerts.dashboard: is no address");
+    refused("[alerts]\nwebhook = 1\n", "unknown field `webhook`");
+    std::fs::write(shell.path("punctual.toml"), "").unwrap();
+    let (code, said) = shell.fails(&["work", "--until-empty", "--alert-url", "http://x/"]);
+    assert!(code == 2 && said.contains("--alert-url: goes with a secret"), "{said}");
+}

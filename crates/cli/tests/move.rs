@@ -1,0 +1,153 @@
+//! `punctual move`, between SQLite and PostgreSQL.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod shell;
+
+use serde_json::{Value, json};
+use shell::{Server, Shell, until};
+
+/// A store on the PostgreSQL that was started for the tests, in a schema of its own.
+fn postgres() -> String {
+    let server = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+        .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+    format!("{server}?schema=move_{:016x}", fastrand::u64(..))
+}
+
+/// A store with something of everything.
+fn fill(shell: &Shell) {
+    for (name, payload, options) in [
+        ("echo", r#"{"n":1}"#, "--user ada --tag a --tag b --correlation order-1 --key once"),
+        ("fail", r#"{"message":"no"}"#, "--queue bad --max-attempts 2 --retry fixed:1ms"),
+        ("echo", "2", "--queue later --in 1h --priority 9 --concurrency-key k"),
+        ("noop", "3", "--queue unserved --keep-for 1h"),
+        ("noop", "4", "--queue unserved"),
+    ] {
+        let options: Vec<&str> = options.split_whitespace().collect();
+        shell.ok(&[&["enqueue", name, payload][..], &options].concat());
+    }
+    shell.ok(&["schedules", "put", "report", "0 7 * * *", "echo", "--zone", "Europe/Berlin"]);
+    std::fs::write(
+        shell.path("flow.json"),
+        json!({"name": "flow", "jobs": {"first": {"name": "echo", "queue": "unserved"}, "second": {"name": "noop", "queue": "unserved", "after": ["first"]}}})
+            .to_string(),
+    )
+    .unwrap();
+    shell.ok(&["workflows", "submit", "flow.json"]);
+    shell.ok(&["queues", "limit", "bad", "--concurrency", "3"]);
+    shell.ok(&["queues", "pause", "unserved"]);
+    shell.ok(&["token", "create", "ops", "--role", "admin"]);
+    shell.ok(&["work", "--until-empty", "--queues", "default,bad"]);
+    let unserved = shell.json(&["jobs", "list", "--queue", "unserved", "--name", "noop"]);
+    shell.ok(&["jobs", "cancel", unserved["jobs"][1]["id"].as_str().unwrap(), "--reason", "not wanted"]);
+}
+
+/// All that a store says of itself. The ids of events are a store's own.
+fn told(shell: &Shell, store: &str) -> Vec<Value> {
+    let ask = |args: &[&str]| shell.json(&[args, &["--store", store]].concat());
+    let jobs = ask(&["jobs", "list"]);
+    let mut told: Vec<Value> = jobs["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| {
+            let mut story = ask(&["jobs", "show", job["id"].as_str().unwrap()]);
+            let events = story["events"].as_array_mut().unwrap();
+            assert!(!events.is_empty());
+            events.iter_mut().for_each(|event| drop(event.as_object_mut().unwrap().remove("id")));
+            story
+        })
+        .collect();
+    assert_eq!(told.len(), 7);
+    for args in [
+        &["stats"][..],
+        &["schedules", "show", "report"],
+        &["queues", "list"],
+        &["queues", "show", "bad"],
+        &["workflows", "list"],
+        &["token", "list"],
+        &["report", "success"],
+        &["report", "durations"],
+        &["jobs", "list", "--tag", "b"],
+        &["jobs", "list", "--user", "ada"],
+    ] {
+        told.push(ask(args));
+    }
+    told
+}
+
+#[test]
+fn everything_comes_along_and_goes_on_where_it_was() {
+    let (shell, postgres) = (Shell::new(), postgres());
+    fill(&shell);
+    let said = shell.ok(&["move", "--from", "sqlite:punctual.db", "--to", &postgres]);
+    assert!(said.starts_with("moved 7 jobs, 1 dependency, 1 workflow, 1 schedule, 2 queues, 1 token\n"), "{said}");
+    let moved = shell.json(&["move", "--from", &postgres, "--to", "sqlite:back.db"]);
+    assert_eq!((&moved["moved"]["jobs"], &moved["differences"]), (&json!(7), &json!([])));
+    let before = told(&shell, "sqlite:punctual.db");
+    for store in [&postgres, "sqlite:back.db"] {
+        for (there, here) in told(&shell, store).iter().zip(&before) {
+            assert_eq!(there, here, "{store}");
+        }
+        let findings: Value =
+            serde_json::from_slice(&shell.run(&["doctor", "--json", "--store", store]).stdout).unwrap();
+        let of_store =
+            |finding: &&Value| ["counters", "places", "events"].contains(&finding["check"].as_str().unwrap());
+        let sound: Vec<&Value> = findings["findings"].as_array().unwrap().iter().filter(of_store).collect();
+        assert!(sound.len() == 3 && sound.iter().all(|finding| finding["ok"] == true), "{findings}");
+        // A key is held as before, and what waits goes on.
+        let again = shell.json(&["enqueue", "echo", "{}", "--key", "once", "--store", store]);
+        assert_eq!(again["existing"], json!(true));
+        shell.ok(&["queues", "resume", "unserved", "--store", store]);
+        shell.ok(&["work", "--until-empty", "--store", store]);
+        let workflows = shell.json(&["workflows", "list", "--store", store]);
+        assert_eq!(workflows["workflows"][0]["status"], "succeeded", "{workflows}");
+    }
+}
+
+#[test]
+fn what_would_not_end_well_is_refused() {
+    let shell = Shell::new();
+    shell.ok(&["enqueue", "noop", "--in", "1h"]);
+    let refused = |args: &[&str]| shell.fails(&[&["move"], args].concat());
+    let (code, said) = refused(&["--from", "sqlite:none.db", "--to", "sqlite:b.db"]);
+    assert!(code == 3 && said.contains("there is no file none.db"), "{said}");
+    assert!(!shell.path("none.db").exists());
+    let (code, said) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:punctual.db"]);
+    assert!(code == 5 && said.contains("both --from and --to"), "{said}");
+    shell.ok(&["enqueue", "noop", "--store", "sqlite:full.db"]);
+    let (code, said) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:full.db"]);
+    assert!(code == 5 && said.contains("has 1 jobs already"), "{said}");
+    let (code, said) = refused(&["--from", "mysql://x", "--to", "sqlite:b.db"]);
+    assert!(code == 4, "{said}");
+    let _server = Server::start(&shell, &["work"]);
+    until("a live worker", || !shell.json(&["workers"])["workers"].as_array().unwrap().is_empty());
+    let (code, said) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:b.db"]);
+    assert!(code == 5 && said.contains("has live workers, such as wrk_"), "{said}");
+    let (code, said) = refused(&["--from", "sqlite:full.db", "--to", "sqlite:punctual.db"]);
+    assert!(code == 5 && said.contains("stop them until everything is there"), "{said}");
+    shell.ok(&["move", "--from", "sqlite:punctual.db", "--to", "sqlite:b.db", "--force"]);
+}
+
+#[test]
+fn a_move_that_was_killed_goes_on() {
+    let (shell, postgres) = (Shell::new(), postgres());
+    const JOBS: u64 = 6_000;
+    let lines: String = (0..JOBS).map(|number| format!("{{\"name\": \"noop\", \"payload\": {number}}}\n")).collect();
+    std::fs::write(shell.path("jobs.jsonl"), lines).unwrap();
+    shell.ok(&["enqueue", "--file", "jobs.jsonl"]);
+    let args = ["move", "--from", "sqlite:punctual.db", "--to", &postgres];
+    let jobs = || {
+        let stats = shell.run(&["stats", "--json", "--store", &postgres]).stdout;
+        serde_json::from_slice(&stats).map_or(0, |stats: Value| stats["jobs"]["queued"].as_u64().unwrap_or(0))
+    };
+    let moving = Server::start(&shell, &args);
+    until("some have come", || jobs() > 0);
+    drop(moving);
+    assert!(jobs() < JOBS, "it was over before it was killed");
+    let (code, said) = shell.fails(&args);
+    assert!(code == 5 && said.contains("say --resume"), "{said}");
+    let moved = shell.json(&[&args[..], &["--resume"]].concat());
+    assert_eq!(moved["differences"], json!([]));
+    assert_eq!(jobs(), JOBS);
+}

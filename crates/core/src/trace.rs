@@ -1,0 +1,123 @@
+//! Where in a trace something happens, as W3C's Trace Context writes it.
+
+use std::{fmt, str::FromStr};
+
+use crate::{Extras, Invalid, limits};
+
+/// A place in a trace, and what the systems on the way have noted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// The span that what follows is a part of.
+    pub parent: TraceParent,
+    /// What the systems on the way have noted, as it was given: `tracestate`.
+    pub state: Option<String>,
+}
+
+/// A span of a trace: `traceparent`.
+///
+/// ```
+/// use punctual_core::trace::TraceParent;
+/// let parent: TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse()?;
+/// assert_eq!((parent.span_id, parent.flags), (0xb7ad_6b71_6920_3331, 1));
+/// # Ok::<(), punctual_core::Invalid>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceParent {
+    /// The trace; not 0.
+    pub trace_id: u128,
+    /// The span; not 0.
+    pub span_id: u64,
+    /// Whether it is recorded, and what else is said in a byte.
+    pub flags: u8,
+}
+
+impl Trace {
+    /// Reads what another system has sent along. As the standard wants it, what cannot be understood is no trace, and a state that is too long is
+    /// left out.
+    pub fn read(parent: &str, state: Option<&str>) -> Option<Self> {
+        let fits = |state: &&str| !state.is_empty() && state.len() <= limits::TRACE_MAX_CHARS && is_visible(state);
+        Some(Self { parent: parent.parse().ok()?, state: state.map(str::trim).filter(fits).map(str::to_owned) })
+    }
+
+    /// The trace that a job carries.
+    pub fn of(extras: &Extras) -> Option<Self> {
+        Self::read(extras.trace.as_deref()?, extras.trace_state.as_deref())
+    }
+
+    /// Lets a job carry it.
+    pub fn write(&self, extras: &mut Extras) {
+        extras.trace = Some(self.parent.to_string());
+        extras.trace_state.clone_from(&self.state);
+    }
+}
+
+fn is_visible(text: &str) -> bool {
+    text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+}
+
+impl FromStr for TraceParent {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let wrong = || Invalid::new("trace", "is no traceparent, such as 00-32 digits-16 digits-01");
+        let mut parts = text.trim().split('-');
+        let mut part = |digits: usize| -> Result<u128, Invalid> {
+            let part = parts.next().filter(|part| part.len() == digits).ok_or_else(wrong)?;
+            let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+            let digits = Some(part).filter(|part| part.bytes().all(is_digit)).ok_or_else(wrong)?;
+            u128::from_str_radix(digits, 16).map_err(|_| wrong())
+        };
+        let (version, trace_id, span_id, flags) = (part(2)?, part(32)?, part(16)? as u64, part(2)? as u8);
+        // A later version may say more after what this one knows.
+        let is_known = version < 0xff && (version > 0 || parts.next().is_none());
+        if !is_known || trace_id == 0 || span_id == 0 {
+            return Err(wrong());
+        }
+        Ok(Self { trace_id, span_id, flags })
+    }
+}
+
+impl fmt::Display for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn what_is_read_is_written_as_it_was() {
+        let trace = Trace::read(PARENT, Some("vendor=1,other=x")).unwrap();
+        let mut extras = Extras::default();
+        trace.write(&mut extras);
+        assert_eq!(extras.trace.as_deref(), Some(PARENT));
+        assert_eq!(Trace::of(&extras), Some(trace));
+        let later = "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more";
+        assert_eq!(later.parse::<TraceParent>().unwrap().to_string(), PARENT, "a later version may say more");
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_no_trace() {
+        for wrong in [
+            "",
+            "00",
+            "00-1-2-01",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
+            "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ] {
+            assert_eq!(Trace::read(wrong, None), None, "{wrong}");
+        }
+        let long = "x".repeat(limits::TRACE_MAX_CHARS + 1);
+        for state in ["", "a\nb", long.as_str()] {
+            assert_eq!(Trace::read(PARENT, Some(state)).unwrap().state, None, "{state}");
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What one store hands over to another: everything that it knows, as it knows it.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::Serialize;
+
+use crate::{
+    Attempt, Event, Filter, Job, JobId, LogLine, Notification, OnParentFailure, Page, Queue, QueueEvent, Schedule,
+    ScheduleEvent, Status, Store, StoreResult, Timestamp, Workflow,
+    limits::{LOG_MAX_LINES, PAGE_MAX_JOBS, TALLIES_KEPT},
+    measure::{self, Tally},
+};
+
+/// Jobs, and other things, that are handed over at once.
+const PARCEL_MAX: usize = 500;
+/// Bytes of payloads, results and logs after which a parcel is full.
+const PARCEL_MAX_BYTES: usize = 16 << 20;
+/// Jobs whose stories are read at once.
+const READERS: usize = 16;
+/// What was done to a queue or a schedule, as far as it is handed over.
+const STORY_MAX: usize = 10_000;
+
+/// A part of what is handed over. Whatever the other store knows already is passed over, so that a part may come twice.
+#[derive(Debug, Clone)]
+pub enum Parcel {
+    /// What was said of queues, and what was done to each, latest first. These come before their jobs.
+    Queues(Vec<(Queue, Vec<QueueEvent>)>),
+    /// Jobs, the later ids first: of several that had a unique key one after the other, the first that comes gets it.
+    Jobs(Vec<Record>),
+    /// Which jobs wait for which, or waited. These come after all jobs.
+    Dependencies(Vec<Dependency>),
+    /// Workflows, and their jobs by the names that they have there. These come after all jobs.
+    Workflows(Vec<(Workflow, Vec<(String, JobId)>)>),
+    /// Schedules, and what was done to each, latest first.
+    Schedules(Vec<(Schedule, Vec<ScheduleEvent>)>),
+    /// What was counted in an hour.
+    Tallies(Timestamp, Vec<Tally>),
+    /// Messages to users, with the numbers that they have.
+    Notifications(Vec<Notification>),
+}
+
+/// A job with its whole story.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The job as it stands.
+    pub job: Job,
+    /// What happened to it, oldest first.
+    pub events: Vec<Event>,
+    /// Its executions, oldest first, as far as they are kept.
+    pub attempts: Vec<Attempt>,
+    /// What they logged, oldest first, as far as it is kept.
+    pub logs: Vec<LogLine>,
+    /// Whether it waits for others, and one of them has failed.
+    pub any_failed: bool,
+}
+
+impl Record {
+    /// The job as it was before the execution that is under way, if one is; stores know of that apart from the job.
+    pub fn at_rest(&self) -> Job {
+        let mut job = self.job.clone();
+        if job.status == Status::Processing {
+            (job.status, job.worker_id, job.lease_until) = (Status::Queued, None, None);
+            (job.run, job.attempt) = (job.run.saturating_sub(1), job.attempt.saturating_sub(1));
+            job.updated_at = self.queued_at();
+            job.started_at = self.attempts.iter().rev().nth(1).map(|attempt| attempt.started_at);
+        }
+        job
+    }
+
+    /// How many of its events there were before the execution that is under way, if one is.
+    pub fn events_at_rest(&self) -> usize {
+        self.events.len() - usize::from(self.job.status == Status::Processing && !self.events.is_empty())
+    }
+
+    /// How large it is, roughly.
+    fn bytes(&self) -> usize {
+        let logs: usize = self.logs.iter().map(|line| line.message.len()).sum();
+        let result = self.job.result.as_ref().map_or(0, |result| result.as_str().len());
+        self.job.spec.payload.as_str().len() + result + logs
+    }
+
+    /// When the last of these happened.
+    pub fn queued_at(&self) -> Timestamp {
+        let last = self.events[..self.events_at_rest()].last();
+        last.map_or(self.job.created_at, |event| event.at)
+    }
+}
+
+/// One job waits for another, or waited for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dependency {
+    /// The one that must end.
+    pub parent: JobId,
+    /// The one that waits.
+    pub child: JobId,
+    /// What it does if the parent fails.
+    pub policy: OnParentFailure,
+    /// How the parent ended, once the child need not wait for it any more.
+    pub succeeded: Option<bool>,
+}
+
+/// How much was handed over that was new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct HandedOver {
+    /// Jobs.
+    pub jobs: usize,
+    /// Which of them wait for which.
+    pub dependencies: usize,
+    /// Workflows.
+    pub workflows: usize,
+    /// Schedules.
+    pub schedules: usize,
+    /// Queues of which something was said.
+    pub queues: usize,
+    /// Messages to users.
+    pub notifications: usize,
+    /// Tokens, but for sessions.
+    pub tokens: usize,
+}
+
+/// Hands over everything that `from` knows, but for workers, locks, sessions, requests that count once, and how far the rates of queues are used.
+/// May be begun again after it was ended: what `to` knows is passed over. `on_jobs` is told how many jobs have been looked at.
+pub async fn hand_over(from: &dyn Store, to: &dyn Store, mut on_jobs: impl FnMut(usize)) -> StoreResult<HandedOver> {
+    let queues = hand_over_queues(from, to).await?;
+    let mut done = HandedOver { queues, ..HandedOver::default() };
+    let mut seen = 0;
+    let mut pages = Pages::of(from);
+    while let Some(jobs) = pages.next().await? {
+        seen += jobs.len();
+        let mut records = records(from, jobs).await?;
+        while !records.is_empty() {
+            let rest = records.split_off(fitting(&records));
+            done.jobs += to.import(Parcel::Jobs(std::mem::replace(&mut records, rest))).await?;
+        }
+        on_jobs(seen);
+    }
+    let mut pages = Pages::of(from);
+    while let Some(jobs) = pages.next().await? {
+        let ids = jobs.iter().map(|job| job.id).collect();
+        let dependencies = from.dependencies(ids).await?;
+        if !dependencies.is_empty() {
+            done.dependencies += to.import(Parcel::Dependencies(dependencies)).await?;
+        }
+    }
+    done.workflows = hand_over_workflows(from, to).await?;
+    done.schedules = hand_over_schedules(from, to).await?;
+    done.notifications = hand_over_notifications(from, to).await?;
+    done.tokens = hand_over_tokens(from, to).await?;
+    hand_over_tallies(from, to).await?;
+    Ok(done)
+}
+
+/// All jobs, later ids first.
+struct Pages<'a> {
+    store: &'a dyn Store,
+    page: Option<Page>,
+}
+
+impl<'a> Pages<'a> {
+    fn of(store: &'a dyn Store) -> Self {
+        Self { store, page: Some(Page::first(PARCEL_MAX.min(PAGE_MAX_JOBS))) }
+    }
+
+    async fn next(&mut self) -> StoreResult<Option<Vec<Job>>> {
+        let Some(page) = self.page.take() else { return Ok(None) };
+        let filter = Filter { statuses: Status::ALL.to_vec(), ..Filter::default() };
+        let limit = page.limit;
+        let found = self.store.list(filter, page).await?;
+        self.page = found.next.map(|next| Page { limit, after: Some(next) });
+        Ok(Some(found.jobs))
+    }
+}
+
+/// How many of the first jobs, one at least, are not too large for one parcel.
+fn fitting(records: &[Record]) -> usize {
+    let mut room = PARCEL_MAX_BYTES;
+    let fits = records.iter().take_while(|record| {
+        let fits = room > 0;
+        room = room.saturating_sub(record.bytes());
+        fits
+    });
+    fits.count()
+}
+
+/// Jobs with their stories.
+async fn records(from: &dyn Store, jobs: Vec<Job>) -> StoreResult<Vec<Record>> {
+    let ids = jobs.iter().filter(|job| job.status == Status::Waiting).map(|job| job.id).collect();
+    let parents = from.dependencies(ids).await?;
+    let failed = |id: JobId| parents.iter().any(|one| one.child == id && one.succeeded == Some(false));
+    let record = async |job: Job| {
+        let (id, ran) = (job.id, job.run > 0);
+        Ok(Record {
+            events: from.events(id).await?,
+            attempts: if ran { from.attempts(id).await? } else { Vec::new() },
+            logs: if ran { from.logs(id, LOG_MAX_LINES * job.run as usize).await? } else { Vec::new() },
+            any_failed: failed(id),
+            job,
+        })
+    };
+    stream::iter(jobs).map(record).buffered(READERS).try_collect().await
+}
+
+async fn hand_over_queues(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+    let mut queues = Vec::new();
+    for queue in from.queues().await? {
+        let done = from.queue_events(queue.name.clone(), STORY_MAX).await?;
+        queues.push((queue, done));
+    }
+    to.import(Parcel::Queues(queues)).await
+}
+
+async fn hand_over_workflows(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+    let (mut before, mut new) = (None, 0);
+    loop {
+        let found = from.workflows(before, PARCEL_MAX).await?;
+        let Some(last) = found.last() else { return Ok(new) };
+        before = Some(last.id);
+        let mut workflows = Vec::with_capacity(found.len());
+        for workflow in found {
+            let nodes = from.nodes(workflow.id).await?;
+            workflows.push((workflow, nodes.into_iter().map(|node| (node.node, node.id)).collect()));
+        }
+        new += to.import(Parcel::Workflows(workflows)).await?;
+    }
+}
+
+async fn hand_over_schedules(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+    let (mut after, mut new) = (None, 0);
+    loop {
+        let found = from.schedules(after, PARCEL_MAX).await?;
+        let Some(last) = found.last() else { return Ok(new) };
+        after = Some(last.spec.name.clone());
+        let mut schedules = Vec::with_capacity(found.len());
+        for schedule in found {
+            let done = from.schedule_events(schedule.spec.name.clone(), STORY_MAX).await?;
+            schedules.push((schedule, done));
+        }
+        new += to.import(Parcel::Schedules(schedules)).await?;
+    }
+}
+
+async fn hand_over_notifications(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+    let (mut after, mut new) = (0, 0);
+    loop {
+        let found = from.notifications(None, after, PARCEL_MAX).await?;
+        let Some(last) = found.last() else { return Ok(new) };
+        after = last.id;
+        new += to.import(Parcel::Notifications(found)).await?;
+    }
+}
+
+async fn hand_over_tokens(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+    let (known, mut new) = (to.tokens().await?, 0);
+    for token in from.tokens().await?.into_iter().filter(|token| token.session_of.is_none()) {
+        if !known.iter().any(|known| known.id == token.id) {
+            to.add_token(token).await?;
+            new += 1;
+        }
+    }
+    Ok(new)
+}
+
+/// Whole stretches of time in which nothing was counted are passed over.
+async fn hand_over_tallies(from: &dyn Store, to: &dyn Store) -> StoreResult<()> {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let end = measure::hour(from.now()).after(2 * HOUR);
+    let mut stretches = vec![(measure::hour(end.before(TALLIES_KEPT)), end)];
+    while let Some((since, until)) = stretches.pop() {
+        let tallies = from.tallies(since, until).await?;
+        if tallies.is_empty() {
+            continue;
+        }
+        if until.since(since) <= HOUR {
+            to.import(Parcel::Tallies(since, tallies)).await?;
+            continue;
+        }
+        let half = measure::hour(since.after(until.since(since) / 2));
+        stretches.extend([(since, half), (half, until)]);
+    }
+    Ok(())
+}
+
+/// What two stores should agree on when everything was handed over: jobs by queue, name and status; schedules; queues; workflows; messages. One line
+/// for each difference.
+pub async fn differences(from: &dyn Store, to: &dyn Store) -> StoreResult<Vec<String>> {
+    let mut lines = Vec::new();
+    let counts = async |store: &dyn Store| -> StoreResult<std::collections::BTreeMap<String, u64>> {
+        let mut counts = std::collections::BTreeMap::new();
+        for count in store.counts().await?.into_iter().filter(|count| count.count > 0) {
+            let what = format!("{} jobs {} in the queue {}", count.status, count.name, count.queue);
+            *counts.entry(what).or_default() += count.count;
+        }
+        counts.insert("queues".to_owned(), store.queues().await?.len() as u64);
+        counts.insert("messages".to_owned(), count_notifications(store).await?);
+        counts.insert("schedules".to_owned(), count_schedules(store).await?);
+        counts.insert("workflows".to_owned(), count_workflows(store).await?);
+        Ok(counts)
+    };
+    let (left, right) = (counts(from).await?, counts(to).await?);
+    for (what, count) in &left {
+        let there = right.get(what).copied().unwrap_or(0);
+        if there != *count {
+            lines.push(format!("{what}: {count} here, {there} there"));
+        }
+    }
+    lines.extend(
+        right
+            .iter()
+            .filter(|(what, _)| !left.contains_key(*what))
+            .map(|(what, count)| format!("{what}: 0 here, {count} there")),
+    );
+    Ok(lines)
+}
+
+async fn count_notifications(store: &dyn Store) -> StoreResult<u64> {
+    let (mut after, mut count) = (0, 0);
+    loop {
+        let found = store.notifications(None, after, PARCEL_MAX).await?;
+        let Some(last) = found.last() else { return Ok(count) };
+        count += found.len() as u64;
+        after = last.id;
+    }
+}
+
+async fn count_schedules(store: &dyn Store) -> StoreResult<u64> {
+    let (mut after, mut count) = (None, 0);
+    loop {
+        let found = store.schedules(after, PARCEL_MAX).await?;
+        let Some(last) = found.last() else { return Ok(count) };
+        count += found.len() as u64;
+        after = Some(last.spec.name.clone());
+    }
+}
+
+async fn count_workflows(store: &dyn Store) -> StoreResult<u64> {
+    let (mut before, mut count) = (None, 0);
+    loop {
+        let found = store.workflows(before, PARCEL_MAX).await?;
+        let Some(last) = found.last() else { return Ok(count) };
+        count += found.len() as u64;
+        before = Some(last.id);
+    }
+}

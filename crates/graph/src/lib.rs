@@ -1,0 +1,247 @@
+//! A workflow, drawn: in a terminal, as DOT, as SVG.
+
+mod dot;
+mod layout;
+mod svg;
+mod text;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use punctual_core::{JobId, Node, Status};
+use unicode_width::UnicodeWidthStr;
+
+pub use self::{
+    dot::dot,
+    svg::{embedded, svg},
+    text::text,
+};
+
+/// Longer names are cut to this many columns.
+const NAME_COLUMNS: usize = 32;
+
+/// One job of the picture.
+#[derive(Debug, Clone)]
+pub struct GraphNode {
+    /// Its name in the workflow.
+    pub node: String,
+    /// What kind of job it is; shown where it differs from `node`.
+    pub job: String,
+    /// How it stands.
+    pub status: Status,
+    /// The places, in the same list, of the jobs it waits for.
+    pub parents: Vec<usize>,
+}
+
+impl GraphNode {
+    fn name(&self) -> String {
+        cut(&self.node)
+    }
+
+    /// What follows the status in the second line: the kind of job, where the name does not say it already.
+    fn kind(&self) -> String {
+        if self.job == self.node || self.job.is_empty() { String::new() } else { format!(" · {}", cut(&self.job)) }
+    }
+
+    fn note(&self) -> String {
+        format!("{}{}", self.status, self.kind())
+    }
+
+    fn parents_in(&self, nodes: &[GraphNode]) -> BTreeSet<usize> {
+        self.parents.iter().copied().filter(|&parent| parent < nodes.len()).collect()
+    }
+}
+
+/// The jobs of a workflow as they are drawn. A callback waits for all of them; that it comes after the last ones says as much.
+pub fn picture(nodes: &[Node], is_callback: fn(&Node) -> bool) -> Vec<GraphNode> {
+    let places: HashMap<JobId, usize> = nodes.iter().enumerate().map(|(place, node)| (node.id, place)).collect();
+    let members = nodes.iter().filter(|node| !is_callback(node));
+    let waited_for: HashSet<JobId> = members.flat_map(|node| node.parents.iter().copied()).collect();
+    let drawn = |node: &Node| {
+        let shown = |parent: &&JobId| !is_callback(node) || !waited_for.contains(parent);
+        GraphNode {
+            node: node.node.clone(),
+            job: node.name.clone(),
+            status: node.status,
+            parents: node.parents.iter().filter(shown).filter_map(|parent| places.get(parent)).copied().collect(),
+        }
+    };
+    nodes.iter().map(drawn).collect()
+}
+
+const fn colour(status: Status) -> &'static str {
+    match status {
+        Status::Scheduled => "#8b5cf6",
+        Status::Queued => "#3b82f6",
+        Status::Processing => "#eab308",
+        Status::Succeeded => "#22c55e",
+        Status::Failed | Status::Retrying => "#ea7317",
+        Status::Dead => "#ef4444",
+        Status::Cancelled | Status::Deleted => "#94a3b8",
+        Status::Waiting => "#64748b",
+    }
+}
+
+/// Replaces what would move the cursor, turn the writing direction or be no character of XML.
+fn clean(c: char) -> char {
+    let unsafe_to_show =
+        c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}');
+    if unsafe_to_show { '\u{fffd}' } else { c }
+}
+
+fn cut(name: &str) -> String {
+    let mut shown = String::new();
+    for (count, c) in name.chars().map(clean).enumerate() {
+        let fits = shown.len();
+        shown.push(c);
+        // Marks without a width of their own could go on for ever, so their number is bounded as well.
+        if shown.width() > NAME_COLUMNS || count > 4 * NAME_COLUMNS {
+            shown.truncate(fits);
+            while shown.width() >= NAME_COLUMNS && shown.pop().is_some() {}
+            shown.push('…');
+            break;
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        text::{DOWN, LEFT, LINES, RIGHT, UP},
+        *,
+    };
+
+    fn job(node: &str, status: &str, parents: &[usize]) -> GraphNode {
+        let status = status.parse().unwrap();
+        GraphNode { node: node.to_owned(), job: node.to_owned(), status, parents: parents.to_vec() }
+    }
+
+    fn plain(nodes: &[GraphNode]) -> String {
+        text(nodes, &|text, _| text.to_owned())
+    }
+
+    fn many(count: usize, parents: impl Fn(usize) -> Vec<usize>) -> Vec<GraphNode> {
+        (0..count).map(|at| job(&format!("n{at}"), "queued", &parents(at))).collect()
+    }
+
+    /// Reads a drawing as a person does: from every job down along the lines, never up, to the jobs they end at.
+    fn edges_in(picture: &str) -> BTreeSet<(String, String)> {
+        let grid: Vec<Vec<char>> = picture.lines().map(|line| line.chars().collect()).collect();
+        let at = |row: usize, column: usize| grid.get(row).and_then(|line| line.get(column)).copied().unwrap_or(' ');
+        let name = |row: usize, column: usize| grid[row][column + 2..].iter().take_while(|c| **c != ' ').collect();
+        let mut edges = BTreeSet::new();
+        let places = grid.iter().enumerate().flat_map(|(row, line)| (0..line.len()).map(move |column| (row, column)));
+        for (row, column) in places.filter(|&(row, column)| at(row, column) == '●') {
+            let (mut ways, mut seen) = (vec![(row + 1, column, DOWN)], BTreeSet::new());
+            while let Some((y, x, way)) = ways.pop() {
+                if at(y, x) == '●' {
+                    edges.insert((name(row, column), name(y, x)));
+                } else if at(y, x) != ' ' && seen.insert((y, x, way)) {
+                    let line = LINES.iter().rposition(|line| *line == at(y, x)).expect("a line");
+                    let crosses = way != DOWN && line == usize::from(UP | DOWN);
+                    let goes = |to: u8| if crosses { to == way } else { line & usize::from(to) != 0 };
+                    ways.extend(goes(DOWN).then_some((y + 1, x, DOWN)));
+                    ways.extend((goes(LEFT) && way != RIGHT).then(|| (y, x - 1, LEFT)));
+                    ways.extend((goes(RIGHT) && way != LEFT).then_some((y, x + 1, RIGHT)));
+                }
+            }
+        }
+        edges
+    }
+
+    #[test]
+    fn an_empty_list_says_that_there_are_no_jobs() {
+        assert_eq!(plain(&[]), "no jobs");
+        assert!(dot("w", &[]).contains("no jobs") && svg("w", &[]).contains(">no jobs<"));
+    }
+
+    #[test]
+    fn a_diamond_opens_and_closes() {
+        let mut nodes = vec![job("extract", "succeeded", &[]), job("clean", "succeeded", &[0])];
+        nodes.extend([job("validate", "processing", &[0]), job("load", "waiting", &[1, 2])]);
+        nodes[3].job = "copy".to_owned();
+        let rows = [
+            "       ● extract",
+            "       │ succeeded",
+            "╭──────┴──────╮",
+            "● clean       ● validate",
+            "│ succeeded   │ processing",
+            "╰──────┬──────╯",
+            "       ● load",
+            "         waiting · copy",
+        ];
+        assert_eq!(plain(&nodes), rows.join("\n"));
+    }
+
+    #[test]
+    fn an_edge_that_skips_a_layer_goes_around_and_parts_are_apart() {
+        let nodes = [job("a", "dead", &[]), job("b", "dead", &[0]), job("c", "dead", &[0, 1]), job("d", "dead", &[])];
+        let rows =
+            ["    ● a", "    │ dead", "╭───┴────╮", "● b      │", "│ dead   │", "╰───┬────╯", "    ● c", "      dead"];
+        assert_eq!(plain(&nodes), rows.join("\n") + "\n\n● d\n  dead");
+    }
+
+    #[test]
+    fn the_lines_of_any_workflow_lead_exactly_where_its_edges_do() {
+        let mut seed = 7_u64;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            usize::try_from(seed >> 33).unwrap() % below
+        };
+        for round in 0..300 {
+            let mut nodes = many(2 + round % 24, |_| Vec::new());
+            let mut edges = BTreeSet::new();
+            for (at, node) in nodes.iter_mut().enumerate().skip(1) {
+                node.parents = (0..random(4)).map(|_| random(at)).collect();
+                edges.extend(node.parents.iter().map(|parent| (format!("n{parent}"), format!("n{at}"))));
+            }
+            let picture = plain(&nodes);
+            assert!(picture.starts_with('1') || edges_in(&picture) == edges, "{picture}");
+            assert!(picture.lines().all(|line| !line.ends_with(' ')), "{picture}");
+        }
+    }
+
+    #[test]
+    fn a_picture_too_large_becomes_a_list() {
+        let list = plain(&many(61, |at| if at == 60 { vec![0, 1] } else { Vec::new() }));
+        assert!(list.starts_with("1  ● n0  queued\n") && list.ends_with("\n2  ● n60  queued  after: n0, n1"));
+        let wide = plain(&many(31, |at| if at == 30 { (0..30).collect() } else { Vec::new() }));
+        assert!(wide.ends_with("n6, n7, and 22 more"), "{wide}");
+    }
+
+    #[test]
+    fn names_are_cut_to_their_width_and_rid_of_control_characters() {
+        assert_eq!(cut(&"界".repeat(17)), "界".repeat(15) + "…");
+        assert_eq!(cut(&"x".repeat(32)), "x".repeat(32));
+        assert_eq!(cut("a\u{1b}[2J\n\u{202e}"), "a\u{fffd}[2J\u{fffd}\u{fffd}");
+        assert!(cut(&"\u{301}".repeat(9_999)).len() < 999);
+    }
+
+    #[test]
+    fn circles_and_parents_that_do_not_exist_are_survived() {
+        let nodes = many(9, |at| vec![(at + 1) % 9, at, usize::MAX, 3, 3]);
+        assert_eq!(plain(&nodes).matches('●').count(), 9);
+        assert!(dot("w", &nodes).contains("n3 -> n8;") && svg("w", &nodes).matches("<g transform").count() == 9);
+    }
+
+    #[test]
+    fn names_cannot_break_out_of_dot_or_svg() {
+        let nodes = [job("a\"b\\ <&'>", "dead", &[])];
+        assert!(dot("x\"y", &nodes).starts_with(r#"digraph "x\"y" {"#));
+        assert!(dot("x\"y", &nodes).contains(r##"n0 [label="a\"b\\ <&amp;'>\ndead", fillcolor="#ef4444""##));
+        assert!(svg("<w>", &nodes).contains("<title>&lt;w&gt;</title>"));
+        assert!(svg("<w>", &nodes).contains(">a&quot;b\\ &lt;&amp;&#39;&gt;</text>"));
+    }
+
+    #[test]
+    fn ten_thousand_jobs_take_no_time_in_any_shape() {
+        let start = std::time::Instant::now();
+        let fan = many(10_000, |at| if at == 9_999 { (0..9_999).collect() } else { Vec::new() });
+        let chain = many(10_000, |at| if at == 0 { Vec::new() } else { vec![at - 1, at / 2, 0] });
+        let single = many(10_000, |_| Vec::new());
+        for nodes in [fan, chain, single] {
+            assert!(svg("w", &nodes).len() > plain(&nodes).len() && !dot("w", &nodes).is_empty());
+        }
+        assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+    }
+}

@@ -1,0 +1,122 @@
+//! The picture as a file of its own.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::{GraphNode, clean, colour, layout::Layout};
+
+/// The measures of the SVG: a box, the gaps between boxes, the margin around all, and what a bend needs.
+const BOX_HEIGHT: i64 = 52;
+const LAYER_GAP: i64 = 64;
+const BOX_GAP: i64 = 20;
+const MARGIN: i64 = 24;
+const BEND_HEIGHT: i64 = 12;
+/// Heights are multiples of this, so that lines are either straight or visibly bent.
+const UNIT: i64 = 4;
+
+const STYLE: &str = "<style>\
+.workflow{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}\
+.workflow .box{fill:#fff;stroke:#d8dee8}.workflow .name{font-size:13px;font-weight:600;fill:#0f172a}\
+.workflow .note{font-size:11px;fill:#64748b}\
+.workflow .edge{fill:none;stroke:#a3b0c2;stroke-width:1.5;stroke-linecap:round;stroke-linejoin:round}\
+@media (prefers-color-scheme:dark){.workflow .box{fill:#1b2433;stroke:#334155}.workflow .name{fill:#f1f5f9}\
+.workflow .note{fill:#94a3b8}.workflow .edge{stroke:#5b6b82}}</style>\n";
+
+/// The picture as a file of its own.
+pub fn svg(name: &str, nodes: &[GraphNode]) -> String {
+    draw(name, nodes, None)
+}
+
+/// The picture as a part of a page, whose style sheet draws `.workflow` and whose jobs lead to `link`.
+pub fn embedded(name: &str, nodes: &[GraphNode], link: &dyn Fn(usize) -> String) -> String {
+    draw(name, nodes, Some(link))
+}
+
+fn draw(name: &str, nodes: &[GraphNode], link: Option<&dyn Fn(usize) -> String>) -> String {
+    let layout = Layout::of(nodes);
+    let half = |point: usize| (BOX_GAP + if point < nodes.len() { BOX_HEIGHT } else { BEND_HEIGHT }) / 2;
+    let units = layout.place(&|point| (half(point) / UNIT, half(point) / UNIT));
+    let mut y: Vec<i64> = units.into_iter().map(|at| at * UNIT).collect();
+    let mut height = MARGIN;
+    for part in &layout.parts {
+        let bottom = part.iter().flatten().map(|&point| y[point] + half(point)).max().unwrap_or(0);
+        part.iter().flatten().for_each(|&point| y[point] += height - BOX_GAP / 2);
+        height += bottom;
+    }
+    let plate = Plate { nodes, layout: &layout, y, box_width: box_width(nodes), link };
+    let layers = layout.parts.iter().map(Vec::len).max().unwrap_or(0);
+    plate.svg(name, plate.x(layers.max(1)) - LAYER_GAP + MARGIN, height.max(MARGIN + BOX_HEIGHT) - BOX_GAP + MARGIN)
+}
+
+/// All boxes are as wide as the widest label needs. Half an em and a bit per column is wide enough for most letters.
+fn box_width(nodes: &[GraphNode]) -> i64 {
+    let tenths = |node: &GraphNode| (node.name().width() * 78).max(node.note().width() * 64);
+    i64::try_from(nodes.iter().map(tenths).max().unwrap_or(0) / 10).unwrap_or(0).max(84) + 40
+}
+
+/// An SVG in progress: what to draw, and the height in which each point stands.
+struct Plate<'a> {
+    nodes: &'a [GraphNode],
+    layout: &'a Layout,
+    y: Vec<i64>,
+    box_width: i64,
+    link: Option<&'a dyn Fn(usize) -> String>,
+}
+
+impl Plate<'_> {
+    fn x(&self, layer: usize) -> i64 {
+        MARGIN + i64::try_from(layer).unwrap_or(0) * (self.box_width + LAYER_GAP)
+    }
+
+    fn svg(&self, name: &str, width: i64, height: i64) -> String {
+        let (name, jobs) = (xml_escaped(name), self.nodes.len());
+        let style = if self.link.is_some() { "" } else { STYLE };
+        let mut out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"workflow\" role=\"img\" aria-label=\"Workflow {name}, \
+             jobs: {jobs}\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+             <title>{name}</title>\n{style}<g class=\"edge\">\n"
+        );
+        (0..self.y.len()).for_each(|point| self.edges(&mut out, point));
+        out += "</g>\n";
+        self.nodes.iter().enumerate().for_each(|(at, node)| self.job(&mut out, at, node));
+        if self.nodes.is_empty() {
+            out += &format!("<text class=\"note\" x=\"{MARGIN}\" y=\"{}\">no jobs</text>\n", height / 2);
+        }
+        out + "</svg>\n"
+    }
+
+    fn edges(&self, out: &mut String, from: usize) {
+        let (x, y) = (self.x(self.layout.layer[from]) + self.box_width, self.y[from]);
+        for &to in &self.layout.below[from] {
+            let is_job = to < self.nodes.len();
+            let (end, end_y) = (self.x(self.layout.layer[to]) - if is_job { 9 } else { 0 }, self.y[to]);
+            let (bend, end_bend) = (x + LAYER_GAP / 2, end - LAYER_GAP / 2);
+            // A curve to a job ends in an arrow head; one to a bend goes on straight, as far as boxes go there.
+            let tail = if is_job { "h6m-6-4 6 4-6 4".to_owned() } else { format!("h{}", self.box_width) };
+            *out += &format!("<path d=\"M{x} {y}C{bend} {y} {end_bend} {end_y} {end} {end_y}{tail}\"/>\n");
+        }
+    }
+
+    /// The texts are in an SVG of their own because that clips what a wide font would draw beyond the box.
+    fn job(&self, out: &mut String, at: usize, node: &GraphNode) {
+        let (x, y) = (self.x(self.layout.layer[at]), self.y[at] - BOX_HEIGHT / 2);
+        let (width, bar_height, text_width) = (self.box_width, BOX_HEIGHT - 24, self.box_width - 6);
+        let (name, note) = (xml_escaped(&node.name()), xml_escaped(&node.note()));
+        let link = self.link.map(|link| xml_escaped(&link(at)));
+        let (open, close) = link.map_or_else(Default::default, |to| (format!("<a href=\"{to}\">"), "</a>"));
+        *out += &format!(
+            "{open}<g transform=\"translate({x} {y})\"><title>{}</title>\
+             <rect class=\"box\" width=\"{width}\" height=\"{BOX_HEIGHT}\" rx=\"10\"/>\
+             <rect x=\"12\" y=\"12\" width=\"4\" height=\"{bar_height}\" rx=\"2\" class=\"s-{}\" fill=\"{}\"/>\
+             <svg width=\"{text_width}\" height=\"{BOX_HEIGHT}\"><text class=\"name\" x=\"26\" y=\"23\">{name}</text>\
+             <text class=\"note\" x=\"26\" y=\"39\">{note}</text></svg></g>{close}\n",
+            xml_escaped(&node.node),
+            node.status,
+            colour(node.status)
+        );
+    }
+}
+
+fn xml_escaped(text: &str) -> String {
+    let text: String = text.chars().map(clean).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+}

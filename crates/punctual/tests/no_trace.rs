@@ -1,0 +1,43 @@
+//! Where nobody traces, a job pays nothing for it.
+
+#![allow(unsafe_code)]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+use punctual::trace;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: all is left to the system's allocator; what is counted needs no memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn to_look_for_a_trace_where_there_is_none_takes_no_memory() {
+    assert_eq!(trace::current(), None);
+    let before = ALLOCATIONS.get();
+    for _ in 0..1_000 {
+        assert_eq!(trace::current(), None);
+    }
+    assert_eq!(ALLOCATIONS.get(), before);
+}

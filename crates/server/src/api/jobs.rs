@@ -1,0 +1,209 @@
+//! Jobs.
+
+use std::{ops::ControlFlow, time::Duration};
+
+use punctual_client::{
+    admin::{BulkDone, JobDetail, JobList, JobView, Preview, Ran},
+    words::JobWords,
+};
+use punctual_core::{
+    Attempt, Enqueued, Event, Filter, JobId, Json, LogLine, Page, Status, Verb,
+    explain::Explanation,
+    limits,
+    time::{Span, When},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{OfJob, PAGE_DEFAULT, Why};
+use crate::{call::Call, problem::Problem, route::Nothing};
+
+/// How long to wait for a job if nothing is said.
+const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+/// Jobs that one request changes; whoever wants more sends it again.
+const BULK_MAX_JOBS: u64 = 100_000;
+
+/// Jobs to enqueue.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewJobs")]
+pub(crate) struct Batch {
+    /// All of them are enqueued, or none.
+    jobs: Vec<JobWords<Json>>,
+}
+
+/// What became of jobs that were to be enqueued.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EnqueuedAll {
+    /// One for each, in order.
+    jobs: Vec<Enqueued>,
+}
+
+pub(crate) async fn enqueue(call: Call, _: Nothing, job: JobWords<Json>) -> Result<Enqueued, Problem> {
+    let draft = job.draft()?.created_by(call.caller.name());
+    let enqueued = call.enqueue(vec![draft]).await?;
+    enqueued.into_iter().next().ok_or_else(|| Problem::invalid("job", "the store answered for none"))
+}
+
+pub(crate) async fn enqueue_all(call: Call, _: Nothing, Batch { jobs }: Batch) -> Result<EnqueuedAll, Problem> {
+    let by = call.caller.name();
+    let mut drafts = Vec::with_capacity(jobs.len());
+    for (place, job) in jobs.into_iter().enumerate() {
+        let draft = job
+            .draft()
+            .map_err(|invalid| Problem::invalid(format!("jobs[{place}].{}", invalid.field), invalid.problem))?;
+        drafts.push(draft.created_by(&by));
+    }
+    Ok(EnqueuedAll { jobs: call.enqueue(drafts).await? })
+}
+
+/// Which jobs. Every part that is given must fit; without any, all but the deleted.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Which {
+    /// Any of these; may be given several times.
+    status: Vec<Status>,
+    /// Exactly this queue.
+    queue: Option<String>,
+    /// Exactly this name.
+    name: Option<String>,
+    /// Exactly this user.
+    user: Option<String>,
+    /// Exactly this correlation id.
+    correlation: Option<String>,
+    /// Among its tags.
+    tag: Option<String>,
+    /// An occurrence of this schedule.
+    schedule: Option<String>,
+    /// Not before this instant.
+    since: Option<When>,
+    /// Before this instant.
+    until: Option<When>,
+    /// So many at most.
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    after: Option<String>,
+    /// Only of a bulk action: what to do.
+    verb: Option<Verb>,
+}
+
+impl Which {
+    fn filter(&self) -> Filter {
+        Filter {
+            statuses: self.status.clone(),
+            queue: self.queue.clone(),
+            name: self.name.clone(),
+            user_id: self.user.clone(),
+            correlation_id: self.correlation.clone(),
+            tag: self.tag.clone(),
+            schedule: self.schedule.clone(),
+            since: self.since.map(|when| when.0),
+            until: self.until.map(|when| when.0),
+        }
+    }
+}
+
+pub(crate) async fn list(call: Call, which: Which) -> Result<JobList, Problem> {
+    let page = Page { limit: which.limit.unwrap_or(PAGE_DEFAULT), after: which.after.clone() };
+    Ok(call.admin().jobs(which.filter(), page).await?)
+}
+
+pub(crate) async fn show(call: Call, OfJob { id }: OfJob) -> Result<JobDetail, Problem> {
+    Ok(call.admin().job(id).await?)
+}
+
+pub(crate) async fn attempts(call: Call, OfJob { id }: OfJob) -> Result<Vec<Attempt>, Problem> {
+    call.punctual().job(id).await?;
+    Ok(call.punctual().store().attempts(id).await?)
+}
+
+pub(crate) async fn events(call: Call, OfJob { id }: OfJob) -> Result<Vec<Event>, Problem> {
+    call.punctual().job(id).await?;
+    Ok(call.punctual().store().events(id).await?)
+}
+
+pub(crate) async fn logs(call: Call, OfJob { id }: OfJob) -> Result<Vec<LogLine>, Problem> {
+    call.punctual().job(id).await?;
+    Ok(call.punctual().store().logs(id, limits::LOG_MAX_LINES).await?)
+}
+
+pub(crate) async fn explain(call: Call, OfJob { id }: OfJob) -> Result<Explanation, Problem> {
+    Ok(call.admin().explain(id).await?)
+}
+
+/// How long to wait for a job.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Waiting {
+    /// The job.
+    id: JobId,
+    /// So long at most, such as `10s`; 30 seconds if nothing is said.
+    timeout: Option<Span>,
+}
+
+pub(crate) async fn wait(call: Call, Waiting { id, timeout }: Waiting) -> Result<JobView, Problem> {
+    let timeout = timeout.map_or(WAIT_DEFAULT, |span| span.0).min(limits::WAIT_MAX);
+    let job = tokio::select! {
+        job = call.punctual().wait(id, timeout) => job?,
+        () = call.app.stopping.cancelled() => call.punctual().job(id).await?,
+    };
+    Ok(JobView::of(&job))
+}
+
+pub(crate) async fn retry(call: Call, OfJob { id }: OfJob, _: Nothing) -> Result<(), Problem> {
+    Ok(call.admin().retry(id).await?)
+}
+
+pub(crate) async fn cancel(call: Call, OfJob { id }: OfJob, Why { reason }: Why) -> Result<(), Problem> {
+    Ok(call.admin().cancel(id, reason).await?)
+}
+
+pub(crate) async fn delete(call: Call, OfJob { id }: OfJob, _: Nothing) -> Result<(), Problem> {
+    Ok(call.admin().delete(id).await?)
+}
+
+/// A job that runs now.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RunningJob")]
+pub(crate) struct Running {
+    /// The job itself or, if it had finished, a new one like it.
+    job: JobId,
+    /// Whether it is a new one.
+    again: bool,
+}
+
+pub(crate) async fn run(call: Call, OfJob { id }: OfJob, _: Nothing) -> Result<Running, Problem> {
+    Ok(match call.admin().run(id).await? {
+        Ran::Itself => Running { job: id, again: false },
+        Ran::Again(job) => Running { job, again: true },
+    })
+}
+
+/// What to do, and with which jobs.
+fn bulk_of(which: &Which) -> Result<(Verb, Filter), Problem> {
+    if which.limit.is_some() || which.after.is_some() {
+        return Err(Problem::invalid("limit", "a bulk action has no pages; narrow it by the filter"));
+    }
+    let verb = which.verb.ok_or_else(|| Problem::invalid("verb", "is missing"))?;
+    Ok((verb, which.filter()))
+}
+
+pub(crate) async fn preview(call: Call, which: Which) -> Result<Preview, Problem> {
+    let (verb, filter) = bulk_of(&which)?;
+    Ok(call.admin().preview(verb, filter).await?)
+}
+
+pub(crate) async fn bulk(call: Call, which: Which, _: Nothing) -> Result<BulkDone, Problem> {
+    let (verb, filter) = bulk_of(&which)?;
+    if filter == Filter::default() {
+        return Err(Problem::invalid(
+            "status",
+            "say which jobs: by status, queue, name, user, correlation, tag, schedule, since or until",
+        ));
+    }
+    let enough = |done: BulkDone| match done.changed + done.passed_over {
+        jobs if jobs >= BULK_MAX_JOBS => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    Ok(call.admin().bulk(verb, filter, enough).await?)
+}

@@ -1,0 +1,447 @@
+//! Remote workers: they claim jobs, keep them while they run, and tell how they ended. A claim is fenced by its attempt and its worker, as any other is.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use punctual_client::Failure;
+use punctual_core::{
+    AttemptId, Beat, Claim, ClaimRequest, Fault, Job, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry, Settled,
+    Settlement, Timestamp, WorkerId, WorkerRecord, check, job::cut_bytes, limits, settle as decide, time::Span,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{call::Call, problem::Problem, route::Nothing};
+
+/// How long jobs are held if nothing is said.
+const LEASE_DEFAULT: Duration = Duration::from_secs(30);
+/// The longest that one request waits for jobs.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+pub(crate) async fn workers(call: Call, _: Nothing) -> Result<Vec<WorkerRecord>, Problem> {
+    Ok(call.admin().workers().await?)
+}
+
+/// A worker that is there. Say it every ten seconds.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignOfLife {
+    /// Its id: `wrk_` and 32 hexadecimal digits by chance, new for each start.
+    worker: WorkerId,
+    /// On which machine.
+    host: String,
+    /// In which process.
+    #[serde(default)]
+    pid: u32,
+    /// Works on these queues; on all when empty.
+    #[serde(default)]
+    queues: Vec<String>,
+    /// Has handlers for these names.
+    names: Vec<String>,
+    /// Runs at most so many jobs at once.
+    concurrency: u32,
+    /// Runs so many now.
+    #[serde(default)]
+    running: u32,
+}
+
+pub(crate) async fn beat(call: Call, _: Nothing, sign: SignOfLife) -> Result<(), Problem> {
+    let SignOfLife { worker, host, pid, queues, names, concurrency, running } = sign;
+    check::word("host", &host, limits::LABEL_MAX_CHARS)?;
+    check_words(&queues, &names)?;
+    let beat = Beat { id: worker, host, pid, queues, names, concurrency, running };
+    Ok(call.punctual().store().beat(beat).await?)
+}
+
+fn check_words(queues: &[String], names: &[String]) -> Result<(), Problem> {
+    const WORDS_MAX: usize = 1_000;
+    for (field, words, max) in [("queues", queues, limits::QUEUE_MAX_CHARS), ("names", names, limits::NAME_MAX_CHARS)] {
+        if words.len() > WORDS_MAX {
+            return Err(Problem::invalid(field, format!("{} of them, at most {WORDS_MAX} are allowed", words.len())));
+        }
+        for word in words {
+            check::word(field, word, max)?;
+        }
+    }
+    Ok(())
+}
+
+/// A wish for jobs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ClaimWish")]
+pub(crate) struct Wish {
+    /// Who asks.
+    worker: WorkerId,
+    /// From these queues; from any when empty.
+    #[serde(default)]
+    queues: Vec<String>,
+    /// In the order in which the queues are listed, whatever the priority of their jobs.
+    #[serde(default)]
+    strict: bool,
+    /// With these names: those that the worker has handlers for.
+    names: Vec<String>,
+    /// At most so many.
+    limit: usize,
+    /// How long they are held, such as `30s`.
+    lease: Option<Span>,
+    /// How long to wait if there is none, a minute at most.
+    wait: Option<Span>,
+}
+
+impl Wish {
+    fn request(self) -> Result<ClaimRequest, Problem> {
+        check_words(&self.queues, &self.names)?;
+        if self.names.is_empty() {
+            return Err(Problem::invalid("names", "are none; list those that the worker has handlers for"));
+        }
+        if !(1..=limits::CLAIM_MAX_JOBS).contains(&self.limit) {
+            let problem = format!("{} is not between 1 and {}", self.limit, limits::CLAIM_MAX_JOBS);
+            return Err(Problem::invalid("limit", problem));
+        }
+        let lease = self.lease.map_or(LEASE_DEFAULT, |span| span.0);
+        check::duration("lease", lease, limits::LEASE_MIN, limits::LEASE_MAX)?;
+        let wait = self.wait.map_or(Duration::ZERO, |span| span.0).min(WAIT_MAX);
+        Ok(ClaimRequest {
+            worker: self.worker,
+            queues: self.queues,
+            in_order: self.strict,
+            names: self.names,
+            limit: self.limit,
+            lease,
+            ahead: Duration::ZERO,
+            wait,
+        })
+    }
+}
+
+/// Jobs in the hands of a worker.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Claimed")]
+pub(crate) struct Handed {
+    /// First to start first.
+    jobs: Vec<RemoteJob>,
+}
+
+/// A job to run.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ClaimedJob")]
+pub(crate) struct RemoteJob {
+    /// The execution: whoever extends or settles it names it.
+    attempt_id: AttemptId,
+    /// The job.
+    id: punctual_core::JobId,
+    /// Which handler is to run it.
+    name: String,
+    /// The queue it stood in.
+    queue: String,
+    /// Which attempt this is, from 1.
+    attempt: u32,
+    /// Attempts allowed.
+    max_attempts: u32,
+    /// How long this one may take.
+    timeout_ms: u64,
+    /// Until when it is held, unless it is extended.
+    lease_until: Option<Timestamp>,
+    /// On whose behalf it runs.
+    user_id: Option<String>,
+    /// What it belongs to.
+    correlation_id: Option<String>,
+    /// The span it continues, as a W3C `traceparent`.
+    trace: Option<String>,
+    /// What goes with it, as a W3C `tracestate`.
+    trace_state: Option<String>,
+    /// What was kept with it.
+    metadata: Option<Value>,
+    /// Lines of its log below this level are not wanted.
+    log_level: Option<LogLevel>,
+    /// What it is given.
+    payload: Json,
+    /// What its parents returned, by their ids and by their names in the workflow, if it wants that.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    parents: BTreeMap<String, Option<Json>>,
+}
+
+pub(crate) async fn claim(call: Call, _: Nothing, wish: Wish) -> Result<Handed, Problem> {
+    let request = wish.request()?;
+    let claimed = tokio::select! {
+        claimed = call.punctual().store().claim(request) => claimed?,
+        () = call.app.stopping.cancelled() => return Ok(Handed::default()),
+    };
+    let mut handed = Handed::default();
+    for claim in claimed.claims {
+        match remote(&call, &claim).await {
+            Ok(job) => handed.jobs.push(job),
+            // Nobody can run it like this.
+            Err(failure) => drop(
+                call.punctual().store().settle(vec![decide(&claim, failure.into_outcome(), fastrand::f64())]).await?,
+            ),
+        }
+    }
+    Ok(handed)
+}
+
+async fn remote(call: &Call, claim: &Claim) -> Result<RemoteJob, Failure> {
+    let (job, spec, extras) = (&claim.job, &claim.job.spec, &claim.job.spec.extras);
+    let mut parents = BTreeMap::new();
+    if extras.parent_results.wanted(false) {
+        for parent in call.punctual().parent_results(job.id).await? {
+            parents.extend(parent.node.map(|node| (node, parent.result.clone())));
+            parents.insert(parent.id.to_string(), parent.result);
+        }
+    }
+    Ok(RemoteJob {
+        attempt_id: claim.attempt_id(),
+        id: job.id,
+        name: spec.name.clone(),
+        queue: spec.queue.clone(),
+        attempt: job.attempt,
+        max_attempts: spec.max_attempts,
+        timeout_ms: spec.timeout.as_millis() as u64,
+        lease_until: job.lease_until,
+        user_id: spec.user_id.clone(),
+        correlation_id: spec.correlation_id.clone(),
+        trace: extras.trace.clone(),
+        trace_state: extras.trace_state.clone(),
+        metadata: extras.metadata.clone(),
+        log_level: extras.log_level,
+        payload: spec.payload.clone(),
+        parents,
+    })
+}
+
+/// Jobs to keep.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Extension")]
+pub(crate) struct Keep {
+    /// Who holds them.
+    worker: WorkerId,
+    /// The executions.
+    attempts: Vec<AttemptId>,
+    /// For how long from now on, such as `30s`.
+    lease: Option<Span>,
+}
+
+/// Which jobs are still held.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Held {
+    /// One for each, in order. What is no longer held is to be stopped: it was cancelled, or is somebody else's by now.
+    held: Vec<bool>,
+}
+
+pub(crate) async fn extend(call: Call, _: Nothing, Keep { worker, attempts, lease }: Keep) -> Result<Held, Problem> {
+    check_count("attempts", attempts.len())?;
+    let lease = lease.map_or(LEASE_DEFAULT, |span| span.0);
+    check::duration("lease", lease, limits::LEASE_MIN, limits::LEASE_MAX)?;
+    Ok(Held { held: call.punctual().store().extend(worker, lease, attempts).await? })
+}
+
+fn check_count(field: &str, count: usize) -> Result<(), Problem> {
+    let max = limits::CLAIM_MAX_JOBS;
+    if count <= max {
+        return Ok(());
+    }
+    Err(Problem::invalid(field, format!("{count} of them, at most {max} are allowed")))
+}
+
+/// What jobs say while they run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "JobNotes")]
+pub(crate) struct Notes {
+    /// Who runs them.
+    worker: WorkerId,
+    /// What each says.
+    notes: Vec<RemoteNote>,
+}
+
+/// What a job says.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "JobNote")]
+pub(crate) struct RemoteNote {
+    /// The execution.
+    attempt_id: AttemptId,
+    /// How far it has come, 0 to 100.
+    percent: Option<f32>,
+    /// What it is doing.
+    message: Option<String>,
+    /// What it logs.
+    #[serde(default)]
+    lines: Vec<RemoteLine>,
+}
+
+/// A line of a log.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewLogLine")]
+pub(crate) struct RemoteLine {
+    /// Its number, from 1: one that is sent again, with the same time, is kept once.
+    number: u32,
+    /// When it was written.
+    at: Option<Timestamp>,
+    /// How serious it is; `info` if nothing is said.
+    #[serde(default)]
+    level: LogLevel,
+    /// The text.
+    message: String,
+}
+
+pub(crate) async fn note(call: Call, _: Nothing, Notes { worker, notes }: Notes) -> Result<(), Problem> {
+    check_count("notes", notes.len())?;
+    let now = call.punctual().store().now();
+    let mut all = Vec::with_capacity(notes.len());
+    for (place, note) in notes.into_iter().enumerate() {
+        if note.lines.iter().any(|line| line.number == 0 || line.number as usize > limits::LOG_MAX_LINES) {
+            let problem = format!("is not between 1 and {}", limits::LOG_MAX_LINES);
+            return Err(Problem::invalid(format!("notes[{place}].lines.number"), problem));
+        }
+        let (run, attempt) = (note.attempt_id.run, note.attempt_id);
+        let line = |line: RemoteLine| {
+            let message = cut_bytes(line.message, limits::LOG_LINE_MAX_BYTES);
+            (line.number, LogLine { run, at: line.at.unwrap_or(now), level: line.level, message })
+        };
+        let message = note.message.map(|message| cut_bytes(message, limits::LOG_LINE_MAX_BYTES));
+        let progress = note.percent.map(|percent| Progress { percent: percent.clamp(0.0, 100.0), message });
+        all.push(Note { attempt, worker, progress, lines: note.lines.into_iter().map(line).collect() });
+    }
+    Ok(call.punctual().store().note(all).await?)
+}
+
+/// How jobs ended.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "JobEnds")]
+pub(crate) struct Ends {
+    /// Who ran them.
+    worker: WorkerId,
+    /// How each ended.
+    jobs: Vec<End>,
+}
+
+/// How a job ended.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "JobEnd")]
+pub(crate) struct End {
+    /// The execution.
+    attempt_id: AttemptId,
+    /// How.
+    outcome: RemoteOutcome,
+    /// What it returned, if it succeeded.
+    result: Option<Json>,
+    /// Why it failed.
+    error: Option<String>,
+    /// Whether it is to be tried again if it failed: by its policy if nothing is said, not at all if false.
+    retry: Option<bool>,
+    /// When it is to be tried again, if it failed or is snoozed, such as `5m`.
+    after: Option<Span>,
+}
+
+/// How a job may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "Outcome")]
+pub(crate) enum RemoteOutcome {
+    /// It is done.
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// It ran too long.
+    TimedOut,
+    /// It wants to be run later, without having failed.
+    Snoozed,
+    /// It goes back unfinished, and the attempt does not count.
+    Released,
+}
+
+impl End {
+    fn into_outcome(self, place: usize) -> Result<Outcome, Problem> {
+        let wrong = |field: &str, problem: &str| Problem::invalid(format!("jobs[{place}].{field}"), problem);
+        if self.after.is_some_and(|span| span.0 > limits::DELAY_MAX) {
+            return Err(wrong("after", &format!("is more than {} days", limits::DELAY_MAX.as_secs() / 86_400)));
+        }
+        let after = self.after.map(|span| span.0);
+        Ok(match self.outcome {
+            RemoteOutcome::Succeeded => {
+                if let Some(result) = &self.result {
+                    result
+                        .check("result", limits::RESULT_MAX_BYTES)
+                        .map_err(|invalid| wrong("result", &invalid.problem))?;
+                }
+                Outcome::Succeeded { result: self.result.filter(|result| result.as_str() != "null") }
+            }
+            RemoteOutcome::Failed => Outcome::Failed {
+                fault: Fault::new(self.error.unwrap_or_else(|| "it did not say why".into())),
+                retry: match (self.retry, after) {
+                    (Some(false), _) => Retry::Never,
+                    (_, Some(after)) => Retry::After(after),
+                    _ => Retry::ByPolicy,
+                },
+            },
+            RemoteOutcome::TimedOut => Outcome::TimedOut,
+            RemoteOutcome::Snoozed => Outcome::Snoozed {
+                after: after.ok_or_else(|| wrong("after", "is missing: say until when it is snoozed"))?,
+            },
+            RemoteOutcome::Released => Outcome::Released,
+        })
+    }
+}
+
+/// What became of it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Settled")]
+pub(crate) struct WereSettled {
+    /// One for each, in order: whether it counts. If not, the execution was no longer the worker's.
+    settled: Vec<bool>,
+}
+
+pub(crate) async fn settle(call: Call, _: Nothing, Ends { worker, jobs }: Ends) -> Result<WereSettled, Problem> {
+    check_count("jobs", jobs.len())?;
+    let store = call.punctual().store();
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for (place, end) in jobs.into_iter().enumerate() {
+        outcomes.push((end.attempt_id, end.into_outcome(place)?));
+    }
+    let (mut settlements, mut known) = (Vec::with_capacity(outcomes.len()), Vec::with_capacity(outcomes.len()));
+    for (attempt, outcome) in outcomes {
+        let settlement = match outcome {
+            Outcome::Succeeded { result } => Some(Settlement::succeed(attempt, worker, result)),
+            Outcome::Released => Some(Settlement::release(attempt, worker)),
+            // What follows is decided by the job as it is; the fence holds only if it still is what the worker was given.
+            outcome => store.get(attempt.job).await?.map(|job| {
+                let job = Box::new(Job { run: attempt.run, ..job });
+                decide(&Claim { job, worker }, outcome, fastrand::f64())
+            }),
+        };
+        known.push(settlement.is_some());
+        settlements.extend(settlement);
+    }
+    let mut answers = store.settle(settlements).await?.into_iter();
+    let settled = known.into_iter().map(|known| known && answers.next() == Some(Settled::Done)).collect();
+    Ok(WereSettled { settled })
+}
+
+/// A worker that ends.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Leaving {
+    /// Who.
+    worker: WorkerId,
+}
+
+/// What it still held.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "LeftJobs")]
+pub(crate) struct Left {
+    /// So many jobs, which others may run at once.
+    jobs: usize,
+}
+
+pub(crate) async fn leave(call: Call, _: Nothing, Leaving { worker }: Leaving) -> Result<Left, Problem> {
+    let store = call.punctual().store();
+    let jobs = store.end_leases(worker).await?;
+    store.leave(worker).await?;
+    Ok(Left { jobs })
+}

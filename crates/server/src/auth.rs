@@ -1,0 +1,242 @@
+//! Who is asking: by a token, by the session of a browser, or, on this machine and while there are no tokens, by nobody's.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use axum::http::{HeaderMap, Method, header, uri::Authority};
+use punctual_client::{Punctual, admin::hash_secret};
+use punctual_core::{Role, Token};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tokio::{
+    sync::{Mutex, Semaphore},
+    time::{self, Instant},
+};
+
+use crate::{
+    app::App,
+    problem::{Code, Problem},
+};
+
+/// The cookie of a session. Only this server reads it.
+pub(crate) const SESSION_COOKIE: &str = "punctual_session";
+/// The header in which a script of the dashboard says that it is one.
+const CSRF_HEADER: &str = "x-csrf-token";
+/// Tokens are known for so long: one that is revoked is refused by then.
+const KNOWN_FOR: Duration = Duration::from_secs(1);
+/// Whoever comes with a wrong token waits for so long.
+const PENALTY: Duration = Duration::from_millis(500);
+/// So many wait at once; others are sent away.
+const PENALTY_MAX_COUNT: usize = 64;
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// Nothing on an open server.
+    token: Option<Token>,
+    /// What the forms of their session carry.
+    pub(crate) csrf: Option<String>,
+}
+
+impl Caller {
+    /// Their name, which is kept with all that they do.
+    pub(crate) fn name(&self) -> String {
+        self.token.as_ref().map_or_else(|| "local".to_owned(), |token| format!("token:{}", token.name))
+    }
+
+    /// Who they are, for nobody to see.
+    pub(crate) fn id(&self) -> String {
+        self.token.as_ref().map_or_else(|| "local".to_owned(), |token| token.session_of.unwrap_or(token.id).to_string())
+    }
+
+    /// The session of a browser, if it is one.
+    pub(crate) fn session(&self) -> Option<&Token> {
+        self.token.as_ref().filter(|token| token.session_of.is_some())
+    }
+
+    /// Who they are, as a page says it.
+    pub(crate) fn shown(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.name.as_str())
+    }
+
+    pub(crate) fn has(&self, role: Role) -> bool {
+        self.token.as_ref().is_none_or(|token| token.allows(role))
+    }
+
+    pub(crate) fn must_have(&self, role: Role) -> Result<(), Problem> {
+        if self.has(role) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            Code::Forbidden,
+            format!("this needs a token with the role {role}, which yours does not have"),
+        ))
+    }
+}
+
+/// Finds out who asks, and that no other site has them ask.
+pub(crate) async fn caller(app: &App, method: &Method, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let caller = visitor(app, headers).await?;
+    if !method.is_safe() {
+        check_csrf(&caller, headers.get(CSRF_HEADER).map(|value| value.as_bytes()))?;
+    }
+    Ok(caller)
+}
+
+/// Finds out who asks. What they send is checked by whoever reads it: a form carries its proof in a field.
+pub(crate) async fn visitor(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+    if let Some(secret) = bearer(headers)? {
+        let token = app.tokens.find(secret).await?;
+        if token.session_of.is_some() {
+            return Err(Problem::new(Code::Unauthorized, "this is a session, which only a browser has"));
+        }
+        return Ok(Caller { token: Some(token), csrf: None });
+    }
+    if let Some(secret) = cookie(headers, SESSION_COOKIE) {
+        let known = app.tokens.known(secret, KNOWN_FOR).await?.filter(|token| token.session_of.is_some());
+        if let Some(token) = known {
+            return Ok(Caller { token: Some(token), csrf: Some(csrf(secret)) });
+        }
+    }
+    if app.may_be_open && app.tokens.all(KNOWN_FOR).await?.is_empty() {
+        check_local(headers)?;
+        return Ok(Caller { token: None, csrf: None });
+    }
+    Err(Problem::new(Code::Unauthorized, "send a token: Authorization: Bearer …; `punctual token create` makes one"))
+}
+
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let bearer = value.to_str().ok().and_then(|value| value.split_once(' '));
+    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, secret)| secret.trim());
+    bearer.map(Some).ok_or_else(|| Problem::new(Code::Unauthorized, "the header must be Authorization: Bearer …"))
+}
+
+/// What a cookie says.
+pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let lines = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
+}
+
+/// What the forms of a session carry: only who knows its secret could make it.
+fn csrf(secret: &str) -> String {
+    let digest = Sha256::new().chain_update("csrf:").chain_update(secret).finalize();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Refuses what another site has the browser of somebody send who is logged in here.
+pub(crate) fn check_csrf(caller: &Caller, said: Option<&[u8]>) -> Result<(), Problem> {
+    let Some(expected) = &caller.csrf else { return Ok(()) };
+    if said.is_some_and(|said| bool::from(said.ct_eq(expected.as_bytes()))) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::Forbidden, "this did not come from a page of this session; open the page again"))
+}
+
+/// Refuses the page of another site that would listen with the session of somebody who is logged in here: browsers send their cookie along, and let
+/// every page read what a socket says.
+pub(crate) fn check_origin(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
+    if caller.csrf.is_none() || is_own_origin(headers) == Some(true) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::Forbidden, "the request came from a page of another site; send a token, not a session"))
+}
+
+/// Whether the page that has the request sent is one of this server; nothing if no page has.
+fn is_own_origin(headers: &HeaderMap) -> Option<bool> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let origin = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
+    Some(origin.split_once("://").is_some_and(|(_, authority)| authority == host && !host.is_empty()))
+}
+
+/// An open server answers only who speaks to it by a name of this machine, and no page of another site: otherwise every page that a
+/// browser here opens could ask it.
+fn check_local(headers: &HeaderMap) -> Result<(), Problem> {
+    let refused = |what: &str| {
+        let detail = format!("{what}; without tokens only this machine is served: `punctual token create` makes one");
+        Err(Problem::new(Code::Forbidden, detail))
+    };
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !is_local_name(host) {
+        return refused("the request was sent to another name than that of this machine");
+    }
+    if is_own_origin(headers) == Some(false) {
+        return refused("the request came from a page of another site");
+    }
+    let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
+    if site.is_some_and(|site| site == "cross-site") {
+        return refused("the request came from a page of another site");
+    }
+    Ok(())
+}
+
+fn is_local_name(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host().trim_matches(['[', ']']);
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The tokens there are, as known a moment ago.
+pub(crate) struct Tokens {
+    punctual: Punctual,
+    known: Mutex<Option<(Instant, Arc<Vec<Token>>)>>,
+    penalties: Semaphore,
+}
+
+impl Tokens {
+    pub(crate) fn new(punctual: Punctual) -> Self {
+        Self { punctual, known: Mutex::default(), penalties: Semaphore::new(PENALTY_MAX_COUNT) }
+    }
+
+    /// All that there are, sessions included, as they were at most so long ago.
+    pub(crate) async fn all(&self, age: Duration) -> Result<Arc<Vec<Token>>, Problem> {
+        let mut known = self.known.lock().await;
+        if let Some((at, tokens)) = &*known
+            && at.elapsed() < age
+        {
+            return Ok(Arc::clone(tokens));
+        }
+        let tokens = Arc::new(self.punctual.store().tokens().await?);
+        *known = Some((Instant::now(), Arc::clone(&tokens)));
+        Ok(tokens)
+    }
+
+    /// The one with that secret. Whoever has none waits, and few do so at once: what was made a moment ago is looked for only for them.
+    pub(crate) async fn find(&self, secret: &str) -> Result<Token, Problem> {
+        if let Some(token) = self.known(secret, KNOWN_FOR).await? {
+            return Ok(token);
+        }
+        let Ok(_slot) = self.penalties.try_acquire() else {
+            return Err(Problem::new(Code::TooMany, "there were too many wrong tokens lately; try again later"));
+        };
+        if let Some(token) = self.known(secret, Duration::ZERO).await? {
+            return Ok(token);
+        }
+        time::sleep(PENALTY).await;
+        Err(Problem::new(Code::Unauthorized, "the token is wrong, has expired or was revoked"))
+    }
+
+    /// The one with that secret, if it was good so long ago, and is.
+    async fn known(&self, secret: &str, age: Duration) -> Result<Option<Token>, Problem> {
+        let (hash, tokens) = (hash_secret(secret), self.all(age).await?);
+        // All of them are looked at, so that the time tells nothing.
+        let is_it = |token: &Token| bool::from(token.hash.ct_eq(&hash));
+        let found = tokens.iter().fold(None, |found, token| if is_it(token) { Some(token) } else { found });
+        let now = self.punctual.store().now();
+        Ok(found.filter(|token| token.is_good(now)).cloned())
+    }
+
+    /// Whether somebody who was let in would be let in now. While the store does not answer, what was is believed.
+    pub(crate) async fn still_allows(&self, app: &App, caller: &Caller) -> bool {
+        let Ok(tokens) = self.all(KNOWN_FOR).await else { return true };
+        match &caller.token {
+            Some(own) => tokens.iter().any(|token| token.id == own.id && token.is_good(self.punctual.store().now())),
+            None => app.may_be_open && tokens.is_empty(),
+        }
+    }
+
+    /// Forgets what is known, since it has changed.
+    pub(crate) async fn forget(&self) {
+        *self.known.lock().await = None;
+    }
+}

@@ -1,0 +1,257 @@
+// What pages do beyond being read: times that run, live changes, keys, copying, read-outs of charts.
+"use strict";
+
+// Times: as seen from now, and the exact instant in the viewer's own zone.
+
+const units = [[120, 1, "s"], [7200, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "d"]];
+
+function inWords(seconds) {
+  if (seconds < 10) return `${seconds < 1 ? Math.max(0, Math.round(seconds * 10) / 10) : seconds.toFixed(1)} s`;
+  const [, size, word] = units.find(([below]) => seconds < below);
+  return `${Math.round(seconds / size)} ${word}`;
+}
+
+const zoned = new Intl.DateTimeFormat("en-GB", {
+  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  fractionalSecondDigits: 3, hourCycle: "h23", timeZoneName: "short",
+});
+
+function exactly(at) {
+  const part = Object.fromEntries(zoned.formatToParts(at).map(({ type, value }) => [type, value]));
+  return `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute}:${part.second}.${part.fractionalSecond} ${part.timeZoneName}`;
+}
+
+function tellTimes(root) {
+  const now = Date.now();
+  for (const time of root.querySelectorAll("time")) {
+    const at = Date.parse(time.dateTime);
+    if (Number.isNaN(at)) continue;
+    if (!time.dataset.exact) {
+      time.dataset.exact = exactly(at);
+      time.title = time.dataset.exact;
+    }
+    if (time.classList.contains("exact")) { setText(time, time.dataset.exact); continue; }
+    const seconds = (at - now) / 1000;
+    setText(time, seconds > 0 ? `in ${inWords(seconds)}` : `${inWords(-seconds)} ago`);
+  }
+}
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// Live: the server says that something has changed; the page asks for itself again and takes over what differs.
+
+const live = { source: null, paused: false, busy: false, wanted: false };
+
+function mark(state) {
+  const element = document.getElementById("live");
+  if (!element) return;
+  element.dataset.state = state;
+  element.querySelector("span").textContent = state;
+}
+
+function listen() {
+  if (live.source || live.paused || !document.querySelector("[data-live]")) return;
+  const source = new EventSource("/live");
+  live.source = source;
+  source.addEventListener("open", () => mark("live"));
+  source.addEventListener("change", refresh);
+  source.addEventListener("error", () => { if (live.source === source) mark("reconnecting"); });
+}
+
+function hush(state) {
+  live.source?.close();
+  live.source = null;
+  mark(state);
+}
+
+// Nothing moves under somebody's hands.
+function isHeld(part) {
+  return part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, summary, button")
+    || part.querySelector("input:checked:not([name=fair])") !== null
+    || part.querySelector("details.ask[open]") !== null
+    || part.querySelector("table.rows:hover") !== null;
+}
+
+async function refresh() {
+  if (live.busy || document.hidden) { live.wanted = true; return; }
+  live.busy = true;
+  try {
+    const response = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" });
+    if (!response.ok) return;
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const part of document.querySelectorAll("[data-live]")) {
+      const other = part.id && fresh.getElementById(part.id);
+      if (other && !isHeld(part)) take(part, other);
+    }
+  } catch {
+    mark("reconnecting");
+  } finally {
+    live.busy = false;
+    if (live.wanted) { live.wanted = false; setTimeout(refresh, 1000); }
+  }
+}
+
+// What the server sent last of each part, without its times, which run by themselves.
+const sent = new WeakMap();
+
+function take(part, other) {
+  const text = other.innerHTML;
+  const timeless = text.replace(/<time[^]*?<\/time>/g, (time) => time.match(/datetime="[^"]*"/)?.[0] ?? "");
+  if (sent.get(part) === timeless) return;
+  sent.set(part, timeless);
+  const open = [...part.querySelectorAll("details")].map((one) => one.open);
+  part.innerHTML = text;
+  part.querySelectorAll("details").forEach((one, place) => { if (place < open.length) one.open = open[place]; });
+  tellTimes(part);
+  countPicked();
+  showRow();
+}
+
+// Keys.
+
+const row = { id: null, place: -1 };
+
+function rows() {
+  return [...document.querySelectorAll("table.rows tbody tr:not(.sub)")];
+}
+
+function showRow() {
+  const all = rows();
+  all.forEach((one) => one.classList.remove("at"));
+  const found = (row.id && document.getElementById(row.id)) || all[row.place];
+  found?.classList.add("at");
+  return found;
+}
+
+function move(by) {
+  const all = rows();
+  if (!all.length) return;
+  const from = all.indexOf(document.querySelector("tr.at"));
+  row.place = Math.min(all.length - 1, Math.max(0, from + by));
+  row.id = all[row.place].id || null;
+  showRow()?.scrollIntoView({ block: "nearest" });
+}
+
+function pressButton(key) {
+  const button = document.querySelector(`[data-key="${key}"]`);
+  if (button) { button.click(); return; }
+  const verb = { r: "retry", c: "cancel" }[key];
+  const picked = document.querySelector("#picked");
+  const at = document.querySelector("tr.at input[name=id]");
+  if (!verb || !picked) return;
+  if (at && !picked.querySelector("input[name=id]:checked")) at.checked = true;
+  picked.querySelector(`button[value=${verb}]`)?.click();
+}
+
+let going = false;
+const keys = {
+  "/": () => {
+    const field = [...document.querySelectorAll("input[name=q]")].find((one) => one.offsetParent);
+    if (field) field.focus(); else location.href = "/jobs";
+  },
+  "?": () => document.getElementById("help")?.showModal(),
+  g: () => { going = true; setTimeout(() => { going = false; }, 1500); },
+  j: () => move(1),
+  k: () => move(-1),
+  x: () => document.querySelector("tr.at input[name=id]")?.click(),
+  Enter: () => document.querySelector("tr.at td.main a")?.click(),
+  r: () => pressButton("r"),
+  c: () => pressButton("c"),
+  p: () => { live.paused = !live.paused; if (live.paused) hush("paused"); else listen(); },
+  Escape: () => document.querySelectorAll("details.ask[open]").forEach((one) => { one.open = false; }),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const typing = event.target.matches("input:not([type=checkbox]), textarea, select");
+  if (event.key === "Escape" && typing) { event.target.blur(); return; }
+  if (typing || document.querySelector("dialog[open]")) return;
+  if (event.key === "Enter" && event.target.matches("a, button, summary, input")) return;
+  if (going) {
+    going = false;
+    const to = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+    if (to) { event.preventDefault(); to.click(); return; }
+  }
+  const action = keys[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+
+// Copying, choosing, asking.
+
+document.addEventListener("click", async (event) => {
+  const copy = event.target.closest("[data-copy]");
+  if (copy && navigator.clipboard) {
+    await navigator.clipboard.writeText(copy.dataset.copy);
+    copy.classList.add("copied");
+    setTimeout(() => copy.classList.remove("copied"), 1200);
+  }
+  for (const open of document.querySelectorAll("details.ask[open]")) {
+    if (!open.contains(event.target)) open.open = false;
+  }
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-all]")) {
+    document.querySelectorAll("input[name=id]").forEach((one) => { one.checked = event.target.checked; });
+  }
+  countPicked();
+});
+
+function countPicked() {
+  const count = document.querySelectorAll("input[name=id]:checked").length;
+  for (const button of document.querySelectorAll("[data-picked]")) {
+    button.dataset.label ??= button.textContent;
+    button.disabled = count === 0;
+    button.textContent = count ? `${button.dataset.label} ${count}` : button.dataset.label;
+  }
+}
+
+// Charts: values under the pointer.
+
+function readOut(event) {
+  const svg = event.target.closest?.("svg[data-chart]");
+  document.querySelectorAll(".readout, .cursor").forEach((one) => one.remove());
+  if (!svg) return;
+  const data = JSON.parse(svg.dataset.chart);
+  const box = svg.getBoundingClientRect();
+  const x = (event.clientX - box.left) / box.width * svg.viewBox.baseVal.width;
+  let place = 0;
+  data.x.forEach((at, index) => { if (Math.abs(at - x) < Math.abs(data.x[place] - x)) place = index; });
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  line.setAttribute("class", "cursor");
+  line.setAttribute("d", `M${data.x[place]} 8V${svg.viewBox.baseVal.height - 22}`);
+  svg.append(line);
+  const out = document.createElement("div");
+  out.className = "readout";
+  const add = (left, right) => {
+    const one = document.createElement("div");
+    for (const text of [left, right]) { const span = document.createElement("span"); span.textContent = text; one.append(span); }
+    out.append(one);
+  };
+  add(new Date(data.times[place]).toLocaleTimeString(), "");
+  for (const series of data.series) add(series.name, written(series.values[place], data.unit));
+  const figure = svg.closest("figure");
+  figure.append(out);
+  const left = event.clientX - figure.getBoundingClientRect().left;
+  out.style.top = "32px";
+  if (left > figure.clientWidth / 2) out.style.right = `${figure.clientWidth - left + 12}px`; else out.style.left = `${left + 12}px`;
+}
+
+function written(value, unit) {
+  if (value === null || value === undefined) return "–";
+  if (unit === "s") return value < 1 ? `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms` : inWords(value);
+  return `${value.toLocaleString(undefined, { maximumFractionDigits: 2 })}${unit}`;
+}
+
+document.addEventListener("pointermove", readOut);
+document.addEventListener("visibilitychange", () => { if (!document.hidden && live.wanted) { live.wanted = false; refresh(); } });
+window.addEventListener("pagehide", () => hush("static"));
+window.addEventListener("pageshow", listen);
+
+tellTimes(document);
+setInterval(() => tellTimes(document), 1000);
+countPicked();

@@ -1,0 +1,269 @@
+//! Charts as SVG. Zero is on the axis, a gap is a gap, and a script reads values out.
+
+use std::{fmt::Write as _, time::Duration};
+
+use maud::{Markup, PreEscaped, html};
+use punctual_core::{Timestamp, time::in_words};
+use serde_json::json;
+
+use super::kit;
+
+/// The measures of a chart, in its own units.
+const WIDTH: f64 = 560.0;
+const HEIGHT: f64 = 168.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 8.0;
+const TOP: f64 = 8.0;
+const BOTTOM: f64 = 22.0;
+/// Lines of the grid above zero.
+const LINES: usize = 3;
+
+/// What the values are.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Unit {
+    PerSecond,
+    Seconds,
+    Jobs,
+}
+
+impl Unit {
+    fn write(self, value: f64) -> String {
+        match self {
+            Self::Seconds => in_words(Duration::from_secs_f64(value.max(0.0))),
+            Self::PerSecond => format!("{}/s", short(value)),
+            Self::Jobs => short(value),
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::PerSecond => "/s",
+            Self::Jobs => "",
+        }
+    }
+}
+
+fn short(value: f64) -> String {
+    match value {
+        _ if value >= 1e6 => format!("{}M", trimmed(value / 1e6)),
+        _ if value >= 1e4 => format!("{}k", trimmed(value / 1e3)),
+        _ if value >= 100.0 => kit::number(value.round() as u64),
+        _ => trimmed(value),
+    }
+}
+
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// One line, or one layer.
+pub(super) struct Series {
+    pub(super) name: &'static str,
+    /// Its class: `s-…` in the colour of a state.
+    pub(super) class: &'static str,
+    /// One for each time; none where nothing is known.
+    pub(super) values: Vec<Option<f64>>,
+}
+
+/// A chart.
+pub(super) struct Chart {
+    pub(super) title: &'static str,
+    pub(super) unit: Unit,
+    /// Layers upon each other, or lines.
+    pub(super) stacked: bool,
+    pub(super) from: Timestamp,
+    pub(super) until: Timestamp,
+    pub(super) times: Vec<Timestamp>,
+    pub(super) series: Vec<Series>,
+}
+
+impl Chart {
+    pub(super) fn draw(&self) -> Markup {
+        let top = self.top();
+        let known = self.series.iter().any(|series| series.values.iter().any(Option::is_some));
+        html! {
+            figure.chart {
+                figcaption {
+                    span { (self.title) }
+                    span.legend { @for series in &self.series { span class=(series.class) { i {} (series.name) } } }
+                }
+                @if known {
+                    (PreEscaped(self.svg(top)))
+                } @else {
+                    p.muted.nothing { "Nothing yet: it is drawn from now on." }
+                }
+            }
+        }
+    }
+
+    /// The highest value, rounded up so that the grid has round numbers.
+    fn top(&self) -> f64 {
+        let sum = |place: usize| -> f64 {
+            let values = self.series.iter().filter_map(|series| series.values.get(place).copied().flatten());
+            if self.stacked { values.sum() } else { values.fold(0.0, f64::max) }
+        };
+        let highest = (0..self.times.len()).map(sum).fold(0.0, f64::max);
+        let step = (highest / LINES as f64).max(if self.unit == Unit::Jobs { 1.0 } else { 0.001 });
+        let power = 10f64.powf(step.log10().floor());
+        let round = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|round| round * power >= step * 0.999).unwrap_or(10.0);
+        let round =
+            if self.unit == Unit::Jobs && round * power < 10.0 { (round * power).ceil() } else { round * power };
+        round * LINES as f64
+    }
+
+    fn x(&self, at: Timestamp) -> f64 {
+        let (span, place) = (self.until.since(self.from).as_secs_f64(), at.since(self.from).as_secs_f64());
+        LEFT + (WIDTH - LEFT - RIGHT) * (place / span.max(1e-9)).clamp(0.0, 1.0)
+    }
+
+    fn y(value: f64, top: f64) -> f64 {
+        HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value / top).clamp(0.0, 1.0)
+    }
+
+    fn svg(&self, top: f64) -> String {
+        let mut out = format!(
+            r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{}" data-chart='{}'>"#,
+            self.in_words(),
+            self.data()
+        );
+        for line in 0..=LINES {
+            let value = top * line as f64 / LINES as f64;
+            let y = Self::y(value, top);
+            let _ = write!(
+                out,
+                r#"<path class="grid" d="M{LEFT} {y:.1}H{:.1}"/><text class="tick" x="{:.1}" y="{:.1}">{}</text>"#,
+                WIDTH - RIGHT,
+                LEFT - 6.0,
+                y + 4.0,
+                if line == 0 { "0".to_owned() } else { self.unit.write(value) }
+            );
+        }
+        let span = self.until.since(self.from);
+        for (share, class) in [(0.0, "first"), (0.5, "middle"), (1.0, "last")] {
+            let ago = span.mul_f64(1.0 - share);
+            let text = if ago.is_zero() { "now".to_owned() } else { format!("−{}", in_words(ago)) };
+            let x = LEFT + (WIDTH - LEFT - RIGHT) * share;
+            let _ = write!(out, r#"<text class="time {class}" x="{x:.1}" y="{:.1}">{text}</text>"#, HEIGHT - 6.0);
+        }
+        if self.stacked {
+            self.layers(&mut out, top)
+        } else {
+            self.lines(&mut out, top)
+        }
+        out.push_str("</svg>");
+        out
+    }
+
+    /// Stretches of times of which something is known.
+    fn stretches(&self, values: &[Option<f64>]) -> Vec<Vec<usize>> {
+        let mut stretches: Vec<Vec<usize>> = vec![Vec::new()];
+        for (place, value) in values.iter().enumerate() {
+            match (value, stretches.last_mut()) {
+                (Some(_), Some(last)) => last.push(place),
+                _ => stretches.push(Vec::new()),
+            }
+        }
+        stretches.retain(|stretch| !stretch.is_empty());
+        stretches
+    }
+
+    fn lines(&self, out: &mut String, top: f64) {
+        for series in &self.series {
+            for stretch in self.stretches(&series.values) {
+                let points: Vec<(f64, f64)> = stretch
+                    .into_iter()
+                    .map(|place| (self.x(self.times[place]), Self::y(series.values[place].unwrap_or(0.0), top)))
+                    .collect();
+                let path =
+                    if let [(x, y)] = points.as_slice() { format!("M{:.1} {y:.1}h3", x - 1.5) } else { path(&points) };
+                let _ = write!(out, r#"<path class="line {}" d="{path}"/>"#, series.class);
+            }
+        }
+    }
+
+    fn layers(&self, out: &mut String, top: f64) {
+        let mut floor = vec![0.0; self.times.len()];
+        for series in &self.series {
+            let mut roof = floor.clone();
+            for (place, value) in series.values.iter().enumerate() {
+                roof[place] += value.unwrap_or(0.0);
+            }
+            for stretch in self.stretches(&series.values) {
+                let at = |place: &usize, heights: &[f64]| (self.x(self.times[*place]), Self::y(heights[*place], top));
+                let mut points: Vec<(f64, f64)> = stretch.iter().map(|place| at(place, &roof)).collect();
+                if let [(x, _)] = points.as_slice() {
+                    // A single known time is a thin bar.
+                    let (x, base) = (*x, Self::y(floor[stretch[0]], top));
+                    points = vec![(x - 1.5, points[0].1), (x + 1.5, points[0].1), (x + 1.5, base), (x - 1.5, base)];
+                } else {
+                    points.extend(stretch.iter().rev().map(|place| at(place, &floor)));
+                }
+                let _ = write!(out, r#"<path class="layer {}" d="{}Z"/>"#, series.class, path(&points));
+            }
+            floor = roof;
+        }
+    }
+
+    /// The last known values, for those who cannot see them.
+    fn in_words(&self) -> String {
+        let last = |series: &Series| {
+            let value = series.values.iter().rev().find_map(|value| *value)?;
+            Some(format!("{} {}", series.name, self.unit.write(value)))
+        };
+        let said: Vec<String> = self.series.iter().filter_map(last).collect();
+        format!("{}: {}", self.title, said.join(", "))
+    }
+
+    /// What the script reads out. Names are ours, so that nothing in it could end the attribute.
+    fn data(&self) -> String {
+        let round = |value: &Option<f64>| value.map(|value| (value * 1e6).round() / 1e6);
+        let series = self.series.iter().map(|series| {
+            json!({"name": series.name, "class": series.class, "values": series.values.iter().map(round).collect::<Vec<_>>()})
+        });
+        let times: Vec<i64> = self.times.iter().map(|at| at.as_micros() / 1_000).collect();
+        let x: Vec<f64> = self.times.iter().map(|at| (self.x(*at) * 10.0).round() / 10.0).collect();
+        json!({"unit": self.unit.word(), "times": times, "x": x, "series": series.collect::<Vec<_>>()}).to_string()
+    }
+}
+
+fn path(points: &[(f64, f64)]) -> String {
+    let mut path = String::new();
+    for (place, (x, y)) in points.iter().enumerate() {
+        let _ = write!(path, "{}{x:.1} {y:.1}", if place == 0 { 'M' } else { 'L' });
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(values: Vec<Option<f64>>) -> Chart {
+        let at = |minute: u64| Timestamp::MIN.after(Duration::from_secs(60 * minute));
+        let times: Vec<Timestamp> = (0..values.len() as u64).map(at).collect();
+        let series = vec![Series { name: "succeeded", class: "s-succeeded", values }];
+        Chart { title: "Jobs", unit: Unit::Jobs, stacked: false, from: at(0), until: at(10), times, series }
+    }
+
+    #[test]
+    fn a_gap_is_a_gap() {
+        let drawn = chart(vec![Some(1.0), Some(2.0), None, Some(3.0), Some(3.0)]).draw().into_string();
+        assert_eq!(drawn.matches("class=\"line").count(), 2, "{drawn}");
+    }
+
+    #[test]
+    fn the_grid_has_round_numbers_from_zero_on() {
+        assert_eq!(chart(vec![Some(7.0)]).top(), 9.0);
+        assert_eq!(chart(vec![Some(100.0)]).top(), 150.0);
+        assert_eq!(chart(vec![Some(0.0)]).top(), 3.0);
+        assert!(chart(vec![Some(7.0)]).draw().into_string().contains(">0</text>"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_drawn() {
+        let drawn = chart(vec![None, None]).draw().into_string();
+        assert!(drawn.contains("Nothing yet") && !drawn.contains("<svg"), "{drawn}");
+    }
+}

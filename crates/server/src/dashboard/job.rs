@@ -1,0 +1,294 @@
+//! A job tells its story.
+
+use std::time::Duration;
+
+use maud::{Markup, PreEscaped, html};
+use punctual_client::admin::{JobDetail, JobView, Ran};
+use punctual_core::{
+    Attempt, Event, JobId, LogLine, Relative, Status, Verb, change, explain::Explanation, time::in_words,
+};
+use serde::Deserialize;
+
+use super::{Answer, kit, overview::like, shell::Page, visit::Visit};
+use crate::{api::OfJob, problem::Problem};
+
+/// Lines of the log that are shown at first, from the end.
+const LOG_SHOWN: usize = 200;
+/// Attempts that are drawn, from the end.
+const ATTEMPTS_SHOWN: usize = 50;
+
+pub(super) async fn show(visit: Visit, OfJob { id }: OfJob) -> Answer {
+    let detail = visit.admin().job(id).await?;
+    let job = &detail.job;
+    let why = match job.status {
+        Status::Waiting | Status::Scheduled | Status::Queued | Status::Retrying => {
+            Some(visit.admin().explain(id).await?)
+        }
+        _ => None,
+    };
+    let content = html! {
+        section.story #story data-live {
+            p.sentence { (kit::status(job.status)) span { (sentence(job, &detail.attempts, visit.now)) } }
+            @if let Some(progress) = &job.progress { p { (kit::progress(progress.percent, "progress")) @if let Some(message) = &progress.message { " " (message) } } }
+            @if let Some(why) = &why { (reasons(why)) }
+        }
+        @if visit.may_change() { div.actions #actions data-live { (actions(&visit, job).await?) } }
+        div.columns {
+            div {
+                @if let Some(error) = &job.error {
+                    section { h2 { "Error" } (fault(error)) }
+                }
+                section #attempts data-live { h2 { "Attempts" } (attempts(&detail.attempts, visit.now)) }
+                section #timeline data-live { h2 { "Timeline" } (timeline(&detail.events, visit.now)) }
+                section #log data-live { h2 { "Log" } (log(&detail.logs)) }
+            }
+            div {
+                section { h2 { "Payload" } (kit::document(&job.payload_preview)) p.muted { "Secrets are hidden." } }
+                @if let Some(result) = &job.result_preview { section { h2 { "Result" } (kit::document(result)) } }
+                @if let Some(metadata) = &job.metadata { section { h2 { "Metadata" } (kit::document(metadata)) } }
+                section #facts data-live { h2 { "Facts" } (facts(&visit, job)) }
+                (family(&detail))
+            }
+        }
+    };
+    let mut page = Page::new(&job.name, "/jobs");
+    page.heading = Some(html! { h1 { (job.name) } (kit::id(job.id)) });
+    Ok(visit.html(page, &content))
+}
+
+/// How it stands, in a sentence.
+fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) -> String {
+    let (attempt, max) = (job.attempt, job.max_attempts);
+    let took = || Some(in_words(job.finished_at?.since(job.started_at?)));
+    let ago = |at: Option<punctual_core::Timestamp>| at.map_or_else(String::new, |at| kit::relative(at, now));
+    let failed =
+        attempts.iter().filter(|one| like(one.status) == Status::Failed || like(one.status) == Status::Dead).count();
+    let after = if failed > 0 { format!(", after it had failed {}", kit::times(failed as u32)) } else { String::new() };
+    match job.status {
+        Status::Waiting => format!("Waits for {}.", kit::plural(job.waiting_on.into(), "other job", "other jobs")),
+        Status::Scheduled => format!("Runs {}.", kit::relative(job.run_at, now)),
+        Status::Queued => format!("Ready since {}{after}.", in_words(now.since(job.run_at))),
+        Status::Processing => format!(
+            "Running for {}, attempt {attempt} of {max}.",
+            job.started_at.map_or_else(|| "0 s".into(), |at| in_words(now.since(at)))
+        ),
+        Status::Succeeded => {
+            format!("Succeeded {} in {}{after}.", ago(job.finished_at), took().unwrap_or_else(|| "0 s".into()))
+        }
+        Status::Failed | Status::Retrying => {
+            format!("Failed {}, retries {}.", kit::times(attempt), kit::relative(job.run_at, now))
+        }
+        Status::Dead => format!(
+            "Died {} after {}: nobody will try again unless you do.",
+            ago(job.finished_at),
+            kit::plural(attempt.into(), "attempt", "attempts")
+        ),
+        Status::Cancelled => format!("Cancelled {}.", ago(job.finished_at)),
+        Status::Deleted => "Deleted; retention will remove it.".to_owned(),
+    }
+}
+
+fn reasons(why: &Explanation) -> Markup {
+    html! {
+        ul.reasons aria-label="Why it is not running" {
+            @for reason in &why.reasons { li { (reason.text) @if let Some(advice) = &reason.advice { " " span.muted { (advice) } } } }
+        }
+    }
+}
+
+/// What can be done now; what cannot says why.
+async fn actions(visit: &Visit, view: &JobView) -> Result<Markup, Problem> {
+    let job = visit.call.punctual().job(view.id).await?;
+    let to = |verb: &str| format!("/jobs/{}/{verb}", view.id);
+    let refusal =
+        |verb: Verb| change::apply(verb, &mut job.clone(), visit.now).err().map(|refused| refused.to_string());
+    let again = matches!(job.status, Status::Succeeded | Status::Cancelled | Status::Deleted);
+    Ok(html! {
+        @match refusal(Verb::Retry) {
+            _ if job.status == Status::Queued => (kit::disabled("Retry", "it is queued already")),
+            None => (kit::button(visit, &to("retry"), "Retry", Some("r"))),
+            Some(why) => (kit::disabled("Retry", &why)),
+        }
+        @if again { (kit::button(visit, &to("run"), "Run again", None)) }
+        @else { @match refusal(Verb::RunNow) {
+            _ if job.status == Status::Queued => (kit::disabled("Run now", "it is queued already")),
+            None => (kit::button(visit, &to("run"), "Run now", None)),
+            Some(why) => (kit::disabled("Run now", &why)),
+        } }
+        @match refusal(Verb::Cancel) {
+            _ if job.status == Status::Cancelled => (kit::disabled("Cancel", "it is cancelled already")),
+            None => (kit::asking(visit, &to("cancel"), "Cancel", "This job will not run any more.", Some("c"))),
+            Some(why) => (kit::disabled("Cancel", &why)),
+        }
+        @match refusal(Verb::Delete) {
+            _ if job.status == Status::Deleted => (kit::disabled("Delete", "it is deleted already")),
+            None => (kit::asking(visit, &to("delete"), "Delete", "This job is hidden, and removed later.", None)),
+            Some(why) => (kit::disabled("Delete", &why)),
+        }
+    })
+}
+
+/// The first line, then the whole.
+fn fault(error: &punctual_core::Fault) -> Markup {
+    let (first, rest) = error.message.split_once('\n').unwrap_or((&error.message, ""));
+    html! {
+        div.fault {
+            @if let Some(code) = &error.code { code { (code) } " " }
+            strong { (first) }
+            @if !rest.is_empty() { pre { (rest) } }
+        }
+    }
+}
+
+/// The attempts with their lengths drawn to scale.
+fn attempts(attempts: &[Attempt], now: punctual_core::Timestamp) -> Markup {
+    let shown = &attempts[attempts.len().saturating_sub(ATTEMPTS_SHOWN)..];
+    let Some(begin) = shown.iter().map(|attempt| attempt.started_at).min() else {
+        return html! { p.muted { "It has not started yet." } };
+    };
+    let end = shown.iter().map(|attempt| attempt.finished_at.unwrap_or(now)).max().unwrap_or(now);
+    let whole = end.since(begin).max(Duration::from_micros(1)).as_secs_f64();
+    let bar = |attempt: &Attempt| {
+        let from = attempt.started_at.since(begin).as_secs_f64() / whole * 100.0;
+        let width = attempt.finished_at.unwrap_or(now).since(attempt.started_at).as_secs_f64() / whole * 100.0;
+        let (from, width) = (from.min(99.0), width.clamp(1.0, 100.0));
+        PreEscaped(format!(
+            r#"<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="s-{}" x="{from:.2}" y="1" width="{width:.2}" height="6" rx="1"/></svg>"#,
+            like(attempt.status)
+        ))
+    };
+    html! {
+        div.scroll { table.rows.attempts {
+            thead { tr { th.num { "#" } th { "Ended" } th.span { "When" } th.num { "Took" } th.num { "Started" } th.wide { "Worker" } } }
+            tbody { @for attempt in shown.iter().rev() {
+                tr {
+                    td.num { (attempt.attempt) }
+                    td { span class={ "state s-" (like(attempt.status)) } { i {} (attempt.status.as_str().replace('_', " ")) } }
+                    td.span { (bar(attempt)) }
+                    td.num { (in_words(attempt.finished_at.unwrap_or(now).since(attempt.started_at))) }
+                    td.num { (kit::when(attempt.started_at, now)) }
+                    td.wide { (kit::id(attempt.worker_id)) }
+                }
+                @if let Some(error) = &attempt.error { tr.sub { td {} td colspan="5" { (error.message.lines().next().unwrap_or_default()) } } }
+            } }
+        } }
+        @if attempts.len() > shown.len() { p.muted { "and " (attempts.len() - shown.len()) " before these" } }
+    }
+}
+
+fn timeline(events: &[Event], now: punctual_core::Timestamp) -> Markup {
+    html! {
+        ol.timeline {
+            @for (place, event) in events.iter().enumerate().rev() {
+                li {
+                    (kit::status(event.status))
+                    span.detail {
+                        @if let Some(detail) = &event.detail { (detail) }
+                        @if let Some(actor) = &event.actor { " " span.muted { "by " (actor) } }
+                    }
+                    @if place > 0 { span.gap { "+" (in_words(event.at.since(events[place - 1].at))) } }
+                    (kit::when(event.at, now))
+                }
+            }
+        }
+    }
+}
+
+fn log(lines: &[LogLine]) -> Markup {
+    let shown = &lines[lines.len().saturating_sub(LOG_SHOWN)..];
+    html! {
+        @if lines.is_empty() { p.muted { "It has logged nothing." } }
+        @else {
+            @if lines.len() > shown.len() { p.muted { "The last " (shown.len()) " of " (lines.len()) " lines." } }
+            ol.log { @for line in shown { li class={ "l-" (line.level.as_str()) } { (kit::when_exact(line.at)) span.level { (line.level.as_str()) } span { (line.message) } } } }
+        }
+    }
+}
+
+fn facts(visit: &Visit, job: &JobView) -> Markup {
+    let text = |text: &str| html! { (text) };
+    let mut rows = vec![
+        ("Queue", html! { a href={ "/queues/" (kit::part(&job.queue)) } { (job.queue) } }),
+        ("Priority", html! { (job.priority) }),
+        (
+            "Attempts",
+            html! { (job.attempt) " of " (job.max_attempts) @if job.crash_count > 0 { ", " (job.crash_count) " lost with a worker" } },
+        ),
+        ("Timeout", kit::took(Duration::from_millis(job.timeout_ms))),
+        (
+            "Created",
+            html! { (kit::when(job.created_at, visit.now)) @if let Some(by) = &job.created_by { " by " (by) } },
+        ),
+        ("Due", kit::when(job.run_at, visit.now)),
+    ];
+    rows.extend(job.worker_id.map(|worker| ("Worker", kit::id(worker))));
+    rows.extend(job.lease_until.map(|until| ("Lease", kit::when(until, visit.now))));
+    rows.extend(
+        job.user_id
+            .as_deref()
+            .map(|user| ("User", html! { a href=(kit::query("/jobs", &[("user", Some(user))])) { (user) } })),
+    );
+    rows.extend(
+        job.correlation_id
+            .as_deref()
+            .map(|id| ("Correlation", html! { a href=(kit::query("/jobs", &[("correlation", Some(id))])) { (id) } })),
+    );
+    rows.extend(job.unique_key.as_deref().map(|key| ("Unique key", text(key))));
+    rows.extend(job.concurrency_key.as_deref().map(|key| ("Concurrency key", text(key))));
+    rows.extend(job.workflow_id.map(|id| {
+        ("Workflow", html! { a href={ "/workflows/" (id) } { (job.node.as_deref().unwrap_or("part of it")) } })
+    }));
+    rows.extend(
+        job.occurrence
+            .as_ref()
+            .map(|one| ("Schedule", html! { a href={ "/schedules/" (kit::part(&one.schedule)) } { (one.schedule) } })),
+    );
+    rows.extend(
+        job.rerun_of
+            .map(|id| ("Once more of", html! { a href={ "/jobs/" (id) } { (kit::shortened(&id.to_string())) } })),
+    );
+    rows.extend(job.trace.as_deref().map(|trace| ("Trace", html! { code { (trace) } })));
+    rows.extend(job.description.as_deref().map(|words| ("Description", text(words))));
+    if !job.tags.is_empty() {
+        rows.push((
+            "Tags",
+            html! { @for tag in &job.tags { a.tag href=(kit::query("/jobs", &[("tag", Some(tag))])) { (tag) } } },
+        ));
+    }
+    kit::facts(rows)
+}
+
+fn family(detail: &JobDetail) -> Markup {
+    let list = |title: &str, relatives: &[Relative]| {
+        html! {
+            @if !relatives.is_empty() {
+                section { h2 { (title) } ul.family { @for one in relatives { li { (kit::status(one.status)) a href={ "/jobs/" (one.id) } { (one.node.as_deref().map_or_else(|| kit::shortened(&one.id.to_string()), str::to_owned)) } } } } }
+            }
+        }
+    };
+    html! { (list("Waits for", &detail.parents)) (list("Waited for by", &detail.children)) }
+}
+
+/// What to do to which job.
+#[derive(Deserialize)]
+pub(super) struct Act {
+    id: JobId,
+    verb: Verb,
+}
+
+pub(super) async fn act(visit: Visit, Act { id, verb }: Act) -> Answer {
+    let admin = visit.admin();
+    let said = match verb {
+        Verb::Retry => admin.retry(id).await.map(|()| "It runs again.".to_owned())?,
+        Verb::Cancel => admin.cancel(id, None).await.map(|()| "It is cancelled.".to_owned())?,
+        Verb::Delete => admin.delete(id).await.map(|()| "It is deleted.".to_owned())?,
+        Verb::RunNow => match admin.run(id).await? {
+            Ran::Itself => "It runs now.".to_owned(),
+            Ran::Again(new) => {
+                let visit = Visit { back: None, ..visit };
+                return Ok(visit.done(&format!("/jobs/{new}"), "This is a new job like the other one."));
+            }
+        },
+    };
+    Ok(visit.done(&format!("/jobs/{id}"), &said))
+}

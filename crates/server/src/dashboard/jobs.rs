@@ -1,0 +1,431 @@
+//! The jobs: filtered, searched, and changed many at a time.
+
+use std::ops::ControlFlow;
+
+use axum::response::Response;
+use maud::{Markup, html};
+use punctual_client::admin::{BulkDone, JobView, Overview};
+use punctual_core::{Filter, JobId, Page, Status, Verb, WorkflowId, filter::Order, time::in_words};
+use serde::{Deserialize, Deserializer};
+
+use super::{
+    Answer, kit,
+    shell::Page as Shell,
+    visit::{Visit, redirect},
+};
+use crate::problem::Problem;
+
+const PAGE_JOBS: usize = 50;
+/// Jobs that a search looks at, so that it stays fast however many there are.
+const SEARCH_MAX_JOBS: usize = 1_000;
+const SEARCH_PAGE: usize = 500;
+/// Jobs that one form changes.
+const BULK_MAX_JOBS: u64 = 100_000;
+/// States to choose from.
+const CHOICES: [Status; 9] = [
+    Status::Queued,
+    Status::Processing,
+    Status::Scheduled,
+    Status::Retrying,
+    Status::Waiting,
+    Status::Succeeded,
+    Status::Dead,
+    Status::Cancelled,
+    Status::Deleted,
+];
+
+/// Which jobs, as the address says.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Which {
+    status: Vec<Status>,
+    #[serde(deserialize_with = "given")]
+    queue: Option<String>,
+    #[serde(deserialize_with = "given")]
+    name: Option<String>,
+    #[serde(deserialize_with = "given")]
+    user: Option<String>,
+    #[serde(deserialize_with = "given")]
+    tag: Option<String>,
+    #[serde(deserialize_with = "given")]
+    correlation: Option<String>,
+    #[serde(deserialize_with = "given")]
+    schedule: Option<String>,
+    /// What to look for in all that is shown of a job.
+    #[serde(deserialize_with = "given")]
+    q: Option<String>,
+    #[serde(deserialize_with = "given")]
+    after: Option<String>,
+    /// What may be to be done to all of them: it is asked whether that is meant.
+    bulk: Option<Verb>,
+    /// Only of a form: what to do, to those that are selected or to all of them, and whether it was asked already.
+    verb: Option<Verb>,
+    id: Vec<JobId>,
+    all: bool,
+    sure: bool,
+}
+
+/// An empty field of a form is none.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
+}
+
+impl Which {
+    fn filter(&self) -> Filter {
+        Filter {
+            statuses: self.status.clone(),
+            queue: self.queue.clone(),
+            name: self.name.clone(),
+            user_id: self.user.clone(),
+            correlation_id: self.correlation.clone(),
+            tag: self.tag.clone(),
+            schedule: self.schedule.clone(),
+            since: None,
+            until: None,
+        }
+    }
+
+    /// The address of these jobs with other words.
+    fn link(&self, statuses: &[Status], more: &[(&str, Option<&str>)]) -> String {
+        let mut pairs: Vec<(&str, Option<&str>)> =
+            statuses.iter().map(|status| ("status", Some(status.as_str()))).collect();
+        pairs.extend([
+            ("queue", self.queue.as_deref()),
+            ("name", self.name.as_deref()),
+            ("user", self.user.as_deref()),
+            ("tag", self.tag.as_deref()),
+            ("correlation", self.correlation.as_deref()),
+            ("schedule", self.schedule.as_deref()),
+            ("q", self.q.as_deref()),
+        ]);
+        pairs.extend(more);
+        kit::query("/jobs", &pairs)
+    }
+}
+
+/// Which time of a job a list shows.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Time {
+    Created,
+    Due,
+    Started,
+    Finished,
+}
+
+impl Time {
+    fn of(which: &Which) -> Self {
+        match which.filter().order() {
+            _ if which.status == [Status::Processing] => Self::Started,
+            Order::Finished => Self::Finished,
+            Order::Due => Self::Due,
+            Order::Newest => Self::Created,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Created => "Created",
+            Self::Due => "Due",
+            Self::Started => "Started",
+            Self::Finished => "Finished",
+        }
+    }
+}
+
+pub(super) async fn show(visit: Visit, which: Which) -> Answer {
+    if let Some(address) = which.q.as_deref().and_then(address_of) {
+        return Ok(redirect(&address));
+    }
+    let overview = visit.admin().overview().await?;
+    let found = find(&visit, &which).await?;
+    let time = Time::of(&which);
+    let bulk = match which.bulk {
+        Some(verb) if visit.may_change() => Some(ask(&visit, &which, verb).await?),
+        _ => None,
+    };
+    let content = html! {
+        (filters(&which, &overview))
+        @if let Some(bulk) = bulk { (bulk) }
+        section #jobs data-live {
+            @if let Some(seen) = found.searched {
+                p.muted { "Looked for “" (which.q.as_deref().unwrap_or_default()) "” in " (kit::plural(seen as u64, "job", "jobs"))
+                    @if found.more { "; narrow the filters to look at others" } "." }
+            }
+            @if found.jobs.is_empty() { (nothing(&which)) }
+            @else {
+                form #picked method="post" action="/bulk" {
+                    (kit::proof(&visit))
+                    (table(&visit, &found.jobs, time, visit.may_change()))
+                    @if visit.may_change() { (toolbar(&which)) }
+                }
+                nav.pages aria-label="Pages" {
+                    @if which.after.is_some() { a href=(which.link(&which.status, &[])) { "First page" } }
+                    @if let Some(next) = &found.next { a rel="next" href=(which.link(&which.status, &[("after", Some(next))])) { "Next page" } }
+                }
+            }
+        }
+    };
+    Ok(visit.html(Shell::new("Jobs", "/jobs"), &content))
+}
+
+/// Where an id leads.
+fn address_of(text: &str) -> Option<String> {
+    let job = text.parse::<JobId>().ok().map(|id| format!("/jobs/{id}"));
+    job.or_else(|| text.parse::<WorkflowId>().ok().map(|id| format!("/workflows/{id}")))
+}
+
+/// What was found.
+struct Found {
+    jobs: Vec<JobView>,
+    next: Option<String>,
+    /// How many jobs were looked at, if something was looked for in them.
+    searched: Option<usize>,
+    more: bool,
+}
+
+async fn find(visit: &Visit, which: &Which) -> Result<Found, Problem> {
+    let Some(q) = &which.q else {
+        let page = Page { limit: PAGE_JOBS, after: which.after.clone() };
+        let list = visit.admin().jobs(which.filter(), page).await?;
+        return Ok(Found { jobs: list.jobs, next: list.next, searched: None, more: false });
+    };
+    let (wanted, mut jobs, mut searched, mut after) = (q.to_lowercase(), Vec::new(), 0, None);
+    loop {
+        let page = Page { limit: SEARCH_PAGE, after: after.take() };
+        let list = visit.admin().jobs(which.filter(), page).await?;
+        searched += list.jobs.len();
+        jobs.extend(list.jobs.into_iter().filter(|job| mentions(job, &wanted)).take(PAGE_JOBS - jobs.len()));
+        after = list.next;
+        if after.is_none() || searched >= SEARCH_MAX_JOBS || jobs.len() >= PAGE_JOBS {
+            return Ok(Found { jobs, next: None, searched: Some(searched), more: after.is_some() });
+        }
+    }
+}
+
+/// Whether anything that is shown of a job has that text in it.
+fn mentions(job: &JobView, wanted: &str) -> bool {
+    let has = |text: &str| text.to_lowercase().contains(wanted);
+    let words = [
+        Some(&job.name),
+        Some(&job.queue),
+        job.user_id.as_ref(),
+        job.correlation_id.as_ref(),
+        job.description.as_ref(),
+    ];
+    words.into_iter().flatten().any(|word| has(word))
+        || job.tags.iter().any(|tag| has(tag))
+        || job.error.as_ref().is_some_and(|error| has(&error.message))
+        || has(&job.id.to_string())
+        || has(&job.payload_preview.to_string())
+}
+
+fn filters(which: &Which, overview: &Overview) -> Markup {
+    let fields = [
+        ("queue", "Queue", &which.queue, "queue-names"),
+        ("name", "Name", &which.name, "job-names"),
+        ("user", "User", &which.user, ""),
+        ("tag", "Tag", &which.tag, ""),
+        ("q", "Search", &which.q, ""),
+    ];
+    html! {
+        nav.chips #chips data-live aria-label="State" {
+            a href=(which.link(&[], &[])) aria-current=[which.status.is_empty().then_some("true")] { "all" }
+            @for status in CHOICES {
+                @let chosen = which.status.contains(&status);
+                @let count = overview.jobs.get(&status).copied().unwrap_or(0);
+                a href=(which.link(&[status], &[])) aria-current=[chosen.then_some("true")] { (kit::status(status)) span.num { (kit::number(count)) } }
+            }
+        }
+        form.filters method="get" action="/jobs" {
+            @for status in &which.status { input type="hidden" name="status" value=(status); }
+            @for (name, label, value, list) in fields {
+                label { span { (label) } input type="text" name=(name) value=[value.as_deref()] list=[(!list.is_empty()).then_some(list)] autocomplete="off" spellcheck="false"; }
+            }
+            @for (name, value) in [("correlation", &which.correlation), ("schedule", &which.schedule)] {
+                @if let Some(value) = value { label { span { (name) } input type="text" name=(name) value=(value); } }
+            }
+            button type="submit" { "Filter" }
+            a.quiet href="/jobs" { "Clear" }
+            datalist #queue-names { @for name in overview.queues.keys().take(100) { option value=(name) {} } }
+            datalist #job-names { @for name in overview.names.keys().take(100) { option value=(name) {} } }
+        }
+    }
+}
+
+fn nothing(which: &Which) -> Markup {
+    if which.filter() == Filter::default() && which.q.is_none() {
+        return kit::empty(
+            "There are no jobs yet.",
+            "A job is enqueued by your program, over HTTP, or by hand:",
+            "punctual enqueue echo '{\"hello\": \"world\"}'",
+        );
+    }
+    kit::empty("No job is like that.", "Change the filters, or clear them.", "")
+}
+
+/// Jobs in a table.
+pub(super) fn table(visit: &Visit, jobs: &[JobView], time: Time, picks: bool) -> Markup {
+    html! {
+        div.scroll {
+            table.rows {
+                thead { tr {
+                    @if picks { th.pick { input type="checkbox" data-all aria-label="Select all"; } }
+                    th { "State" } th { "Name" } th.wide { "Queue" } th.num.wide { "Attempt" }
+                    th.num { (time.word()) } th.num.wide { "Took" } th.wide { "User" } th.wide { "Tags" } th { "Id" }
+                } }
+                tbody { @for job in jobs { (row(visit, job, time, picks)) } }
+            }
+        }
+    }
+}
+
+fn row(visit: &Visit, job: &JobView, time: Time, picks: bool) -> Markup {
+    let at = match time {
+        Time::Created => Some(job.created_at),
+        Time::Due => Some(job.run_at),
+        Time::Started => job.started_at,
+        Time::Finished => job.finished_at,
+    };
+    let took = job.started_at.map(|started| match job.finished_at {
+        Some(finished) => finished.since(started),
+        None => visit.now.since(started),
+    });
+    let took = took.filter(|_| matches!(job.status, Status::Processing | Status::Succeeded | Status::Dead));
+    html! {
+        tr id=(job.id) {
+            @if picks { td.pick { input type="checkbox" name="id" value=(job.id) aria-label={ "Select " (job.name) }; } }
+            td { (kit::status(job.status)) }
+            td.main { a href={ "/jobs/" (job.id) } title=[job.description.as_deref()] { (job.name) } @if let Some(progress) = job.progress.as_ref().filter(|_| job.status == Status::Processing) { (kit::progress(progress.percent, progress.message.as_deref().unwrap_or("progress"))) } }
+            td.wide { a.quiet href={ "/queues/" (kit::part(&job.queue)) } { (job.queue) } }
+            td.num.wide { @if job.attempt > 0 { (job.attempt) span.muted { " / " (job.max_attempts) } } @else { span.zero { "–" } } }
+            td.num { (kit::when_some(at, visit.now)) }
+            td.num.wide { @match took { Some(took) => (in_words(took)), None => span.zero { "–" } } }
+            td.wide { @if let Some(user) = &job.user_id { a.quiet href=(kit::query("/jobs", &[("user", Some(user))])) { (user) } } }
+            td.wide { @for tag in job.tags.iter().take(3) { a.tag href=(kit::query("/jobs", &[("tag", Some(tag))])) { (tag) } } }
+            td { (kit::id(job.id)) }
+        }
+    }
+}
+
+/// What a button says.
+const fn label(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Retry => "Retry",
+        Verb::Cancel => "Cancel",
+        Verb::RunNow => "Run now",
+        Verb::Delete => "Delete",
+    }
+}
+
+/// What can be done to the jobs that are selected, and to all that the filters show.
+fn toolbar(which: &Which) -> Markup {
+    let applies =
+        |verb: Verb| which.status.is_empty() || which.status.iter().any(|status| verb.applies_to().contains(status));
+    let verbs = || {
+        [Verb::Retry, Verb::Cancel, Verb::RunNow, Verb::Delete]
+            .map(|verb| (verb, label(verb)))
+            .into_iter()
+            .filter(|(verb, _)| applies(*verb))
+    };
+    let narrowed = which.filter() != Filter::default() && which.q.is_none();
+    html! {
+        div.toolbar {
+            span.muted { "Selected:" }
+            @for (verb, label) in verbs() { button type="submit" name="verb" value=(verb) data-picked { (label) } }
+            @if narrowed {
+                span.muted { "All that are shown here and on further pages:" }
+                @for (verb, label) in verbs() { a.button href=(which.link(&which.status, &[("bulk", Some(&verb.to_string()))])) { (label) " all…" } }
+            }
+        }
+    }
+}
+
+/// Asks whether all of them are meant, and says how many they are.
+async fn ask(visit: &Visit, which: &Which, verb: Verb) -> Result<Markup, Problem> {
+    let preview = visit.admin().preview(verb, which.filter()).await?;
+    let count =
+        format!("{}{}", if preview.more { "more than " } else { "" }, kit::plural(preview.count, "job", "jobs"));
+    Ok(html! {
+        form.question method="post" action="/bulk" role="alertdialog" aria-label="Are you sure?" {
+            input type="hidden" name="csrf" value=(visit.csrf());
+            input type="hidden" name="back" value=(which.link(&which.status, &[]));
+            input type="hidden" name="verb" value=(verb);
+            input type="hidden" name="all" value="true";
+            @for status in &which.status { input type="hidden" name="status" value=(status); }
+            @for (name, value) in [("queue", &which.queue), ("name", &which.name), ("user", &which.user), ("tag", &which.tag), ("correlation", &which.correlation), ("schedule", &which.schedule)] {
+                @if let Some(value) = value { input type="hidden" name=(name) value=(value); }
+            }
+            @if preview.count == 0 {
+                span { "There is nothing to " (verb) " among these." }
+            } @else {
+                span { strong { (label(verb)) " " (count) "?" } " The first: " @for (place, job) in preview.sample.iter().enumerate() { @if place > 0 { ", " } a href={ "/jobs/" (job.id) } { (job.name) } } }
+                button.danger type="submit" { "Yes, " (verb) " " (count) }
+            }
+            a.button href=(which.link(&which.status, &[])) { "No" }
+        }
+    })
+}
+
+/// Asks whether those that were selected are meant.
+fn ask_again(visit: &Visit, bulk: &Which, verb: Verb) -> Response {
+    let count = kit::plural(bulk.id.len() as u64, "job", "jobs");
+    let back = visit.back.as_deref().unwrap_or("/jobs");
+    let content = html! {
+        form.question method="post" action="/bulk" {
+            input type="hidden" name="csrf" value=(visit.csrf());
+            input type="hidden" name="back" value=(back);
+            input type="hidden" name="verb" value=(verb);
+            input type="hidden" name="sure" value="true";
+            @for id in &bulk.id { input type="hidden" name="id" value=(id); }
+            strong { (label(verb)) " " (count) "?" }
+            button.danger type="submit" { "Yes, " (verb) " " (count) }
+            a.button href=(back) { "No" }
+        }
+    };
+    visit.html(Shell::new("Are you sure?", "/jobs"), &content)
+}
+
+pub(super) async fn bulk(visit: Visit, bulk: Which) -> Answer {
+    let verb = bulk.verb.ok_or_else(|| Problem::invalid("verb", "is missing"))?;
+    let admin = visit.admin();
+    if bulk.all {
+        if bulk.filter() == Filter::default() {
+            return Err(Problem::invalid("status", "say which jobs, by a filter"));
+        }
+        let enough = |done: BulkDone| match done.changed + done.passed_over {
+            jobs if jobs >= BULK_MAX_JOBS => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        let done = admin.bulk(verb, bulk.filter(), enough).await?;
+        let more = if done.more { "; there are more" } else { "" };
+        let passed = if done.passed_over > 0 {
+            format!("; {} had moved on", kit::number(done.passed_over))
+        } else {
+            String::new()
+        };
+        return Ok(
+            visit.done("/jobs", &format!("{}: {}{passed}{more}", verb, kit::plural(done.changed, "job", "jobs")))
+        );
+    }
+    if bulk.id.is_empty() {
+        return Ok(visit.done("/jobs", "No job was selected."));
+    }
+    if !bulk.sure && matches!(verb, Verb::Cancel | Verb::Delete) {
+        return Ok(ask_again(&visit, &bulk, verb));
+    }
+    let (mut done, mut refused) = (0, Vec::new());
+    for id in bulk.id.iter().take(PAGE_JOBS) {
+        let answer = match verb {
+            Verb::Retry => admin.retry(*id).await,
+            Verb::Cancel => admin.cancel(*id, None).await,
+            Verb::Delete => admin.delete(*id).await,
+            Verb::RunNow => admin.run(*id).await.map(drop),
+        };
+        match answer {
+            Ok(()) => done += 1,
+            Err(error) => refused.push(error.to_string()),
+        }
+    }
+    let refusals = refused.first().map(|first| format!("; {} refused: {first}", refused.len())).unwrap_or_default();
+    Ok(visit.done("/jobs", &format!("{}: {}{refusals}", verb, kit::plural(done, "job", "jobs"))))
+}

@@ -1,0 +1,201 @@
+//! The dashboard: pages drawn here, which can be read without a script.
+//!
+//! | question | file |
+//! |---|---|
+//! | which pages are there, and for whom? | `mod` |
+//! | what is on a page? | its own file |
+//! | what is around it? | `shell` |
+//! | how do a time, a state, an id look? | `kit`, `chart` |
+//! | how does somebody come in? | `session` |
+//! | how does it change under one's eyes? | `live`, `assets/punctual.js` |
+
+mod api;
+mod assets;
+mod chart;
+mod job;
+mod jobs;
+mod kit;
+mod live;
+mod notifications;
+mod overview;
+mod queue;
+mod queues;
+mod reports;
+mod schedules;
+mod session;
+mod shell;
+mod visit;
+mod workers;
+mod workflows;
+
+use std::{future::Future, sync::Arc};
+
+use axum::{
+    RequestPartsExt, Router,
+    extract::{RawPathParams, Request, State},
+    http::Method,
+    response::Response,
+    routing::{MethodFilter, get, on},
+};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use punctual_core::Role::{self, Admin, Read};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use self::visit::Visit;
+use crate::{
+    app::App,
+    auth,
+    call::Call,
+    problem::{Code, Problem},
+    route,
+};
+
+/// What a page answers.
+type Answer = Result<Response, Problem>;
+
+/// A page, or what a form of one does.
+pub(crate) struct Page {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) role: Role,
+    run: Run,
+}
+
+type Run = Arc<
+    dyn Fn(Visit, RawPathParams, Option<String>, Bytes) -> BoxFuture<'static, Result<Response, Problem>> + Send + Sync,
+>;
+
+/// Every page and every form.
+pub(crate) fn pages() -> Vec<Page> {
+    vec![
+        page("/", overview::show),
+        page("/jobs", jobs::show),
+        page("/jobs/{id}", job::show),
+        form("/jobs/{id}/{verb}", job::act),
+        form("/bulk", jobs::bulk),
+        page("/workflows", workflows::list),
+        page("/workflows/{id}", workflows::show),
+        form("/workflows/{id}/{verb}", workflows::act),
+        page("/schedules", schedules::list),
+        page("/schedules/{name}", schedules::show),
+        form("/schedules/{name}/{verb}", schedules::act),
+        page("/queues", queues::show),
+        page("/queues/{name}", queue::show),
+        form("/queues/{name}/pause", queue::pause),
+        form("/queues/{name}/resume", queue::resume),
+        form("/queues/{name}/limits", queue::set_limits),
+        form("/queues/{name}/defaults", queue::set_defaults),
+        page("/workers", workers::show),
+        page("/locks", workers::locks),
+        form("/locks/{name}/free", workers::free),
+        page("/reports", reports::show),
+        page("/notifications", notifications::show),
+        page("/api", api::show),
+        page("/live", live::stream),
+    ]
+}
+
+/// Adds the pages to the routes.
+pub(crate) fn add_to(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
+    router = router
+        .route("/login", get(session::page).post(session::log_in))
+        .route("/logout", axum::routing::post(session::log_out))
+        .route("/assets/{file}", get(assets::serve));
+    for page in pages() {
+        let (path, page) = (page.path, Arc::new(page));
+        let Ok(method) = MethodFilter::try_from(page.method.clone()) else { continue };
+        let serve = move |State(app): State<Arc<App>>, request: Request| {
+            let page = Arc::clone(&page);
+            async move { page.serve(app, request).await }
+        };
+        router = router.route(path, on(method, serve));
+    }
+    router
+}
+
+/// A page, which everybody may see who may look.
+fn page<Q, F, H>(path: &'static str, handler: H) -> Page
+where
+    Q: DeserializeOwned + Send + 'static,
+    F: Future<Output = Answer> + Send + 'static,
+    H: Fn(Visit, Q) -> F + Send + Sync + 'static,
+{
+    let handler = Arc::new(handler);
+    let run: Run = Arc::new(move |visit, path, query, _| {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move { handler(visit, route::params(&path, query.as_deref())?).await })
+    });
+    Page { method: Method::GET, path, role: Read, run }
+}
+
+/// What a form does, for administrators only.
+fn form<B, F, H>(path: &'static str, handler: H) -> Page
+where
+    B: DeserializeOwned + Send + 'static,
+    F: Future<Output = Answer> + Send + 'static,
+    H: Fn(Visit, B) -> F + Send + Sync + 'static,
+{
+    let handler = Arc::new(handler);
+    let run: Run = Arc::new(move |visit, path, _, body| {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move { handler(visit, route::form(&path, &body, &["csrf", "back"])?).await })
+    });
+    Page { method: Method::POST, path, role: Admin, run }
+}
+
+/// What every form carries.
+#[derive(Deserialize)]
+struct Proof {
+    #[serde(default)]
+    csrf: String,
+    back: Option<String>,
+}
+
+impl Page {
+    async fn serve(&self, app: Arc<App>, request: Request) -> Response {
+        let (mut parts, body) = request.into_parts();
+        let caller = match auth::visitor(&app, &parts.headers).await {
+            Ok(caller) => caller,
+            Err(problem) if problem.code == Code::Unauthorized => return session::send_to_login(&parts),
+            Err(problem) => return shell::bare_problem(problem),
+        };
+        let at = parts.uri.path_and_query().map_or("/", |at| at.as_str()).to_owned();
+        let call = Call { app: Arc::clone(&app), caller, headers: parts.headers.clone(), once: None, upgrade: None };
+        let mut visit = Visit::new(call, at);
+        let answer = async {
+            visit.call.caller.must_have(self.role)?;
+            let path =
+                parts.extract::<RawPathParams>().await.map_err(|error| Problem::invalid("path", error.to_string()))?;
+            let body = app.limits.read(&parts.headers, body).await?;
+            if self.method == Method::POST {
+                let proof: Proof = route::form(&path, &body, &[])?;
+                auth::check_csrf(&visit.call.caller, Some(proof.csrf.as_bytes()))?;
+                visit.back = proof.back.filter(|back| is_own(back));
+            }
+            (self.run)(visit.clone(), path, parts.uri.query().map(str::to_owned), body).await
+        };
+        match answer.await {
+            Ok(response) => response,
+            Err(problem) => shell::problem(&visit, problem),
+        }
+    }
+}
+
+/// Whether an address is one of this server.
+fn is_own(address: &str) -> bool {
+    address.starts_with('/') && !address.starts_with("//") && !address.contains(['\\', '\r', '\n'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_own;
+
+    #[test]
+    fn only_addresses_of_this_server_are_gone_back_to() {
+        assert!(is_own("/") && is_own("/jobs?status=dead"));
+        for foreign in ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nSet-Cookie: x"] {
+            assert!(!is_own(foreign), "{foreign:?}");
+        }
+    }
+}

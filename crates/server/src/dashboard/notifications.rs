@@ -1,0 +1,53 @@
+//! What people were told.
+
+use maud::html;
+use punctual_core::limits;
+use serde::Deserialize;
+
+use super::{Answer, kit, shell::Page, visit::Visit};
+
+/// Messages that are shown.
+const SHOWN: usize = 100;
+
+/// Whose.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    user: String,
+}
+
+pub(super) async fn show(visit: Visit, Asked { user }: Asked) -> Answer {
+    let store = visit.call.punctual().store();
+    let whose = Some(user.clone()).filter(|user| !user.is_empty());
+    // They are read from the oldest on; what is shown are the last ones.
+    let last = store.last_notification().await?;
+    let from = last.saturating_sub(limits::PAGE_MAX_NOTIFICATIONS as u64);
+    let mut found = store.notifications(whose, from, limits::PAGE_MAX_NOTIFICATIONS).await?;
+    found.reverse();
+    found.truncate(SHOWN);
+    let content = html! {
+        form.filters method="get" action="/notifications" {
+            label { span { "User" } input type="text" name="user" value=(user) autocomplete="off"; }
+            button type="submit" { "Filter" }
+            a.quiet href="/notifications" { "Clear" }
+        }
+        section #notifications data-live {
+            @if found.is_empty() {
+                (kit::empty("Nobody was told anything lately.", "A job tells a user, or everybody, something with its context; over HTTP:", &format!("curl -X POST {}/v1/notifications -H 'Content-Type: application/json' -d '{{\"user\": \"ada\", \"message\": \"your film is ready\"}}'", visit.origin())))
+            } @else {
+                div.scroll { table.rows {
+                    thead { tr { th { "User" } th { "Message" } th.wide { "Job" } th.num { "Told" } } }
+                    tbody { @for one in &found {
+                        tr {
+                            td.main { @match &one.user_id { Some(user) => a href=(kit::query("/notifications", &[("user", Some(user))])) { (user) }, None => span.muted { "everybody" } } }
+                            td { code title=(kit::cut(one.message.as_str(), 2_000)) { (kit::cut(one.message.as_str(), 120)) } }
+                            td.wide { @if let Some(job) = one.job { a href={ "/jobs/" (job) } { (kit::shortened(&job.to_string())) } } }
+                            td.num { (kit::when(one.created_at, visit.now)) }
+                        }
+                    } }
+                } }
+            }
+        }
+    };
+    Ok(visit.html(Page::new("Notifications", "/notifications"), &content))
+}

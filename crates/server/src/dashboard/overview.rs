@@ -1,0 +1,249 @@
+//! Is it fine? What is not? Why?
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use punctual_client::admin::{Overview, QueueView};
+use punctual_core::{AttemptStatus, Filter, Page, Status, Timestamp, measure::percentile, time::in_words};
+use serde::Deserialize;
+
+use super::{
+    Answer,
+    chart::{Chart, Series, Unit},
+    jobs, kit, queues,
+    shell::Page as Shell,
+    visit::Visit,
+};
+use crate::{
+    history::{Range, Sample},
+    problem::Problem,
+};
+
+/// States that have a number on top.
+const TILES: [Status; 8] = [
+    Status::Queued,
+    Status::Processing,
+    Status::Scheduled,
+    Status::Retrying,
+    Status::Waiting,
+    Status::Dead,
+    Status::Succeeded,
+    Status::Cancelled,
+];
+/// Jobs that run which are shown.
+const RUNNING_SHOWN: usize = 8;
+/// A day: what died in it needs somebody.
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+/// Jobs that have been ready for longer than this are worth a word.
+const LATE: Duration = Duration::from_secs(60);
+/// Queues whose first job is looked at.
+const QUEUES_ASKED: usize = 25;
+const SCHEDULES_ASKED: usize = 500;
+
+/// How far back.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    range: Range,
+}
+
+pub(super) async fn show(visit: Visit, Asked { range }: Asked) -> Answer {
+    let admin = visit.admin();
+    let (overview, queues) = (admin.overview().await?, admin.queues().await?);
+    let attention = attention(&visit, &queues).await?;
+    let running = admin.jobs(Filter::status(Status::Processing), Page::first(RUNNING_SHOWN)).await?;
+    let content = html! {
+        section #attention data-live { (attention_list(&attention)) }
+        section.tiles #tiles data-live aria-label="Jobs by state" { (tiles(&overview)) }
+        section.charts #charts data-live aria-label="Charts" { (charts(&visit, range, None).await?) }
+        section #queues data-live {
+            h2 { "Queues" }
+            (queues::table(&visit, &queues))
+        }
+        section #running data-live {
+            h2 { "Running now" a.more href="/jobs?status=processing" { "All " (kit::number(overview.jobs.get(&Status::Processing).copied().unwrap_or(0))) } }
+            @if running.jobs.is_empty() { p.muted { "No job is running." } }
+            @else { (jobs::table(&visit, &running.jobs, jobs::Time::Started, false)) }
+        }
+    };
+    let mut page = Shell::new("Overview", "/");
+    page.tools = ranges("/", range);
+    Ok(visit.html(page, &content))
+}
+
+/// The choice of how far back charts go.
+pub(super) fn ranges(path: &str, chosen: Range) -> Markup {
+    let choice = |(range, word): (Range, &'static str)| (format!("{path}?range={word}"), word, range == chosen);
+    kit::tabs("How far back", Range::ALL.map(choice))
+}
+
+fn tiles(overview: &Overview) -> Markup {
+    html! {
+        @for status in TILES {
+            @let count = overview.jobs.get(&status).copied().unwrap_or(0);
+            a.tile.none[count == 0] href={ "/jobs?status=" (status) } {
+                (kit::status(status))
+                strong { (kit::number(count)) }
+            }
+        }
+        a.tile href="/workers" { span.state { i {} "workers" } strong { (kit::number(overview.workers)) } }
+    }
+}
+
+/// Something that needs somebody.
+struct Trouble {
+    status: Status,
+    text: String,
+    to: String,
+    advice: &'static str,
+}
+
+async fn attention(visit: &Visit, queues: &[QueueView]) -> Result<Vec<Trouble>, Problem> {
+    let (admin, now) = (visit.admin(), visit.now);
+    let mut found = Vec::new();
+    for (name, count) in admin.failures(now.before(DAY), now).await?.by_name.into_iter().take(5) {
+        found.push(Trouble {
+            status: Status::Dead,
+            text: format!("{} of {name} died within a day", kit::plural(count, "job", "jobs")),
+            to: kit::query("/jobs", &[("status", Some("dead")), ("name", Some(&name))]),
+            advice: "look why, then retry or delete",
+        });
+    }
+    for queue in queues.iter().take(QUEUES_ASKED) {
+        found.extend(trouble_of(visit, queue).await?);
+    }
+    for schedule in admin.schedules(None, SCHEDULES_ASKED).await?.schedules {
+        if let Some(problem) = schedule.problem {
+            found.push(Trouble {
+                status: Status::Failed,
+                text: format!("Schedule {} stands still: {problem}", schedule.name),
+                to: format!("/schedules/{}", kit::part(&schedule.name)),
+                advice: "mend it, then resume",
+            });
+        }
+    }
+    Ok(found)
+}
+
+async fn trouble_of(visit: &Visit, queue: &QueueView) -> Result<Option<Trouble>, Problem> {
+    let ready = queue.jobs.get(&Status::Queued).copied().unwrap_or(0);
+    if ready == 0 {
+        return Ok(None);
+    }
+    let (name, jobs) = (&queue.name, kit::plural(ready, "job is", "jobs are"));
+    let to = format!("/queues/{}", kit::part(name));
+    let trouble = |status, text, advice| Some(Trouble { status, text, to: to.clone(), advice });
+    if queue.settings.paused {
+        return Ok(trouble(
+            Status::Scheduled,
+            format!("{name} is paused, and {jobs} ready in it"),
+            "resume it when you are done",
+        ));
+    }
+    if queue.workers == 0 {
+        return Ok(trouble(Status::Dead, format!("No live worker serves {name}, and {jobs} ready in it"), "start one"));
+    }
+    let filter = Filter { queue: Some(name.clone()), ..Filter::status(Status::Queued) };
+    let first = visit.admin().jobs(filter, Page::first(1)).await?.jobs.into_iter().next();
+    let late = first.map(|job| visit.now.since(job.run_at)).filter(|late| *late > LATE);
+    Ok(late.and_then(|late| {
+        let text = format!("{name} is {} late, {jobs} ready in it", in_words(late));
+        trouble(Status::Retrying, text, "more workers, or a higher limit")
+    }))
+}
+
+fn attention_list(found: &[Trouble]) -> Markup {
+    html! {
+        @if found.is_empty() {
+            p.fine { (kit::status_dot("s-succeeded")) "All is well: nothing needs you." }
+        } @else {
+            h2 { "Needs attention" }
+            ul.attention {
+                @for trouble in found {
+                    li { (kit::status_dot(&format!("s-{}", trouble.status))) a href=(trouble.to) { (trouble.text) } span.muted { (trouble.advice) } }
+                }
+            }
+        }
+    }
+}
+
+/// The four charts, of all or of a queue.
+pub(super) async fn charts(visit: &Visit, range: Range, queue: Option<&str>) -> Result<Markup, Problem> {
+    let samples = visit.app().history.samples(range, queue).await?;
+    let drawing = Drawing { from: visit.now.before(range.span()), until: visit.now, samples: &samples };
+    let rate = |of: fn(&Sample) -> u64| {
+        move |sample: &Sample| (!sample.span.is_zero()).then(|| of(sample) as f64 / sample.span.as_secs_f64())
+    };
+    let throughput = drawing.chart(
+        "Throughput",
+        Unit::PerSecond,
+        true,
+        vec![
+            drawing.series("succeeded", "s-succeeded", rate(|sample| sample.succeeded)),
+            drawing.series("failed", "s-failed", rate(|sample| sample.failed)),
+            drawing.series("lost", "s-dead", rate(|sample| sample.lost)),
+        ],
+    );
+    let share = |share: f64, of: fn(&Sample) -> Vec<(u16, u64)>| {
+        move |sample: &Sample| percentile(&of(sample), share).map(|duration| duration.as_secs_f64())
+    };
+    let shares = |of: fn(&Sample) -> Vec<(u16, u64)>| {
+        vec![
+            drawing.series("p50", "p50", share(0.50, of)),
+            drawing.series("p95", "p95", share(0.95, of)),
+            drawing.series("p99", "p99", share(0.99, of)),
+        ]
+    };
+    let late =
+        drawing.chart("Lateness", Unit::Seconds, false, shares(|sample| sample.late.clone().into_iter().collect()));
+    let took =
+        drawing.chart("Duration", Unit::Seconds, false, shares(|sample| sample.took.clone().into_iter().collect()));
+    let deaths = drawing.chart(
+        "Failures",
+        Unit::Jobs,
+        true,
+        vec![
+            drawing.series("failed attempts", "s-failed", |sample| Some((sample.failed + sample.lost) as f64)),
+            drawing.series("died", "s-dead", |sample| Some(sample.died as f64)),
+        ],
+    );
+    let depth = drawing.chart(
+        "Queue depth",
+        Unit::Jobs,
+        false,
+        vec![drawing.series("queued", "s-queued", |sample| sample.ready.map(|ready| ready as f64))],
+    );
+    Ok(
+        html! { (throughput.draw()) (late.draw()) (deaths.draw()) @if queue.is_some() { (took.draw()) } @else { (depth.draw()) } },
+    )
+}
+
+/// What charts of one page share.
+struct Drawing<'a> {
+    from: Timestamp,
+    until: Timestamp,
+    samples: &'a [(Timestamp, Option<Sample>)],
+}
+
+impl Drawing<'_> {
+    fn series(&self, name: &'static str, class: &'static str, value: impl Fn(&Sample) -> Option<f64>) -> Series {
+        let values = self.samples.iter().map(|(_, sample)| sample.as_ref().and_then(&value)).collect();
+        Series { name, class, values }
+    }
+
+    fn chart(&self, title: &'static str, unit: Unit, stacked: bool, series: Vec<Series>) -> Chart {
+        let times = self.samples.iter().map(|(at, _)| *at).collect();
+        Chart { title, unit, stacked, from: self.from, until: self.until, times, series }
+    }
+}
+
+/// The word for how an attempt ended, as a state.
+pub(super) const fn like(status: AttemptStatus) -> Status {
+    match status {
+        AttemptStatus::Running => Status::Processing,
+        AttemptStatus::Succeeded => Status::Succeeded,
+        AttemptStatus::Failed | AttemptStatus::TimedOut => Status::Failed,
+        AttemptStatus::Lost => Status::Dead,
+        AttemptStatus::Cancelled | AttemptStatus::Released => Status::Cancelled,
+    }
+}

@@ -1,0 +1,230 @@
+//! A queue: what stands in it, what was said of it, and by whom.
+
+use std::{convert::identity as same, num::ParseIntError, str::FromStr, time::Duration};
+
+use maud::{Markup, html};
+use punctual_client::{
+    admin::QueueDetail,
+    words::{DefaultWords, defaults_in_words, policy_in_words},
+};
+use punctual_core::{
+    Filter, Limits, Page as JobPage, Rate, Status,
+    time::{Span, in_words},
+};
+use serde::Deserialize;
+
+use super::{
+    Answer, jobs, kit,
+    overview::{charts, ranges},
+    queues,
+    shell::Page,
+    visit::Visit,
+};
+use crate::{api::Named, history::Range, problem::Problem};
+
+/// Jobs that are next which are shown.
+const NEXT_SHOWN: usize = 10;
+const TILES: [Status; 7] = [
+    Status::Queued,
+    Status::Processing,
+    Status::Scheduled,
+    Status::Retrying,
+    Status::Waiting,
+    Status::Succeeded,
+    Status::Dead,
+];
+
+/// Which queue, and how far back.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    name: String,
+    #[serde(default)]
+    range: Range,
+}
+
+pub(super) async fn show(visit: Visit, Asked { name, range }: Asked) -> Answer {
+    let admin = visit.admin();
+    let detail = admin.queue(&name).await?;
+    let filter = Filter { queue: Some(name.clone()), ..Filter::status(Status::Queued) };
+    let next = admin.jobs(filter, JobPage::first(NEXT_SHOWN)).await?.jobs;
+    let oldest = next.iter().map(|job| job.run_at).min();
+    let path = format!("/queues/{}", kit::part(&name));
+    let content = html! {
+        section.tiles #tiles data-live {
+            @for status in TILES {
+                @let count = detail.queue.jobs.get(&status).copied().unwrap_or(0);
+                a.tile.none[count == 0] href=(kit::query("/jobs", &[("status", Some(status.as_str())), ("queue", Some(&name))])) {
+                    (kit::status(status)) strong { (kit::number(count)) }
+                }
+            }
+            a.tile href="/workers" { span.state { i {} "workers" } strong { (kit::number(detail.queue.workers)) } }
+        }
+        section.charts #charts data-live { (charts(&visit, range, Some(&name)).await?) }
+        section #next data-live {
+            h2 { "Ready" @if let Some(oldest) = oldest { span.muted { "the first since " (in_words(visit.now.since(oldest))) } } }
+            @if next.is_empty() { p.muted { "Nothing is ready." } } @else { (jobs::table(&visit, &next, jobs::Time::Due, false)) }
+        }
+        div.columns.even {
+            section { h2 { "Limits" } (limits(&visit, &detail, &path)) }
+            section { h2 { "Defaults of its jobs" } (defaults(&visit, &detail, &path)) }
+        }
+        section { h2 { "Said of it" } (events(&visit, &detail)) }
+    };
+    let mut page = Page::new(&name, "/queues");
+    page.heading = Some(html! { h1 { (name) } @if detail.queue.settings.paused { span.badge { "paused" } } });
+    page.tools = html! { (ranges(&path, range)) @if visit.may_change() { (queues::switch(&visit, &detail.queue)) } };
+    Ok(visit.html(page, &content))
+}
+
+fn limits(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
+    let limits = &detail.queue.settings.limits;
+    if !visit.may_change() {
+        return html! { p { (queues::limits_in_words(limits)) } };
+    }
+    let count = |count: Option<u32>| count.map(|count| count.to_string());
+    let rate = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
+    let fields = [
+        ("concurrency", "At once", count(limits.concurrency), "any number"),
+        ("rate", "Starts", rate(limits.rate), "100/1m"),
+        ("key_concurrency", "Of a key at once", count(limits.key_concurrency), "1"),
+        ("key_rate", "Starts of a key", rate(limits.key_rate), "10/1s"),
+    ];
+    html! {
+        form.fields method="post" action={ (path) "/limits" } {
+            (kit::proof(visit))
+            (inputs(fields))
+            label.check { input type="checkbox" name="fair" value="true" checked[limits.fair]; span { "Keys take turns" } }
+            button type="submit" { "Save" }
+            p.muted { "In all workers together; it counts from the next claim on. An empty field is no limit." }
+        }
+    }
+}
+
+fn defaults(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
+    let defaults = &detail.queue.settings.defaults;
+    if !visit.may_change() {
+        return html! { p { (defaults_in_words(defaults).unwrap_or_else(|| "None.".to_owned())) } };
+    }
+    let span = |span: Option<Duration>| span.map(|span| Span(span).to_string());
+    let fields = [
+        ("priority", "Priority", defaults.priority.map(|priority| priority.to_string()), "5"),
+        ("max_attempts", "Attempts", defaults.max_attempts.map(|attempts| attempts.to_string()), "3"),
+        ("timeout", "Timeout of an attempt", span(defaults.timeout), "5m"),
+        ("retry", "Retry", defaults.retry.as_ref().map(policy_in_words), "exponential:5s"),
+        ("keep_for", "Kept once finished", span(defaults.keep_for), "7d"),
+    ];
+    html! {
+        form.fields method="post" action={ (path) "/defaults" } {
+            (kit::proof(visit))
+            (inputs(fields))
+            button type="submit" { "Save" }
+            p.muted { "For jobs that are enqueued from now on and do not say otherwise. An empty field is Punctual's own default." }
+        }
+    }
+}
+
+/// The fields of a form: the name, the label, the value and an example of each.
+fn inputs<const N: usize>(fields: [(&str, &str, Option<String>, &str); N]) -> Markup {
+    html! {
+        @for (name, label, value, example) in fields {
+            label { span { (label) } input type="text" name=(name) value=[value] placeholder=(example) autocomplete="off"; }
+        }
+    }
+}
+
+fn events(visit: &Visit, detail: &QueueDetail) -> Markup {
+    html! {
+        @if detail.events.is_empty() { p.muted { "Nothing was ever said of it." } }
+        @else { ul.events { @for event in &detail.events { li { (event.what) " " span.muted { "by " (event.actor) } " " (kit::when(event.at, visit.now)) } } } }
+    }
+}
+
+pub(super) async fn pause(visit: Visit, Named { name }: Named) -> Answer {
+    visit.admin().pause_queue(&name).await?;
+    Ok(visit.done("/queues", &format!("{name} is paused; what runs goes on.")))
+}
+
+pub(super) async fn resume(visit: Visit, Named { name }: Named) -> Answer {
+    visit.admin().resume_queue(&name).await?;
+    Ok(visit.done("/queues", &format!("{name} goes on.")))
+}
+
+/// Limits as they are typed; an empty field is none.
+#[derive(Deserialize)]
+pub(super) struct LimitsForm {
+    name: String,
+    #[serde(default)]
+    concurrency: String,
+    #[serde(default)]
+    rate: String,
+    #[serde(default)]
+    key_concurrency: String,
+    #[serde(default)]
+    key_rate: String,
+    #[serde(default)]
+    fair: bool,
+}
+
+/// What was typed; nothing if that is nothing.
+fn typed<T: FromStr>(field: &'static str, text: &str, wrong: impl Fn(T::Err) -> String) -> Result<Option<T>, Problem> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|error| Problem::invalid(field, wrong(error)))
+}
+
+fn count_of<T: FromStr<Err = ParseIntError>>(field: &'static str, text: &str) -> Result<Option<T>, Problem> {
+    typed(field, text, |_| format!("`{}` is no whole number, or too large", text.trim()))
+}
+
+pub(super) async fn set_limits(visit: Visit, form: LimitsForm) -> Answer {
+    let (concurrency, rate) = (count_of("concurrency", &form.concurrency)?, typed("rate", &form.rate, same)?);
+    let key_concurrency = count_of("key_concurrency", &form.key_concurrency)?;
+    let key_rate = typed("key_rate", &form.key_rate, same)?;
+    let change = |known: &mut Limits| {
+        (known.concurrency, known.rate) = (concurrency, rate);
+        (known.key_concurrency, known.key_rate, known.fair) = (key_concurrency, key_rate, form.fair);
+        if !form.fair {
+            known.weights.clear();
+        }
+    };
+    visit.admin().change_queue_limits(&form.name, change).await?;
+    Ok(visit.done(&format!("/queues/{}", kit::part(&form.name)), "The limits are saved."))
+}
+
+/// What jobs are by default, as it is typed; an empty field is Punctual's own default.
+#[derive(Deserialize)]
+pub(super) struct DefaultsForm {
+    name: String,
+    #[serde(default)]
+    priority: String,
+    #[serde(default)]
+    max_attempts: String,
+    #[serde(default)]
+    timeout: String,
+    #[serde(default)]
+    retry: String,
+    #[serde(default)]
+    keep_for: String,
+}
+
+pub(super) async fn set_defaults(visit: Visit, form: DefaultsForm) -> Answer {
+    let known = visit.admin().queue(&form.name).await?.queue.settings.defaults.retry;
+    let retry = typed("retry", &form.retry, |never| match never {})?;
+    let is_known = known.as_ref().is_some_and(|known| Some(policy_in_words(known)) == retry);
+    let words = DefaultWords {
+        priority: count_of("priority", &form.priority)?,
+        max_attempts: count_of("max_attempts", &form.max_attempts)?,
+        timeout: typed("timeout", &form.timeout, same)?,
+        retry: retry.filter(|_| !is_known),
+        keep_for: typed("keep_for", &form.keep_for, same)?,
+    };
+    let mut defaults = words.defaults()?;
+    if is_known {
+        // It may have a longest wait of its own, which a form cannot say.
+        defaults.retry = known;
+    }
+    visit.admin().set_queue_defaults(&form.name, defaults).await?;
+    Ok(visit.done(&format!("/queues/{}", kit::part(&form.name)), "The defaults are saved."))
+}

@@ -1,0 +1,81 @@
+//! The queues.
+
+use maud::{Markup, html};
+use punctual_client::admin::QueueView;
+use punctual_core::{Limits, Status};
+
+use super::{Answer, kit, shell::Page, visit::Visit};
+use crate::route::Nothing;
+
+const COLUMNS: [Status; 6] =
+    [Status::Queued, Status::Processing, Status::Scheduled, Status::Retrying, Status::Waiting, Status::Dead];
+
+pub(super) async fn show(visit: Visit, _: Nothing) -> Answer {
+    let queues = visit.admin().queues().await?;
+    let content = html! { section #queues data-live { (table(&visit, &queues)) } };
+    Ok(visit.html(Page::new("Queues", "/queues"), &content))
+}
+
+/// Queues in a table.
+pub(super) fn table(visit: &Visit, queues: &[QueueView]) -> Markup {
+    if queues.is_empty() {
+        let how = "A queue is there as soon as a job is put into it, or something is said of it:";
+        return kit::empty("There are no queues yet.", how, "punctual enqueue echo '{}' --queue mail");
+    }
+    html! {
+        div.scroll { table.rows {
+            thead { tr {
+                th { "Queue" }
+                @for status in COLUMNS { th.num.wide[!shown_on_phones(status)] { (title(status)) } }
+                th.num.wide { "Workers" } th.wide { "Limits" } @if visit.may_change() { th { span.hidden { "Actions" } } }
+            } }
+            tbody { @for queue in queues { (row(visit, queue)) } }
+        } }
+    }
+}
+
+const fn shown_on_phones(status: Status) -> bool {
+    matches!(status, Status::Queued | Status::Processing | Status::Dead)
+}
+
+fn title(status: Status) -> String {
+    let word = status.as_str();
+    format!("{}{}", word[..1].to_uppercase(), &word[1..])
+}
+
+fn row(visit: &Visit, queue: &QueueView) -> Markup {
+    let path = format!("/queues/{}", kit::part(&queue.name));
+    html! {
+        tr {
+            td.main { a href=(path) { (queue.name) } @if queue.settings.paused { span.badge { "paused" } } }
+            @for status in COLUMNS {
+                @let count = queue.jobs.get(&status).copied().unwrap_or(0);
+                @let to = kit::query("/jobs", &[("status", Some(status.as_str())), ("queue", Some(&queue.name))]);
+                td.num.wide[!shown_on_phones(status)] { @if count == 0 { span.zero { "0" } } @else { a href=(to) class={ "s-" (status) } { (kit::number(count)) } } }
+            }
+            td.num.wide { @if queue.workers == 0 { span.zero { "0" } } @else { (kit::number(queue.workers)) } }
+            td.wide { (limits_in_words(&queue.settings.limits)) }
+            @if visit.may_change() { td.num { (switch(visit, queue)) } }
+        }
+    }
+}
+
+/// Pauses it or lets it go on.
+pub(super) fn switch(visit: &Visit, queue: &QueueView) -> Markup {
+    let path = format!("/queues/{}", kit::part(&queue.name));
+    if queue.settings.paused {
+        return kit::button(visit, &format!("{path}/resume"), "Resume", None);
+    }
+    kit::button(visit, &format!("{path}/pause"), "Pause", None)
+}
+
+/// Limits in a few words.
+pub(super) fn limits_in_words(limits: &Limits) -> Markup {
+    let mut words = Vec::new();
+    words.extend(limits.concurrency.map(|count| format!("{count} at once")));
+    words.extend(limits.rate.map(|rate| rate.to_string()));
+    words.extend(limits.key_concurrency.map(|count| format!("{count} a key")));
+    words.extend(limits.key_rate.map(|rate| format!("{rate} a key")));
+    words.extend(limits.fair.then(|| "keys in turn".to_owned()));
+    html! { @if words.is_empty() { span.zero { "–" } } @else { (words.join(", ")) } }
+}

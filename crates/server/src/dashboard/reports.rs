@@ -1,0 +1,144 @@
+//! Reports: how jobs of each name fared, what died, how long things took, and who waits.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use punctual_client::admin::{DurationRow, FailureReport, SuccessRow};
+use punctual_core::{Pending, time::in_words};
+use serde::Deserialize;
+
+use super::{Answer, jobs, kit, shell::Page, visit::Visit};
+
+/// Jobs that run for longer are shown as stuck.
+const STUCK: Duration = Duration::from_secs(3_600);
+const ROWS_SHOWN: usize = 50;
+const HOUR: u64 = 3_600;
+
+/// How far back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+enum Period {
+    #[serde(rename = "1h")]
+    Hour,
+    #[default]
+    #[serde(rename = "24h")]
+    Day,
+    #[serde(rename = "7d")]
+    Week,
+}
+
+impl Period {
+    const ALL: [(Self, &'static str); 3] = [(Self::Hour, "1h"), (Self::Day, "24h"), (Self::Week, "7d")];
+
+    const fn span(self) -> Duration {
+        match self {
+            Self::Hour => Duration::from_secs(HOUR),
+            Self::Day => Duration::from_secs(24 * HOUR),
+            Self::Week => Duration::from_secs(7 * 24 * HOUR),
+        }
+    }
+}
+
+/// Which period.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    period: Period,
+}
+
+pub(super) async fn show(visit: Visit, Asked { period }: Asked) -> Answer {
+    let (admin, until) = (visit.admin(), visit.now);
+    let since = until.before(period.span());
+    let (success, durations) = (admin.success_rates(since, until).await?, admin.durations(since, until).await?);
+    let (failures, pending) = (admin.failures(since, until).await?, admin.pending().await?);
+    let stuck = admin.stuck(STUCK).await?;
+    let content = html! {
+        section #success data-live { h2 { "Success by name" } (success_table(&success)) }
+        section #failures data-live { h2 { "Died and not retried" } (failure_table(&visit, &failures)) }
+        section #durations data-live { h2 { "Durations and lateness" } (duration_table(&durations)) }
+        section #pending data-live { h2 { "Unfinished, by user" } (pending_table(&pending)) }
+        section #stuck data-live {
+            h2 { "Running for more than an hour" }
+            @if stuck.is_empty() { p.muted { "None." } } @else { (jobs::table(&visit, &stuck[..stuck.len().min(ROWS_SHOWN)], jobs::Time::Started, false)) }
+        }
+    };
+    let mut page = Page::new("Reports", "/reports");
+    page.tools =
+        kit::tabs("Period", Period::ALL.map(|(one, word)| (format!("/reports?period={word}"), word, one == period)));
+    Ok(visit.html(page, &content))
+}
+
+fn success_table(rows: &[SuccessRow]) -> Markup {
+    if rows.is_empty() {
+        return html! { p.muted { "No job has ended in this time." } };
+    }
+    html! {
+        div.scroll { table.rows {
+            thead { tr { th { "Name" } th { "Success" } th.num { "%" } th.num { "Succeeded" } th.num { "Died" } th.num.wide { "Failed attempts" } } }
+            tbody { @for row in rows.iter().take(ROWS_SHOWN) {
+                tr {
+                    td.main { a href=(kit::query("/jobs", &[("name", Some(&row.name))])) { (row.name) } }
+                    td { (kit::progress(row.success_percent as f32, "success")) }
+                    td.num { (format!("{:.1}", row.success_percent)) }
+                    td.num { (kit::number(row.succeeded)) }
+                    (kit::count_cell(row.died, &kit::query("/jobs", &[("status", Some("dead")), ("name", Some(&row.name))])))
+                    td.num.wide { (kit::number(row.failed_attempts)) }
+                }
+            } }
+        } }
+        (left(rows.len()))
+    }
+}
+
+fn failure_table(visit: &Visit, report: &FailureReport) -> Markup {
+    if report.by_name.is_empty() {
+        return html! { p.muted { "Nothing." } };
+    }
+    html! {
+        p { @for (name, count) in report.by_name.iter().take(ROWS_SHOWN) { a.tag href=(kit::query("/jobs", &[("status", Some("dead")), ("name", Some(name))])) { (name) " " (kit::number(*count)) } } }
+        (jobs::table(visit, &report.latest, jobs::Time::Finished, false))
+    }
+}
+
+fn duration_table(rows: &[DurationRow]) -> Markup {
+    if rows.is_empty() {
+        return html! { p.muted { "Nothing has run in this time." } };
+    }
+    let time = |millis: f64| in_words(Duration::from_secs_f64(millis.max(0.0) / 1e3));
+    html! {
+        div.scroll { table.rows {
+            thead { tr { th { "Name" } th.num { "Attempts" } th.num { "p50" } th.num { "p95" } th.num { "p99" } th.num.wide { "Late p50" } th.num.wide { "p95" } th.num.wide { "p99" } } }
+            tbody { @for row in rows.iter().take(ROWS_SHOWN) {
+                tr {
+                    td.main { a href=(kit::query("/jobs", &[("name", Some(&row.name))])) { (row.name) } }
+                    td.num { (kit::number(row.attempts)) }
+                    @for millis in row.took_ms { td.num { (time(millis)) } }
+                    @for millis in row.late_ms { td.num.wide { (time(millis)) } }
+                }
+            } }
+        } }
+        (left(rows.len()))
+    }
+}
+
+fn pending_table(rows: &[Pending]) -> Markup {
+    if rows.is_empty() {
+        return html! { p.muted { "Nobody waits for anything." } };
+    }
+    html! {
+        div.scroll { table.rows {
+            thead { tr { th { "User" } th { "Name" } th.num { "Jobs" } } }
+            tbody { @for row in rows.iter().take(ROWS_SHOWN) {
+                tr {
+                    td.main { @match &row.user_id { Some(user) => a href=(kit::query("/jobs", &[("user", Some(user))])) { (user) }, None => span.muted { "nobody" } } }
+                    td { (row.name) }
+                    td.num { (kit::number(row.count)) }
+                }
+            } }
+        } }
+        (left(rows.len()))
+    }
+}
+
+fn left(rows: usize) -> Markup {
+    html! { @if rows > ROWS_SHOWN { p.muted { "and " (rows - ROWS_SHOWN) " more; the API has all" } } }
+}

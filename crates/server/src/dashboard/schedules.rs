@@ -1,0 +1,171 @@
+//! Schedules: what they did, and what they will do.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use punctual_client::admin::ScheduleView;
+use punctual_core::time::in_words;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, jobs, kit, shell::Page, visit::Visit};
+use crate::{api::Named, problem::Problem};
+
+const PAGE_SCHEDULES: usize = 100;
+/// Next runs that are shown.
+const UPCOMING_SHOWN: usize = 10;
+
+/// Where the page begins.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    after: Option<String>,
+}
+
+pub(super) async fn list(visit: Visit, Asked { after }: Asked) -> Answer {
+    let list = visit.admin().schedules(after, PAGE_SCHEDULES).await?;
+    let content = html! {
+        section #schedules data-live {
+            @if list.schedules.is_empty() {
+                (kit::empty("There are no schedules yet.", "A schedule enqueues a job again and again, by the clock of a zone:", "punctual schedules put nightly '0 3 * * *' echo --zone Europe/Paris"))
+            } @else {
+                div.scroll { table.rows {
+                    thead { tr { th { "Schedule" } th { "When" } th.wide { "Zone" } th.wide { "Job" } th.num { "Next" } th.num.wide { "Last" } @if visit.may_change() { th { span.hidden { "Actions" } } } } }
+                    tbody { @for schedule in &list.schedules { (row(&visit, schedule)) } }
+                } }
+            }
+            nav.pages { @if let Some(next) = &list.next { a rel="next" href=(kit::query("/schedules", &[("after", Some(next))])) { "Next page" } } }
+        }
+    };
+    Ok(visit.html(Page::new("Schedules", "/schedules"), &content))
+}
+
+fn row(visit: &Visit, schedule: &ScheduleView) -> Markup {
+    html! {
+        tr {
+            td.main { a href={ "/schedules/" (kit::part(&schedule.name)) } title=[schedule.description.as_deref()] { (schedule.name) } (mark(schedule)) }
+            td title=(schedule.cron) { (schedule.in_words) }
+            td.wide { (schedule.zone) }
+            td.wide { a.quiet href=(kit::query("/jobs", &[("schedule", Some(&schedule.name))])) { (schedule.job) } }
+            td.num { (kit::when_some(schedule.next_run_at, visit.now)) }
+            td.num.wide { @match schedule.last_job { Some(job) => a href={ "/jobs/" (job) } { (kit::when_some(schedule.last_run_at, visit.now)) }, None => (kit::when_some(schedule.last_run_at, visit.now)) } }
+            @if visit.may_change() { td.num { (actions(visit, schedule)) } }
+        }
+    }
+}
+
+fn mark(schedule: &ScheduleView) -> Markup {
+    html! {
+        @if schedule.problem.is_some() { span.badge.wrong { "stands still" } }
+        @else if !schedule.enabled { span.badge { "paused" } }
+    }
+}
+
+fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
+    let to = |verb: &str| format!("/schedules/{}/{verb}", kit::part(&schedule.name));
+    html! {
+        (kit::button(visit, &to("trigger"), "Trigger", None))
+        @if schedule.enabled { (kit::button(visit, &to("pause"), "Pause", None)) } @else { (kit::button(visit, &to("resume"), "Resume", None)) }
+    }
+}
+
+pub(super) async fn show(visit: Visit, Named { name }: Named) -> Answer {
+    let detail = visit.admin().schedule(&name, UPCOMING_SHOWN).await?;
+    let (schedule, now) = (&detail.schedule, visit.now);
+    let content = html! {
+        section.story #story data-live {
+            p.sentence { (in_a_sentence(&visit, schedule)) }
+            @if let Some(problem) = &schedule.problem { p.wrong { (problem) } }
+        }
+        div.columns {
+            div {
+                section #jobs data-live {
+                    h2 { "What it did" a.more href=(kit::query("/jobs", &[("schedule", Some(&name))])) { "All" } }
+                    @if detail.jobs.is_empty() { p.muted { "Nothing yet." } } @else { (jobs::table(&visit, &detail.jobs, jobs::Time::Created, false)) }
+                }
+                section #events data-live {
+                    h2 { "Story" }
+                    @if detail.events.is_empty() { p.muted { "Nothing yet." } }
+                    @else { ul.events { @for event in &detail.events { li { (event.what) " " span.muted { "by " (event.actor) } " " (kit::when(event.at, now)) } } } }
+                }
+            }
+            div {
+                section #upcoming data-live {
+                    h2 { "Next runs" }
+                    @if !schedule.enabled { p.muted { "None: it is paused." } }
+                    @else { ol.upcoming { @for at in &detail.upcoming { li { (kit::when_exact(*at)) span.muted { (kit::when(*at, now)) } } } } }
+                }
+                section { h2 { "Facts" } (facts(&visit, schedule)) }
+                section { h2 { "Payload" } (kit::document(&schedule.payload_preview)) }
+            }
+        }
+    };
+    let mut page = Page::new(&schedule.name, "/schedules");
+    page.heading = Some(html! { h1 { (schedule.name) } (mark(schedule)) });
+    if visit.may_change() {
+        let delete = format!("/schedules/{}/delete", kit::part(&schedule.name));
+        page.tools =
+            html! { (actions(&visit, schedule)) (kit::asking(&visit, &delete, "Delete", "Its jobs stay.", None)) };
+    }
+    Ok(visit.html(page, &content))
+}
+
+fn in_a_sentence(visit: &Visit, schedule: &ScheduleView) -> String {
+    let next = schedule.next_run_at.map_or_else(|| "not again".to_owned(), |at| kit::relative(at, visit.now));
+    format!("{}, {}; next {next}.", schedule.in_words.trim_end_matches('.'), schedule.zone)
+}
+
+fn facts(visit: &Visit, schedule: &ScheduleView) -> Markup {
+    let mut rows = vec![
+        ("Cron", html! { code { (schedule.cron) } }),
+        ("Zone", html! { (schedule.zone) }),
+        (
+            "Job",
+            html! { (schedule.job) " in " a href={ "/queues/" (kit::part(&schedule.queue)) } { (schedule.queue) } },
+        ),
+        ("If missed", html! { (word(&schedule.misfire)) }),
+        ("If still running", html! { (word(&schedule.overlap)) }),
+        ("Attempts", html! { (schedule.max_attempts) }),
+        ("Timeout", kit::took(Duration::from_millis(schedule.timeout_ms))),
+        ("Changed", html! { (kit::when(schedule.updated_at, visit.now)) " by " (schedule.updated_by) }),
+    ];
+    if schedule.jitter_ms > 0 {
+        rows.push(("Jitter", html! { "up to " (in_words(Duration::from_millis(schedule.jitter_ms))) }));
+    }
+    rows.extend(schedule.starts_at.map(|at| ("From", kit::when_exact(at))));
+    rows.extend(schedule.ends_at.map(|at| ("Until", kit::when_exact(at))));
+    rows.extend(schedule.owner.as_deref().map(|owner| ("Owner", html! { (owner) })));
+    rows.extend(schedule.description.as_deref().map(|words| ("Description", html! { (words) })));
+    kit::facts(rows)
+}
+
+/// A choice as users write it.
+fn word(choice: &impl Serialize) -> String {
+    serde_json::to_value(choice)
+        .ok()
+        .and_then(|value| value.as_str().map(|word| word.replace('_', " ")))
+        .unwrap_or_default()
+}
+
+/// What to do to which schedule.
+#[derive(Deserialize)]
+pub(super) struct Act {
+    name: String,
+    verb: String,
+}
+
+pub(super) async fn act(visit: Visit, Act { name, verb }: Act) -> Answer {
+    let (admin, page) = (visit.admin(), format!("/schedules/{}", kit::part(&name)));
+    match verb.as_str() {
+        "pause" => admin.pause_schedule(&name).await?,
+        "resume" => admin.resume_schedule(&name).await?,
+        "trigger" => {
+            let job = admin.trigger_schedule(&name).await?;
+            return Ok(visit.done(&page, &format!("{name} was triggered: {job}.")));
+        }
+        "delete" => {
+            admin.delete_schedule(&name).await?;
+            return Ok(Visit { back: None, ..visit }.done("/schedules", &format!("{name} is deleted.")));
+        }
+        other => return Err(Problem::not_found(format!("nothing is called {other} here"))),
+    }
+    Ok(visit.done(&page, &format!("{name}: {verb}d.")))
+}

@@ -1,0 +1,149 @@
+//! How somebody comes in: with a token, for which their browser gets a session.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, Method, StatusCode, header, request::Parts},
+    response::Response,
+};
+use maud::{Markup, html};
+use punctual_core::Role;
+use serde::Deserialize;
+
+use super::{
+    is_own, shell,
+    visit::{add_cookie, html as document, redirect},
+};
+use crate::{
+    app::App,
+    auth::{self, SESSION_COOKIE},
+    problem::{Code, Problem},
+};
+
+/// How long a session is good for.
+const SESSION: Duration = Duration::from_secs(12 * 3_600);
+
+/// What the login page sends.
+#[derive(Deserialize)]
+struct Login {
+    token: String,
+    to: Option<String>,
+}
+
+/// What a page asks of the login page.
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    to: Option<String>,
+}
+
+/// Lets them log in and go on to where they wanted to go.
+pub(super) fn send_to_login(parts: &Parts) -> Response {
+    let wanted = parts.uri.path_and_query().map_or("/", |at| at.as_str());
+    if parts.method != Method::GET || wanted == "/" {
+        return redirect("/login");
+    }
+    let to: String = form_urlencoded::byte_serialize(wanted.as_bytes()).collect();
+    redirect(&format!("/login?to={to}"))
+}
+
+pub(super) async fn page(request: Request) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    let wanted = serde_html_form::from_str(query).unwrap_or(Wanted { to: None });
+    document(StatusCode::OK, form(wanted.to.as_deref(), None))
+}
+
+pub(super) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let login = async {
+        check_site(&parts.headers)?;
+        let body = app.limits.read(&parts.headers, body).await?;
+        serde_html_form::from_bytes::<Login>(&body).map_err(|error| Problem::invalid("token", error.to_string()))
+    };
+    let login = match login.await {
+        Ok(login) => login,
+        Err(problem) => return refuse(None, &problem),
+    };
+    let to = login.to.filter(|to| is_own(to));
+    match begin(&app, login.token.trim()).await {
+        Ok(secret) => {
+            let mut response = redirect(to.as_deref().unwrap_or("/"));
+            add_cookie(&mut response, &cookie(&app, &secret, SESSION));
+            response
+        }
+        Err(problem) => refuse(to.as_deref(), &problem),
+    }
+}
+
+async fn begin(app: &App, secret: &str) -> Result<String, Problem> {
+    let token = app.tokens.find(secret).await?;
+    if token.session_of.is_some() || !token.allows(Role::Read) {
+        return Err(Problem::new(Code::Forbidden, "this token may not look at anything; it needs the role read"));
+    }
+    let made = app.punctual.admin(&token.name).create_session(&token, SESSION).await?;
+    app.tokens.forget().await;
+    tracing::info!(token = token.name, "somebody logged in");
+    Ok(made.secret)
+}
+
+fn refuse(to: Option<&str>, problem: &Problem) -> Response {
+    document(problem.code.status(), form(to, Some(&problem.detail)))
+}
+
+pub(super) async fn log_out(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let end = async {
+        let caller = auth::visitor(&app, &parts.headers).await?;
+        let body = app.limits.read(&parts.headers, body).await?;
+        let proof = form_urlencoded::parse(&body).find(|(name, _)| name == "csrf").map(|(_, proof)| proof.into_owned());
+        auth::check_csrf(&caller, proof.as_deref().map(str::as_bytes))?;
+        if let Some(session) = caller.session() {
+            app.punctual.admin(caller.name()).revoke_token(session.id).await?;
+            app.tokens.forget().await;
+        }
+        Ok::<(), Problem>(())
+    };
+    if let Err(problem) = end.await
+        && problem.code != Code::Unauthorized
+    {
+        return shell::bare_problem(problem);
+    }
+    let mut response = redirect("/login");
+    add_cookie(&mut response, &cookie(&app, "", Duration::ZERO));
+    response
+}
+
+/// Nobody is logged in by a page of another site.
+fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let host = text(header::HOST).unwrap_or_default();
+    let own = |origin: &str| origin.split_once("://").is_some_and(|(_, authority)| authority == host);
+    match text(header::ORIGIN) {
+        Some(origin) if !own(origin) => Err(Problem::new(Code::Forbidden, "this came from a page of another site")),
+        _ => Ok(()),
+    }
+}
+
+fn cookie(app: &App, secret: &str, good_for: Duration) -> String {
+    let secure = if app.has_tls { "; Secure" } else { "" };
+    let seconds = good_for.as_secs();
+    format!("{SESSION_COOKIE}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+}
+
+fn form(to: Option<&str>, problem: Option<&str>) -> Markup {
+    shell::bare(
+        "Log in",
+        &html! {
+            h1 { "Punctual" }
+            p.muted { "Log in with a token. " code { "punctual token create NAME --role admin" } " makes one." }
+            @if let Some(problem) = problem { p.wrong role="alert" { (problem) } }
+            form method="post" action="/login" {
+                @if let Some(to) = to { input type="hidden" name="to" value=(to); }
+                label for="token" { "Token" }
+                input #token type="password" name="token" required autofocus autocomplete="current-password"
+                    placeholder="punctual_…" spellcheck="false";
+                button.primary type="submit" { "Log in" }
+            }
+        },
+    )
+}

@@ -1,0 +1,157 @@
+//! What is around every page.
+
+use axum::response::Response;
+use maud::{DOCTYPE, Markup, html};
+
+use super::{
+    assets, kit,
+    visit::{Visit, html as document},
+};
+use crate::problem::Problem;
+
+/// The pages of the rail: address, word, key after `g`.
+const RAIL: [(&str, &str, &str, &str); 10] = [
+    ("/", "overview", "Overview", "o"),
+    ("/jobs", "jobs", "Jobs", "j"),
+    ("/workflows", "workflows", "Workflows", "w"),
+    ("/schedules", "schedules", "Schedules", "s"),
+    ("/queues", "queues", "Queues", "q"),
+    ("/workers", "workers", "Workers", "k"),
+    ("/locks", "locks", "Locks", "l"),
+    ("/reports", "reports", "Reports", "r"),
+    ("/notifications", "notifications", "Notifications", "n"),
+    ("/api", "api", "API", "a"),
+];
+
+/// What a page is called, where it belongs, and what stands beside its title.
+pub(super) struct Page<'a> {
+    pub(super) title: &'a str,
+    /// The address of its place on the rail.
+    pub(super) under: &'a str,
+    /// In place of the title, where that says more than text can.
+    pub(super) heading: Option<Markup>,
+    /// Filters and actions, on the line of the title.
+    pub(super) tools: Markup,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(title: &'a str, under: &'a str) -> Self {
+        Self { title, under, heading: None, tools: html! {} }
+    }
+}
+
+fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) " · Punctual" }
+            link rel="icon" type="image/svg+xml" href=(assets::address("icon.svg"));
+            link rel="stylesheet" href=(assets::address("punctual.css"));
+            script src=(assets::address("punctual.js")) defer {}
+        }
+    }
+}
+
+/// A page with the rail.
+pub(super) fn page(visit: &Visit, page: Page<'_>, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(page.title))
+            body {
+                a.skip href="#main" { "To the content" }
+                (rail(visit, page.under))
+                main #main tabindex="-1" {
+                    header.title {
+                        @match &page.heading { Some(heading) => (heading), None => h1 { (page.title) } }
+                        div.tools { (page.tools) }
+                    }
+                    @if let Some(said) = visit.said() { p.said role="status" { (said) } }
+                    (content)
+                }
+                (help())
+            }
+        }
+    }
+}
+
+fn rail(visit: &Visit, under: &str) -> Markup {
+    html! {
+        nav.rail aria-label="Pages" {
+            a.mark href="/" { img src=(assets::address("icon.svg")) alt="" width="20" height="20"; span { "Punctual" } }
+            form.search action="/jobs" role="search" {
+                input type="search" name="q" placeholder="Search  /" aria-label="Search jobs by id, name, user, tag or payload" autocomplete="off";
+            }
+            ul {
+                @for (to, icon, word, key) in RAIL {
+                    li { a href=(to) data-go=(key) title=(word) aria-current=[(to == under).then_some("page")] { (kit::icon(icon)) span { (word) } } }
+                }
+            }
+            footer {
+                span.live #live data-state="off" title="Changes are shown as they happen" { i {} span { "static" } }
+                span.store title=(visit.app().store_name) { (visit.app().store_name) }
+                @match visit.call.caller.shown() {
+                    Some(name) => form method="post" action="/logout" {
+                        (kit::proof(visit))
+                        span.muted title="The token of this session" { (name) }
+                        @if visit.call.caller.session().is_some() { button.quiet type="submit" { "Log out" } }
+                    },
+                    None => span.muted title="There are no tokens, so that everybody on this machine may do anything. `punctual token create` changes that." { "open on this machine" },
+                }
+            }
+        }
+    }
+}
+
+fn help() -> Markup {
+    let keys = [
+        ("/", "search"),
+        ("g o", "overview"),
+        ("g j", "jobs"),
+        ("g w", "workflows"),
+        ("g s", "schedules"),
+        ("g q", "queues"),
+        ("j k", "next, previous row"),
+        ("Enter", "open the row"),
+        ("x", "select the row"),
+        ("r", "retry"),
+        ("c", "cancel"),
+        ("p", "let the page stand still"),
+        ("?", "this help"),
+    ];
+    html! {
+        dialog #help aria-label="Keys" {
+            h2 { "Keys" }
+            dl { @for (key, what) in keys { div { dt { kbd { (key) } } dd { (what) } } } }
+            form method="dialog" { button type="submit" { "Close" } }
+        }
+    }
+}
+
+/// A page without the rail, for those who are not in yet.
+pub(super) fn bare(title: &str, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" { (head(title)) body.bare { main { (content) } } }
+    }
+}
+
+/// What went wrong, on a page.
+pub(super) fn problem(visit: &Visit, problem: Problem) -> Response {
+    let content = html! {
+        div.empty role="alert" {
+            p.what { (problem.detail) }
+            p.muted { a href=(visit.back.as_deref().unwrap_or("/")) { "Go back" } }
+        }
+    };
+    document(problem.code.status(), page(visit, Page::new(problem.title, ""), &content))
+}
+
+/// The same without the rail.
+pub(super) fn bare_problem(problem: Problem) -> Response {
+    let content =
+        html! { h1 { (problem.title) } p role="alert" { (problem.detail) } p { a href="/login" { "Log in" } } };
+    document(problem.code.status(), bare(problem.title, &content))
+}

@@ -1,0 +1,165 @@
+//! Workflows, drawn.
+
+use std::collections::HashMap;
+
+use maud::{Markup, PreEscaped, html};
+use punctual_client::admin::{WorkflowDetail, WorkflowView, is_callback};
+use punctual_core::{JobId, Status, WorkflowId, WorkflowStatus};
+use serde::Deserialize;
+
+use super::{Answer, kit, shell::Page, visit::Visit};
+use crate::{api::OfWorkflow, problem::Problem};
+
+const PAGE_WORKFLOWS: usize = 50;
+/// Jobs that are drawn, and listed; the API has all.
+const DRAWN_MAX_JOBS: usize = 500;
+
+/// Where the page begins.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    after: Option<WorkflowId>,
+}
+
+/// A workflow's state in the colour of a job's.
+const fn like(status: WorkflowStatus) -> Status {
+    match status {
+        WorkflowStatus::Running => Status::Processing,
+        WorkflowStatus::Succeeded => Status::Succeeded,
+        WorkflowStatus::Failed => Status::Dead,
+        WorkflowStatus::Cancelled => Status::Cancelled,
+    }
+}
+
+fn state(status: WorkflowStatus) -> Markup {
+    html! { span class={ "state s-" (like(status)) } { i {} (status) } }
+}
+
+pub(super) async fn list(visit: Visit, Asked { after }: Asked) -> Answer {
+    let list = visit.admin().workflows(after, PAGE_WORKFLOWS).await?;
+    let content = html! {
+        section #workflows data-live {
+            @if list.workflows.is_empty() {
+                (kit::empty("There are no workflows yet.", "A workflow is several jobs of which some wait for others. Your program submits one, or this command:", "punctual workflows submit FILE.json"))
+            } @else {
+                div.scroll { table.rows {
+                    thead { tr { th { "State" } th { "Workflow" } th { "Progress" } th.num { "Jobs" } th.num.wide { "Dead" } th.num { "Submitted" } th.wide { "By" } th { "Id" } } }
+                    tbody { @for view in &list.workflows { (row(&visit, view)) } }
+                } }
+                nav.pages { @if let Some(next) = list.next { a rel="next" href={ "/workflows?after=" (next) } { "Next page" } } }
+            }
+        }
+    };
+    Ok(visit.html(Page::new("Workflows", "/workflows"), &content))
+}
+
+fn row(visit: &Visit, view: &WorkflowView) -> Markup {
+    let workflow = &view.workflow;
+    html! {
+        tr {
+            td { (state(view.status)) }
+            td.main { a href={ "/workflows/" (workflow.id) } { (workflow.name) } }
+            td { (kit::progress(view.progress, &format!("{:.0} % have ended", view.progress))) }
+            td.num { (workflow.ends.total - workflow.ends.unfinished()) span.muted { " / " (workflow.ends.total) } }
+            td.num.wide { @if workflow.ends.dead == 0 { span.zero { "0" } } @else { span.s-dead { (workflow.ends.dead) } } }
+            td.num { (kit::when(workflow.created_at, visit.now)) }
+            td.wide { (workflow.created_by.as_deref().unwrap_or_default()) }
+            td { (kit::id(workflow.id)) }
+        }
+    }
+}
+
+pub(super) async fn show(visit: Visit, OfWorkflow { id }: OfWorkflow) -> Answer {
+    let detail = visit.admin().workflow(id).await?;
+    let content = html! {
+        section.story #story data-live {
+            p.sentence { (state(detail.view.status)) span { (sentence(&detail.view)) } }
+            p { (kit::progress(detail.view.progress, "progress")) }
+        }
+        @if visit.may_change() { div.actions #actions data-live { (actions(&visit, &detail)) } }
+        section #graph data-live { (graph(&detail)) }
+        section #nodes data-live { h2 { "Jobs" } (nodes(&detail)) }
+        @if !detail.result.is_empty() {
+            section { h2 { "Result" } (kit::document(&serde_json::to_value(&detail.result).unwrap_or_default())) }
+        }
+    };
+    let name = detail.view.workflow.name.clone();
+    let mut page = Page::new(&name, "/workflows");
+    page.heading = Some(html! { h1 { (name) } (kit::id(id)) });
+    Ok(visit.html(page, &content))
+}
+
+fn sentence(view: &WorkflowView) -> String {
+    let ends = view.workflow.ends;
+    match view.status {
+        WorkflowStatus::Running => {
+            format!("Running: {} of {} jobs have ended.", ends.total - ends.unfinished(), ends.total)
+        }
+        WorkflowStatus::Succeeded => format!("All {} jobs succeeded.", ends.total),
+        WorkflowStatus::Failed => {
+            format!("Failed: {} dead, {} cancelled of {}.", ends.dead, ends.cancelled, ends.total)
+        }
+        WorkflowStatus::Cancelled => format!("Cancelled: {} of {} jobs.", ends.cancelled, ends.total),
+    }
+}
+
+fn actions(visit: &Visit, detail: &WorkflowDetail) -> Markup {
+    let (ends, id) = (detail.view.workflow.ends, detail.view.workflow.id);
+    let left = kit::plural(ends.unfinished().into(), "job", "jobs");
+    html! {
+        @if ends.dead + ends.cancelled > 0 { (kit::button(visit, &format!("/workflows/{id}/retry"), "Retry", Some("r"))) }
+        @else { (kit::disabled("Retry", "nothing of it has failed")) }
+        @if ends.unfinished() > 0 { (kit::asking(visit, &format!("/workflows/{id}/cancel"), "Cancel", &format!("{left} will not run any more."), Some("c"))) }
+        @else { (kit::disabled("Cancel", "all of it has ended")) }
+    }
+}
+
+fn graph(detail: &WorkflowDetail) -> Markup {
+    if detail.nodes.len() > DRAWN_MAX_JOBS {
+        return html! { p.muted { "It has " (detail.nodes.len()) " jobs, which is too many to draw here." } };
+    }
+    let drawn = punctual_graph::picture(&detail.nodes, is_callback);
+    let link = |place: usize| detail.nodes.get(place).map_or_else(String::new, |node| format!("/jobs/{}", node.id));
+    html! { div.graph tabindex="0" { (PreEscaped(punctual_graph::embedded(&detail.view.workflow.name, &drawn, &link))) } }
+}
+
+fn nodes(detail: &WorkflowDetail) -> Markup {
+    let names: HashMap<JobId, &str> = detail.nodes.iter().map(|node| (node.id, node.node.as_str())).collect();
+    let after = |parents: &[JobId]| {
+        let mut words: Vec<&str> = parents.iter().take(4).filter_map(|id| names.get(id).copied()).collect();
+        if parents.len() > 4 {
+            words.push("…");
+        }
+        words.join(", ")
+    };
+    html! {
+        div.scroll { table.rows {
+            thead { tr { th { "State" } th { "Job" } th.wide { "Name" } th.wide { "After" } th { "Id" } } }
+            tbody { @for node in detail.nodes.iter().take(DRAWN_MAX_JOBS) {
+                tr { td { (kit::status(node.status)) } td.main { a href={ "/jobs/" (node.id) } { (node.node) } } td.wide { (node.name) } td.wide.muted { (after(&node.parents)) } td { (kit::id(node.id)) } }
+            } }
+        } }
+        @if detail.nodes.len() > DRAWN_MAX_JOBS { p.muted { "and " (detail.nodes.len() - DRAWN_MAX_JOBS) " more" } }
+    }
+}
+
+/// What to do to which workflow.
+#[derive(Deserialize)]
+pub(super) struct Act {
+    id: WorkflowId,
+    verb: String,
+}
+
+pub(super) async fn act(visit: Visit, Act { id, verb }: Act) -> Answer {
+    let page = format!("/workflows/{id}");
+    match verb.as_str() {
+        "cancel" => {
+            let count = visit.admin().cancel_workflow(id, None).await?;
+            Ok(visit.done(&page, &format!("Cancelled {}.", kit::plural(count, "job", "jobs"))))
+        }
+        "retry" => {
+            let done = visit.admin().retry_workflow(id).await?;
+            Ok(visit.done(&page, &format!("Retried {}, renewed {}.", done.retried, done.renewed)))
+        }
+        other => Err(Problem::not_found(format!("nothing is called {other} here"))),
+    }
+}

@@ -1,0 +1,297 @@
+//! What happened lately, for charts: looks at the counters every few seconds, kept for an hour; and whole hours, which the store keeps.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use punctual_client::Punctual;
+use punctual_core::{
+    AttemptStatus, Status, StoreResult, Timestamp,
+    measure::{Measure, Tally, hour},
+};
+use tokio::{sync::watch, time};
+
+use crate::{app::App, meter::Counts};
+
+/// How often pages that are open are told of changes.
+const TICK: Duration = Duration::from_secs(1);
+/// They are told also if nothing was counted: what runs may have come on.
+const TICKS_MAX: u32 = 5;
+/// How often the counters are looked at.
+const LOOK_TICKS: u32 = 10;
+const LOOKS_MAX: usize = 360;
+/// How deep queues were is kept for a week, every so many looks.
+const DEPTH_LOOKS: u64 = 60;
+const DEPTHS_MAX: usize = 1_008;
+const HOUR: Duration = Duration::from_secs(3_600);
+/// An hour counts as over so long after its end.
+const LATE: Duration = HOUR;
+
+/// How far back a chart goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+pub(crate) enum Range {
+    #[serde(rename = "15m")]
+    Quarter,
+    #[default]
+    #[serde(rename = "1h")]
+    Hour,
+    #[serde(rename = "24h")]
+    Day,
+    #[serde(rename = "7d")]
+    Week,
+}
+
+impl Range {
+    pub(crate) const ALL: [(Self, &'static str); 4] =
+        [(Self::Quarter, "15m"), (Self::Hour, "1h"), (Self::Day, "24h"), (Self::Week, "7d")];
+
+    pub(crate) const fn span(self) -> Duration {
+        match self {
+            Self::Quarter => Duration::from_secs(900),
+            Self::Hour => HOUR,
+            Self::Day => Duration::from_secs(24 * 3_600),
+            Self::Week => Duration::from_secs(7 * 24 * 3_600),
+        }
+    }
+
+    const fn step(self) -> Duration {
+        match self {
+            Self::Quarter => Duration::from_secs(10),
+            Self::Hour => Duration::from_secs(60),
+            Self::Day | Self::Week => HOUR,
+        }
+    }
+}
+
+/// What happened in a stretch of time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sample {
+    /// Its length.
+    pub(crate) span: Duration,
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) lost: u64,
+    pub(crate) died: u64,
+    /// How late attempts started, and how long they took, by bucket.
+    pub(crate) late: BTreeMap<u16, u64>,
+    pub(crate) took: BTreeMap<u16, u64>,
+    /// How many jobs were ready, if that is known.
+    pub(crate) ready: Option<u64>,
+}
+
+impl Sample {
+    fn add(&mut self, measure: Measure, bucket: u16, count: u64) {
+        match measure {
+            Measure::Lateness => *self.late.entry(bucket).or_default() += count,
+            Measure::Died => self.died += count,
+            Measure::Ended(status) => {
+                match status {
+                    AttemptStatus::Succeeded => self.succeeded += count,
+                    AttemptStatus::Failed | AttemptStatus::TimedOut => self.failed += count,
+                    AttemptStatus::Lost => self.lost += count,
+                    _ => return,
+                }
+                *self.took.entry(bucket).or_default() += count;
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.span += other.span;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.lost += other.lost;
+        self.died += other.died;
+        other.late.iter().for_each(|(bucket, count)| *self.late.entry(*bucket).or_default() += count);
+        other.took.iter().for_each(|(bucket, count)| *self.took.entry(*bucket).or_default() += count);
+        self.ready = other.ready.or(self.ready);
+    }
+}
+
+/// By queue; under no name, all of them together.
+type ByQueue = BTreeMap<Option<String>, Sample>;
+
+/// What is known of the past.
+pub(crate) struct History {
+    punctual: Punctual,
+    state: Mutex<State>,
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The counters as they were last, since the server began.
+    last: Option<(Timestamp, Counts)>,
+    looks: VecDeque<(Timestamp, ByQueue)>,
+    depths: VecDeque<(Timestamp, BTreeMap<Option<String>, u64>)>,
+    hours: BTreeMap<Timestamp, Arc<ByQueue>>,
+    count: u64,
+}
+
+impl History {
+    pub(crate) fn new(punctual: Punctual) -> Self {
+        Self { punctual, state: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+
+    /// A number that changes when something has.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The past of a queue, or of all, in equal steps, each with the time of its end; nothing where nothing is known.
+    pub(crate) async fn samples(
+        &self,
+        range: Range,
+        queue: Option<&str>,
+    ) -> StoreResult<Vec<(Timestamp, Option<Sample>)>> {
+        let now = self.punctual.store().now();
+        match range {
+            Range::Quarter | Range::Hour => Ok(self.recent(range, queue, now)),
+            Range::Day | Range::Week => self.hourly(range, queue, now).await,
+        }
+    }
+
+    fn recent(&self, range: Range, queue: Option<&str>, now: Timestamp) -> Vec<(Timestamp, Option<Sample>)> {
+        let (from, step, state) = (now.before(range.span()), range.step(), self.state());
+        let steps = (range.span().as_secs() / step.as_secs()) as u32;
+        let of = |number: u32| {
+            let (begin, end) = (from.after(step * number), from.after(step * (number + 1)));
+            let looks = state.looks.iter().filter(|(at, _)| begin < *at && *at <= end);
+            let mut found = None::<Sample>;
+            for (_, look) in looks {
+                let sample = look.get(&queue.map(str::to_owned));
+                // A queue of which nothing was counted had nothing.
+                let quiet =
+                    || Sample { span: look.get(&None).map_or(Duration::ZERO, |all| all.span), ..Sample::default() };
+                found.get_or_insert_default().merge(&sample.cloned().unwrap_or_else(quiet));
+            }
+            (end, found)
+        };
+        (0..steps).map(of).collect()
+    }
+
+    async fn hourly(
+        &self,
+        range: Range,
+        queue: Option<&str>,
+        now: Timestamp,
+    ) -> StoreResult<Vec<(Timestamp, Option<Sample>)>> {
+        let hours = range.span().as_secs() / HOUR.as_secs();
+        let mut samples = Vec::new();
+        for ago in (0..hours).rev() {
+            let begin = hour(now.before(HOUR * ago as u32));
+            let found = self.hour(begin, now).await?;
+            let mut sample = found.get(&queue.map(str::to_owned)).cloned().unwrap_or_default();
+            sample.span = now.since(begin).min(HOUR);
+            sample.ready = self.depth_at(begin, queue);
+            samples.push((begin.after(HOUR).min(now), Some(sample)));
+        }
+        Ok(samples)
+    }
+
+    /// One hour. Those that are over are remembered.
+    async fn hour(&self, begin: Timestamp, now: Timestamp) -> StoreResult<Arc<ByQueue>> {
+        if let Some(known) = self.state().hours.get(&begin) {
+            return Ok(Arc::clone(known));
+        }
+        let mut found = ByQueue::new();
+        for Tally { queue, measure, bucket, count, .. } in
+            self.punctual.store().tallies(begin, begin.after(HOUR)).await?
+        {
+            found.entry(None).or_default().add(measure, bucket, count);
+            found.entry(Some(queue)).or_default().add(measure, bucket, count);
+        }
+        let found = Arc::new(found);
+        if begin.after(HOUR).after(LATE) < now {
+            let mut state = self.state();
+            state.hours.insert(begin, Arc::clone(&found));
+            let old = hour(now.before(Range::Week.span())).before(HOUR);
+            state.hours.retain(|begin, _| *begin >= old);
+        }
+        Ok(found)
+    }
+
+    fn depth_at(&self, begin: Timestamp, queue: Option<&str>) -> Option<u64> {
+        let (state, end) = (self.state(), begin.after(HOUR));
+        let found = state.depths.iter().rev().find(|(at, _)| begin <= *at && *at < end)?;
+        Some(found.1.get(&queue.map(str::to_owned)).copied().unwrap_or(0))
+    }
+
+    /// Takes a look, as the counters stand now.
+    fn look(&self, now: Timestamp, counts: Counts, ready: &BTreeMap<Option<String>, u64>) {
+        let mut state = self.state();
+        let Some((before, last)) = state.last.replace((now, counts.clone())) else { return };
+        let mut look = ByQueue::new();
+        for ((queue, _, measure, bucket), count) in counts {
+            let key = (queue, String::new(), measure, bucket);
+            let count = count.saturating_sub(last.get(&key).copied().unwrap_or(0));
+            if count > 0 {
+                look.entry(None).or_default().add(measure, bucket, count);
+                look.entry(Some(key.0)).or_default().add(measure, bucket, count);
+            }
+        }
+        look.entry(None).or_default();
+        for (queue, count) in ready {
+            look.entry(queue.clone()).or_default().ready = Some(*count);
+        }
+        look.values_mut().for_each(|sample| sample.span = now.since(before));
+        state.looks.push_back((now, look));
+        while state.looks.len() > LOOKS_MAX {
+            state.looks.pop_front();
+        }
+        if state.count.is_multiple_of(DEPTH_LOOKS) {
+            state.depths.push_back((now, ready.clone()));
+            while state.depths.len() > DEPTHS_MAX {
+                state.depths.pop_front();
+            }
+        }
+        state.count += 1;
+    }
+}
+
+/// Keeps looking until the server ends.
+pub(crate) async fn watch(app: Arc<App>) {
+    let (mut seen, mut quiet, mut ticks) = (Vec::new(), 0, 0);
+    let mut timer = time::interval(TICK);
+    timer.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = timer.tick() => {}
+            () = app.stopping.cancelled() => return,
+        }
+        let (due, watched) = (ticks % LOOK_TICKS == 0, app.history.changes.receiver_count() > 0);
+        ticks += 1;
+        if !due && !watched {
+            continue;
+        }
+        // A store that is away for a while leaves a gap.
+        let Ok(counts) = app.punctual.store().counts().await else { continue };
+        if due && let Ok(tallies) = app.meter.look().await {
+            let mut ready = BTreeMap::from([(None, 0)]);
+            for count in counts.iter().filter(|count| count.status == Status::Queued) {
+                *ready.entry(None).or_default() += count.count;
+                *ready.entry(Some(count.queue.clone())).or_default() += count.count;
+            }
+            app.history.look(app.punctual.store().now(), without_names(tallies), &ready);
+        }
+        quiet += 1;
+        if counts != seen || quiet >= TICKS_MAX {
+            (seen, quiet) = (counts, 0);
+            app.history.changes.send_modify(|number| *number += 1);
+        }
+    }
+}
+
+fn without_names(counts: Counts) -> Counts {
+    let mut together = Counts::new();
+    for ((queue, _, measure, bucket), count) in counts {
+        *together.entry((queue, String::new(), measure, bucket)).or_default() += count;
+    }
+    together
+}

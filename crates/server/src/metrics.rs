@@ -1,0 +1,166 @@
+//! How things stand, for Prometheus.
+
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use punctual_client::admin::is_live;
+use punctual_core::{
+    AttemptStatus, Filter, Page, Role, Status,
+    measure::{Measure, middle},
+    store::Vital,
+};
+
+use crate::{app::App, auth, meter::Counts, problem::Problem};
+
+/// The seconds that durations are counted up to.
+const BOUNDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0];
+/// Queues whose oldest job is looked for.
+const QUEUES_MAX: usize = 100;
+
+/// `GET /metrics`.
+pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request) -> Response {
+    match page(&app, request).await {
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn page(app: &App, request: Request) -> Result<String, Problem> {
+    auth::caller(app, request.method(), request.headers()).await?.must_have(Role::Read)?;
+    let (store, admin, mut page) = (app.punctual.store(), app.punctual.admin("metrics"), Metrics::default());
+    let info = store.info();
+    page.family("punctual_info", "gauge", "Which Punctual this is, on which engine.");
+    page.value(
+        "",
+        &[("version", env!("CARGO_PKG_VERSION")), ("engine", info.engine), ("engine_version", &info.version)],
+        1.0,
+    );
+    let queues = admin.queues().await?;
+    page.family("punctual_jobs", "gauge", "Jobs by queue and status.");
+    for queue in &queues {
+        for (status, count) in &queue.jobs {
+            page.value("", &[("queue", &queue.name), ("status", status.as_str())], *count as f64);
+        }
+    }
+    page.family("punctual_queue_paused", "gauge", "Whether a queue is paused.");
+    for queue in &queues {
+        page.value("", &[("queue", &queue.name)], f64::from(u8::from(queue.settings.paused)));
+    }
+    page.family("punctual_queue_workers", "gauge", "Live workers that serve a queue.");
+    for queue in &queues {
+        page.value("", &[("queue", &queue.name)], queue.workers as f64);
+    }
+    let now = store.now();
+    page.family("punctual_queue_latency_seconds", "gauge", "How long the oldest queued job of a queue has been due.");
+    for queue in
+        queues.iter().filter(|queue| queue.jobs.get(&Status::Queued).is_some_and(|count| *count > 0)).take(QUEUES_MAX)
+    {
+        let filter = Filter { queue: Some(queue.name.clone()), ..Filter::status(Status::Queued) };
+        if let Some(oldest) = store.list(filter, Page::first(1)).await?.jobs.first() {
+            page.value("", &[("queue", &queue.name)], now.since(oldest.run_at).as_secs_f64());
+        }
+    }
+    let workers = admin.workers().await?;
+    let live: Vec<_> = workers.iter().filter(|worker| is_live(worker, now)).collect();
+    page.family("punctual_workers", "gauge", "Live workers.");
+    page.value("", &[], live.len() as f64);
+    page.family("punctual_worker_slots", "gauge", "Jobs that live workers can run at once.");
+    page.value("", &[], live.iter().map(|worker| f64::from(worker.beat.concurrency)).sum());
+    page.family("punctual_worker_slots_used", "gauge", "Jobs that live workers run now.");
+    page.value("", &[], live.iter().map(|worker| f64::from(worker.beat.running)).sum());
+    page.counts(&app.meter.look().await?);
+    page.vitals(store.vitals().await?);
+    page.vitals((app.vitals)());
+    Ok(page.0)
+}
+
+/// The page, as it is written.
+#[derive(Default)]
+struct Metrics(String, String);
+
+impl Metrics {
+    fn family(&mut self, name: &str, kind: &str, about: &str) {
+        self.1 = name.to_owned();
+        let _ = writeln!(self.0, "# HELP {name} {about}\n# TYPE {name} {kind}");
+    }
+
+    fn value(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
+        let Self(text, name) = self;
+        let _ = write!(text, "{name}{suffix}");
+        for (place, (label, value)) in labels.iter().enumerate() {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(text, "{}{label}=\"{value}\"", if place == 0 { '{' } else { ',' });
+        }
+        let _ = writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    /// What jobs have done since the server began.
+    fn counts(&mut self, counts: &Counts) {
+        let mut attempts: BTreeMap<(&str, &str, AttemptStatus), u64> = BTreeMap::new();
+        let mut died: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        let (mut took, mut late): (Durations<'_>, Durations<'_>) = Default::default();
+        for ((queue, name, measure, bucket), count) in counts {
+            match measure {
+                Measure::Ended(status) => {
+                    *attempts.entry((queue, name, *status)).or_default() += count;
+                    took.entry((queue, name)).or_default().push((*bucket, *count));
+                }
+                Measure::Died => *died.entry((queue, name)).or_default() += count,
+                Measure::Lateness => late.entry((queue, name)).or_default().push((*bucket, *count)),
+            }
+        }
+        self.family(
+            "punctual_attempts_total",
+            "counter",
+            "Attempts that ended, by outcome; a lost one is that of a worker that vanished.",
+        );
+        for ((queue, name, status), count) in attempts {
+            self.value("", &[("queue", queue), ("name", name), ("outcome", status.as_str())], count as f64);
+        }
+        self.family("punctual_jobs_died_total", "counter", "Jobs that failed for the last time.");
+        for ((queue, name), count) in died {
+            self.value("", &[("queue", queue), ("name", name)], count as f64);
+        }
+        self.histogram("punctual_attempt_duration_seconds", "How long attempts took.", &took);
+        self.histogram("punctual_lateness_seconds", "How long after their time attempts started.", &late);
+    }
+
+    fn histogram(&mut self, name: &str, about: &str, durations: &Durations<'_>) {
+        self.family(name, "histogram", about);
+        for ((queue, name), buckets) in durations {
+            let labels = [("queue", *queue), ("name", *name)];
+            let total: u64 = buckets.iter().map(|(_, count)| count).sum();
+            for bound in BOUNDS {
+                let within = buckets.iter().filter(|(bucket, _)| middle(*bucket).as_secs_f64() <= bound);
+                let count: u64 = within.map(|(_, count)| count).sum();
+                self.value("_bucket", &[labels[0], labels[1], ("le", &bound.to_string())], count as f64);
+            }
+            self.value("_bucket", &[labels[0], labels[1], ("le", "+Inf")], total as f64);
+            let sum: f64 = buckets.iter().map(|(bucket, count)| middle(*bucket).as_secs_f64() * *count as f64).sum();
+            self.value("_sum", &labels, sum);
+            self.value("_count", &labels, total as f64);
+        }
+    }
+
+    fn vitals(&mut self, vitals: Vec<Vital>) {
+        let mut families: BTreeMap<&str, Vec<&Vital>> = BTreeMap::new();
+        for vital in &vitals {
+            families.entry(vital.name).or_default().push(vital);
+        }
+        for (name, vitals) in families {
+            self.family(name, if name.ends_with("_total") { "counter" } else { "gauge" }, vitals[0].about);
+            for vital in vitals {
+                let labels: Vec<(&str, &str)> =
+                    vital.labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
+                self.value("", &labels, vital.value);
+            }
+        }
+    }
+}
+
+/// Durations by queue and name, in buckets.
+type Durations<'a> = BTreeMap<(&'a str, &'a str), Vec<(u16, u64)>>;

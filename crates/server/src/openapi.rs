@@ -1,0 +1,148 @@
+//! The OpenAPI document, written from the routes.
+
+use axum::http::Method;
+use punctual_core::Role;
+use schemars::{
+    SchemaGenerator,
+    generate::{Contract, SchemaSettings},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{problem::Problem, route::Route};
+
+/// Where schemas are; those of what is asked, until it is known which of them are the same.
+const TOLD: &str = "/components/schemas";
+const ASKED: &str = "/components/asked";
+
+/// The document.
+pub(crate) fn document(routes: &[Route]) -> Value {
+    let mut asked = generator(Contract::Deserialize, ASKED);
+    let mut told = generator(Contract::Serialize, TOLD);
+    let problem = told.subschema_for::<Problem>();
+    let mut paths: Map<String, Value> = Map::new();
+    for route in routes {
+        let item = paths.entry(route.path).or_insert_with(|| json!({}));
+        item[route.method.as_str().to_lowercase()] = operation(route, &mut asked, &mut told);
+    }
+    let (mut schemas, asked) = (told.take_definitions(true), asked.take_definitions(true));
+    let mut names = Vec::new();
+    for (name, schema) in asked {
+        // What looks alike in both directions is described once.
+        let alike = schema.to_string().replace(ASKED, TOLD);
+        let own = match schemas.get(&name).map(Value::to_string) {
+            Some(known) if known == alike => name.clone(),
+            Some(_) => format!("{name}Input"),
+            None => name.clone(),
+        };
+        schemas.insert(own.clone(), schema);
+        names.push((format!("#{ASKED}/{name}\""), format!("#{TOLD}/{own}\"")));
+    }
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Punctual",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Durable jobs over HTTP. Times are RFC 3339, in UTC; durations in requests are words such as `90s`, `5m` or `1h 30m`; \
+                fields that end in `_ms` are milliseconds. A list has `next` if it goes on: send it as `after`. \
+                A `POST` with an `Idempotency-Key` that makes jobs has its effect once within a day, however often it is sent. \
+                Payloads are shown as previews with secrets hidden; only workers get them raw.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "token": {
+                "type": "http", "scheme": "bearer",
+                "description": "A token of `punctual token create`. On this machine, and while there are no tokens, none is needed.",
+            } },
+            "responses": { "Problem": {
+                "description": "What went wrong. Rely on its `code`.",
+                "content": { "application/problem+json": { "schema": problem } },
+            } },
+        },
+        "security": [{ "token": [] }],
+    });
+    let text = names.iter().fold(document.to_string(), |text, (asked, own)| text.replace(asked, own));
+    serde_json::from_str(&text).unwrap_or(document)
+}
+
+fn generator(contract: Contract, place: &'static str) -> SchemaGenerator {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = place.into();
+        settings.contract = contract;
+        settings.meta_schema = None;
+    });
+    settings.into_generator()
+}
+
+fn operation(route: &Route, asked: &mut SchemaGenerator, told: &mut SchemaGenerator) -> Value {
+    let mut operation = json!({
+        "operationId": name(route),
+        "tags": [noun(route)],
+        "summary": route.about,
+        "description": format!("Needs the role `{}`{}.", route.role, if route.role == Role::Admin { "" } else { ", or `admin`" }),
+        "x-role": route.role,
+        "parameters": parameters(route, asked),
+        "responses": { "default": { "$ref": "#/components/responses/Problem" } },
+    });
+    if let Some(body) = route.body {
+        let schema = body(asked);
+        operation["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+    }
+    match route.answer {
+        Some(message) if route.is_socket => {
+            let schema = message(told);
+            operation["responses"]["101"] = json!({
+                "description": "A WebSocket. Each message is a text of JSON.",
+                "content": { "application/json": { "schema": schema } },
+            });
+        }
+        Some(answer) => {
+            let schema = answer(told);
+            operation["responses"]["200"] =
+                json!({ "description": "Done.", "content": { "application/json": { "schema": schema } } });
+        }
+        None => operation["responses"]["204"] = json!({ "description": "Done." }),
+    }
+    operation
+}
+
+/// The parts of the path and the query, each with its own schema.
+fn parameters(route: &Route, asked: &mut SchemaGenerator) -> Value {
+    let schema = (route.params)(asked).to_value();
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut parameters = Vec::new();
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        let mut schema = schema.clone();
+        let about = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        let in_path = route.path.contains(&format!("{{{name}}}"));
+        let mut parameter = json!({
+            "name": name,
+            "in": if in_path { "path" } else { "query" },
+            "required": in_path || required.contains(&name.as_str()),
+            "schema": schema,
+        });
+        if let Some(about) = about {
+            parameter["description"] = about;
+        }
+        parameters.push(parameter);
+    }
+    if route.method == Method::POST && route.role == Role::Enqueue {
+        parameters.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": "Sent again with the same key within a day, the request makes nothing new.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+        }));
+    }
+    Value::Array(parameters)
+}
+
+/// What it is about: the first word of its path.
+fn noun(route: &Route) -> &str {
+    route.path.trim_start_matches("/v1/").split('/').next().unwrap_or_default()
+}
+
+/// A name for programs: `jobs_id_retry_post`.
+fn name(route: &Route) -> String {
+    let words = route.path.trim_start_matches("/v1/").replace(['{', '}'], "").replace('/', "_");
+    format!("{words}_{}", route.method.as_str().to_lowercase())
+}

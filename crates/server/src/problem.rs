@@ -1,0 +1,155 @@
+//! What goes wrong, as HTTP tells it: a document of RFC 9457 with a code that programs may rely on.
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use punctual_core::{Error, Invalid, StoreError};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What went wrong. The code stays what it is in every later version; the detail is for people.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Problem {
+    /// Names the kind of problem, as its code does.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The kind of problem, for people.
+    pub(crate) title: &'static str,
+    /// The status of the answer.
+    status: u16,
+    /// The kind of problem, for programs.
+    pub(crate) code: Code,
+    /// What happened, to what, and what to do.
+    pub(crate) detail: String,
+    /// The part of the request that is not accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $code:ident $word:literal $status:ident $title:literal)*) => {
+        /// A kind of problem.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+        pub(crate) enum Code {
+            $($(#[$doc])* #[serde(rename = $word)] $code,)*
+        }
+
+        impl Code {
+            const fn word(self) -> &'static str {
+                match self { $(Self::$code => $word,)* }
+            }
+
+            pub(crate) const fn status(self) -> StatusCode {
+                match self { $(Self::$code => StatusCode::$status,)* }
+            }
+
+            const fn title(self) -> &'static str {
+                match self { $(Self::$code => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A part of the request is not accepted.
+    Invalid "invalid" BAD_REQUEST "The request is not accepted"
+    /// There is no token, or it is not good.
+    Unauthorized "unauthorized" UNAUTHORIZED "A token is needed"
+    /// The token does not allow it.
+    Forbidden "forbidden" FORBIDDEN "Not allowed"
+    /// There is no such thing.
+    NotFound "not_found" NOT_FOUND "Not found"
+    /// There is such a thing, but not this verb.
+    NotAllowed "method_not_allowed" METHOD_NOT_ALLOWED "There is no such method"
+    /// What is there does not allow it now.
+    Refused "refused" CONFLICT "Refused as things stand"
+    /// The same idempotency key was used for something else.
+    KeyReused "idempotency_key_reused" UNPROCESSABLE_ENTITY "The idempotency key was used for another request"
+    /// It took too long.
+    TimedOut "timed_out" REQUEST_TIMEOUT "The time was over first"
+    /// The body is larger than allowed.
+    TooLarge "too_large" PAYLOAD_TOO_LARGE "Too large"
+    /// The body is not said to be JSON.
+    NotJson "not_json" UNSUPPORTED_MEDIA_TYPE "The body must be JSON"
+    /// There were too many wrong tokens lately.
+    TooMany "too_many_requests" TOO_MANY_REQUESTS "Too many requests"
+    /// The store cannot be reached, or is busy: the same may succeed later.
+    Unavailable "unavailable" SERVICE_UNAVAILABLE "Not now"
+    /// A fault of the server.
+    Internal "internal" INTERNAL_SERVER_ERROR "A fault of the server"
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:punctual:problem:{}", code.word()),
+            title: code.title(),
+            status: code.status().as_u16(),
+            code,
+            detail: detail.into(),
+            field: None,
+        }
+    }
+
+    /// A part of the request that is not accepted.
+    pub(crate) fn invalid(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        let (field, detail) = (field.into(), detail.into());
+        Self { field: Some(field.clone()), ..Self::new(Code::Invalid, format!("{field}: {detail}")) }
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, detail)
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        Self::invalid(invalid.field, invalid.problem)
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::BadCursor(_) => Self::invalid("after", error.to_string()),
+            StoreError::UnknownParent(_) => Self::invalid("after", error.to_string()),
+            StoreError::Superseded(_) => Self::new(Code::Refused, error.to_string()),
+            StoreError::Unreachable { .. } | StoreError::Busy { .. } | StoreError::Closed => {
+                tracing::warn!(%error, "the store is not there");
+                Self::new(Code::Unavailable, "the store cannot be reached, or is busy; try again later")
+            }
+            // It may say where the store is, or what was in a statement: that is for the log only.
+            _ => {
+                tracing::error!(%error, "the store failed");
+                Self::new(Code::Internal, "the store failed; the server's log says why")
+            }
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Invalid(invalid) => invalid.into(),
+            Error::Store(error) => error.into(),
+            Error::NotFound(_) | Error::NoSchedule(_) | Error::NoWorkflow(_) => Self::not_found(error.to_string()),
+            Error::Refused(_) | Error::NothingToRetry(_) | Error::Owned { .. } => {
+                Self::new(Code::Refused, error.to_string())
+            }
+            Error::TimedOut { .. } => Self::new(Code::TimedOut, error.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        const TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = (self.code.status(), [(header::CONTENT_TYPE, TYPE)], body).into_response();
+        if self.code == Code::Unauthorized {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,263 @@
+//! One thing that can be asked for: where it is, whom it is for, what it is given, what it answers. The router and the OpenAPI document are
+//! both made of these, so that neither can say what the other does not.
+
+use std::{any::TypeId, future::Future, sync::Arc};
+
+use axum::{
+    RequestPartsExt,
+    body::Body,
+    extract::{RawPathParams, Request, ws::WebSocketUpgrade},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use punctual_core::Role;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    app::App,
+    auth::{self, Caller},
+    call::{Call, Once},
+    problem::{Code, Problem},
+};
+
+/// A route of the API.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) role: Role,
+    /// What it does, in a sentence.
+    pub(crate) about: &'static str,
+    /// The parts of its path and its query.
+    pub(crate) params: Describe,
+    pub(crate) body: Option<Describe>,
+    /// Nothing if it answers with nothing.
+    pub(crate) answer: Option<Describe>,
+    /// It answers with a socket, whose messages are described.
+    pub(crate) is_socket: bool,
+    run: Run,
+}
+
+/// Writes the schema of a type.
+pub(crate) type Describe = fn(&mut SchemaGenerator) -> Schema;
+type Run = Arc<
+    dyn Fn(Call, RawPathParams, Option<String>, Bytes) -> BoxFuture<'static, Result<Response, Problem>> + Send + Sync,
+>;
+
+/// No parameters, or no body.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+fn describe<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
+    schemas.subschema_for::<T>()
+}
+
+/// The schema of an object itself, not a reference to it.
+fn describe_here<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
+    T::json_schema(schemas)
+}
+
+/// Something to look at.
+pub(crate) fn get<Q, R, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Serialize + JsonSchema + 'static,
+    F: Future<Output = Result<R, Problem>> + Send + 'static,
+    H: Fn(Call, Q) -> F + Send + Sync + 'static,
+{
+    let handler = Arc::new(handler);
+    let run: Run = Arc::new(move |call, path, query, _| {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move {
+            let seen = call.headers.get(header::IF_NONE_MATCH).cloned();
+            let answer = handler(call, params(&path, query.as_deref())?).await?;
+            Ok(tagged(to_json(&answer)?, seen.as_ref()))
+        })
+    });
+    let (params, answer) = (describe_here::<Q> as Describe, answer_of::<R>());
+    Route { method: Method::GET, path, role, about, params, body: None, answer, is_socket: false, run }
+}
+
+/// Something to do.
+pub(crate) fn act<Q, B, R, F, H>(
+    method: Method,
+    path: &'static str,
+    role: Role,
+    about: &'static str,
+    handler: H,
+) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    B: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Serialize + JsonSchema + 'static,
+    F: Future<Output = Result<R, Problem>> + Send + 'static,
+    H: Fn(Call, Q, B) -> F + Send + Sync + 'static,
+{
+    let handler = Arc::new(handler);
+    let run: Run = Arc::new(move |call, path, query, body| {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move {
+            let (params, body) = (params(&path, query.as_deref())?, parse(&call.headers, &body)?);
+            let answer = handler(call, params, body).await?;
+            if TypeId::of::<R>() == TypeId::of::<()>() {
+                return Ok(StatusCode::NO_CONTENT.into_response());
+            }
+            Ok(json(to_json(&answer)?))
+        })
+    });
+    let body = (TypeId::of::<B>() != TypeId::of::<Nothing>()).then_some(describe::<B> as Describe);
+    let (params, answer) = (describe_here::<Q> as Describe, answer_of::<R>());
+    Route { method, path, role, about, params, body, answer, is_socket: false, run }
+}
+
+/// Something to do with `POST`.
+pub(crate) fn post<Q, B, R, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    B: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Serialize + JsonSchema + 'static,
+    F: Future<Output = Result<R, Problem>> + Send + 'static,
+    H: Fn(Call, Q, B) -> F + Send + Sync + 'static,
+{
+    act(Method::POST, path, role, about, handler)
+}
+
+/// Something to listen to: `M` is what is said.
+pub(crate) fn listen<M, Q, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
+where
+    M: JsonSchema + 'static,
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Future<Output = Result<Response, Problem>> + Send + 'static,
+    H: Fn(Call, Q, WebSocketUpgrade) -> F + Send + Sync + 'static,
+{
+    let handler = Arc::new(handler);
+    let run: Run = Arc::new(move |mut call, path, query, _| {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move {
+            let upgrade = call.upgrade.take().ok_or_else(|| Problem::invalid("Upgrade", "open it as a WebSocket"))?;
+            handler(call, params(&path, query.as_deref())?, upgrade).await
+        })
+    });
+    let (params, answer) = (describe_here::<Q> as Describe, Some(describe::<M> as Describe));
+    Route { method: Method::GET, path, role, about, params, body: None, answer, is_socket: true, run }
+}
+
+fn answer_of<R: JsonSchema + 'static>() -> Option<Describe> {
+    (TypeId::of::<R>() != TypeId::of::<()>()).then_some(describe::<R> as Describe)
+}
+
+impl Route {
+    /// Answers a request: lets it in, reads it, and does what it asks for.
+    pub(crate) async fn serve(&self, app: &Arc<App>, request: Request) -> Result<Response, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let caller = auth::caller(app, &parts.method, &parts.headers).await?;
+        caller.must_have(self.role)?;
+        let path =
+            parts.extract::<RawPathParams>().await.map_err(|error| Problem::invalid("path", error.to_string()))?;
+        let upgrade = if self.is_socket { Some(upgrade(&caller, &mut parts).await?) } else { None };
+        let body = app.limits.read(&parts.headers, body).await?;
+        let once = once(&parts.headers, parts.uri.path(), &body)?;
+        let query = parts.uri.query().map(str::to_owned);
+        (self.run)(Call { app: Arc::clone(app), caller, headers: parts.headers, once, upgrade }, path, query, body)
+            .await
+    }
+}
+
+/// The way to a socket, unless the page of another site asks for it.
+async fn upgrade(caller: &Caller, parts: &mut Parts) -> Result<WebSocketUpgrade, Problem> {
+    auth::check_origin(caller, &parts.headers)?;
+    let upgrade = parts.extract::<WebSocketUpgrade>().await;
+    upgrade.map_err(|error| Problem::invalid("Upgrade", format!("open it as a WebSocket, by HTTP/1.1: {error}")))
+}
+
+/// What the sender says that counts once.
+fn once(headers: &HeaderMap, path: &str, body: &[u8]) -> Result<Option<Once>, Problem> {
+    const KEY: &str = "idempotency-key";
+    const KEY_MAX_CHARS: usize = 255;
+    let Some(key) = headers.get(KEY) else { return Ok(None) };
+    let key = key.to_str().ok().filter(|key| (1..=KEY_MAX_CHARS).contains(&key.len()));
+    let key = key.ok_or_else(|| {
+        Problem::invalid("Idempotency-Key", format!("must be 1 to {KEY_MAX_CHARS} visible ASCII characters"))
+    })?;
+    let mut hash = Sha256::new();
+    hash.update((path.len() as u64).to_le_bytes());
+    hash.update(path);
+    hash.update(body);
+    Ok(Some(Once { key: key.to_owned(), fingerprint: hash.finalize().into() }))
+}
+
+/// Reads the parts of the path and the query as one.
+pub(crate) fn params<Q: DeserializeOwned>(path: &RawPathParams, query: Option<&str>) -> Result<Q, Problem> {
+    let mut text = form_urlencoded::Serializer::new(String::new());
+    text.extend_pairs(path.iter());
+    let mut text = text.finish();
+    if let Some(query) = query {
+        text.push('&');
+        text.push_str(query);
+    }
+    let pairs = serde_html_form::Deserializer::new(form_urlencoded::parse(text.as_bytes()));
+    serde_path_to_error::deserialize(pairs).map_err(|error| located(&error, "query"))
+}
+
+/// Reads what a form of a page sends, with the parts of the path; without what every form carries.
+pub(crate) fn form<B: DeserializeOwned>(path: &RawPathParams, body: &[u8], carried: &[&str]) -> Result<B, Problem> {
+    let own = form_urlencoded::parse(body).filter(|(name, _)| !carried.contains(&&**name));
+    let text = form_urlencoded::Serializer::new(String::new()).extend_pairs(own).finish();
+    params(path, Some(&text))
+}
+
+/// Reads a body. None is as good as an empty one.
+fn parse<B: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<B, Problem> {
+    if body.is_empty() {
+        return serde_json::from_str("{}").map_err(|error| Problem::invalid("body", error.to_string()));
+    }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return Err(Problem::new(Code::NotJson, "send it with Content-Type: application/json"));
+    }
+    // A list would be read as the fields in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::invalid("body", "must be a JSON object"));
+    }
+    let mut text = serde_json::Deserializer::from_slice(body);
+    let parsed = serde_path_to_error::deserialize(&mut text).map_err(|error| located(&error, "body"))?;
+    text.end().map_err(|error| Problem::invalid("body", error.to_string()))?;
+    Ok(parsed)
+}
+
+/// Names the field that is wrong, or the whole if none is.
+fn located<E: std::fmt::Display>(error: &serde_path_to_error::Error<E>, whole: &str) -> Problem {
+    let path = error.path().to_string();
+    Problem::invalid(if path == "." { whole.to_owned() } else { path }, error.inner().to_string())
+}
+
+fn to_json<R: Serialize>(answer: &R) -> Result<Vec<u8>, Problem> {
+    serde_json::to_vec(answer).map_err(|error| Problem::new(Code::Internal, format!("the answer is no JSON: {error}")))
+}
+
+fn json(body: Vec<u8>) -> Response {
+    const JSON: HeaderValue = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, JSON), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], body)
+        .into_response()
+}
+
+/// An answer with a tag, or only that it is the one that the sender has.
+fn tagged(body: Vec<u8>, seen: Option<&HeaderValue>) -> Response {
+    let digest = Sha256::digest(&body);
+    let digits: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    let tag = format!("W/\"{digits}\"");
+    let known =
+        seen.and_then(|seen| seen.to_str().ok()).is_some_and(|seen| seen.split(',').any(|one| one.trim() == tag));
+    let mut response = if known { (StatusCode::NOT_MODIFIED, Body::empty()).into_response() } else { json(body) };
+    if let Ok(tag) = HeaderValue::try_from(tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    // A browser may keep it, but asks each time whether it is still the one.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response
+}

@@ -1,0 +1,128 @@
+//! The routes, and what every request and every answer goes through.
+
+use std::{any::Any, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{MethodFilter, get, on},
+};
+use punctual_client::trace;
+use tower::ServiceBuilder;
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    compression::CompressionLayer,
+    request_id::{MakeRequestId, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
+    set_header::SetResponseHeaderLayer,
+    trace::TraceLayer,
+};
+
+use crate::{
+    app::App,
+    call::trace_of,
+    dashboard, health, metrics, openapi,
+    problem::{Code, Problem},
+    router,
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// All of it.
+pub(crate) fn service(app: Arc<App>) -> Router {
+    let routes = router::routes();
+    let document: Arc<str> = openapi::document(&routes).to_string().into();
+    let document = move || async move { ([(header::CONTENT_TYPE, "application/json")], document.to_string()) };
+    let mut router = Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::serve))
+        .route("/v1/openapi.json", get(document));
+    for route in routes {
+        let (path, route) = (route.path, Arc::new(route));
+        let Ok(method) = MethodFilter::try_from(route.method.clone()) else { continue };
+        let serve = move |State(app): State<Arc<App>>, request: Request| {
+            let route = Arc::clone(&route);
+            async move { route.serve(&app, request).await.unwrap_or_else(IntoResponse::into_response) }
+        };
+        router = router.route(path, on(method, serve));
+    }
+    let has_tls = app.has_tls;
+    let router = dashboard::add_to(router)
+        .fallback(|| async { Problem::not_found("there is nothing here; GET /v1/openapi.json says what there is") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(Code::NotAllowed, "this address does not know that method")
+        })
+        .with_state(app);
+    let header = |name: HeaderName, value: &'static str| {
+        SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
+    };
+    let layers = ServiceBuilder::new()
+        .layer(SetRequestIdLayer::new(REQUEST_ID, RandomIds))
+        .layer(TraceLayer::new_for_http().make_span_with(span).on_response(answered))
+        .layer(PropagateRequestIdLayer::new(REQUEST_ID))
+        .layer(header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .layer(header(header::X_FRAME_OPTIONS, "DENY"))
+        .layer(header(header::REFERRER_POLICY, "same-origin"))
+        .layer(header(header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"))
+        .option_layer(has_tls.then(|| header(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000")))
+        .layer(CompressionLayer::new())
+        .layer(CatchPanicLayer::custom(panicked));
+    router.layer(layers)
+}
+
+/// Without the query: it may say whom it is about.
+fn span(request: &Request) -> tracing::Span {
+    let id = request.extensions().get::<RequestId>().and_then(|id| id.header_value().to_str().ok()).unwrap_or_default();
+    let span = tracing::debug_span!(
+        "http",
+        otel.kind = "server",
+        id,
+        http.request.method = %request.method(),
+        url.path = request.uri().path(),
+        http.response.status_code = tracing::field::Empty,
+    );
+    if span.is_disabled() {
+        return span;
+    }
+    if let Some(parent) = trace_of(request.headers()) {
+        trace::adopt(&span, &parent);
+    }
+    if let Some(route) = request.extensions().get::<MatchedPath>() {
+        trace::name(&span, || format!("{} {}", request.method(), route.as_str()));
+        trace::describe(&span, "http.route", route.as_str());
+    }
+    span
+}
+
+/// Says in a request's span how it was answered.
+fn answered<B>(response: &axum::http::Response<B>, took: Duration, span: &tracing::Span) {
+    let status = response.status();
+    tracing::debug!(status = status.as_u16(), took_ms = took.as_secs_f64() * 1_000.0, "answered");
+    if span.is_disabled() {
+        return;
+    }
+    // Signed, as OpenTelemetry knows numbers.
+    span.record("http.response.status_code", i64::from(status.as_u16()));
+    if status.is_server_error() {
+        trace::fail(span, status.as_str(), status.canonical_reason().unwrap_or_default());
+    }
+}
+
+fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
+    tracing::error!("a request made the server panic");
+    let mut response = Problem::new(Code::Internal, "the server's log says more").into_response();
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}
+
+/// An id for each request, unless its sender has given it one.
+#[derive(Clone, Copy)]
+struct RandomIds;
+
+impl MakeRequestId for RandomIds {
+    fn make_request_id<B>(&mut self, _: &axum::http::Request<B>) -> Option<RequestId> {
+        HeaderValue::try_from(format!("{:032x}", fastrand::u128(..))).ok().map(RequestId::new)
+    }
+}

@@ -1,0 +1,185 @@
+//! Remote workers: they claim, extend, settle, and are fenced as any other worker is.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::World;
+use serde_json::{Value, json};
+
+const ONE: &str = "wrk_00000000000000000000000000000001";
+const OTHER: &str = "wrk_00000000000000000000000000000002";
+
+async fn claim(world: &World, worker: &str, more: Value) -> Vec<Value> {
+    let mut wish = json!({"worker": worker, "names": ["mail"], "limit": 10});
+    wish.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    world.post("/v1/work/claim", wish).await.good()["jobs"].as_array().unwrap().clone()
+}
+
+async fn settle(world: &World, worker: &str, ends: Value) -> Value {
+    world.post("/v1/work/settle", json!({"worker": worker, "jobs": ends})).await.good()["settled"].clone()
+}
+
+#[tokio::test]
+async fn a_remote_worker_runs_jobs_to_every_end() {
+    let world = World::new().await;
+    let jobs: Vec<Value> =
+        (0..5).map(|number| json!({"name": "mail", "payload": {"number": number, "secret": "raw"}})).collect();
+    world.post("/v1/jobs/batch", json!({"jobs": jobs})).await.good();
+    let beat = json!({"worker": ONE, "host": "far", "names": ["mail"], "concurrency": 10, "running": 0});
+    assert_eq!(world.post("/v1/work/beat", beat).await.status, 204);
+    assert_eq!(world.get("/v1/workers").await.good()[0]["host"], "far");
+
+    let claimed = claim(&world, ONE, json!({})).await;
+    assert_eq!(claimed.len(), 5);
+    assert_eq!(claimed[3]["payload"], json!({"number": 3, "secret": "raw"}), "a worker gets it raw");
+    assert_eq!((&claimed[0]["attempt"], &claimed[0]["timeout_ms"].is_u64()), (&json!(1), &true));
+    let attempts: Vec<&str> = claimed.iter().map(|job| job["attempt_id"].as_str().unwrap()).collect();
+
+    let note = json!({"worker": ONE, "notes": [{"attempt_id": attempts[0], "percent": 40, "message": "half", "lines": [{"number": 1, "message": "begun"}]}]});
+    assert_eq!(world.post("/v1/work/note", note).await.status, 204);
+    let held =
+        world.post("/v1/work/extend", json!({"worker": ONE, "attempts": [attempts[0]], "lease": "1m"})).await.good();
+    assert_eq!(held, json!({"held": [true]}));
+    let stranger = world.post("/v1/work/extend", json!({"worker": OTHER, "attempts": [attempts[0]]})).await.good();
+    assert_eq!(stranger, json!({"held": [false]}));
+
+    let ends = json!([
+        {"attempt_id": attempts[0], "outcome": "succeeded", "result": {"sent": true}},
+        {"attempt_id": attempts[1], "outcome": "failed", "error": "no such mailbox", "retry": false},
+        {"attempt_id": attempts[2], "outcome": "failed", "error": "later", "after": "1h"},
+        {"attempt_id": attempts[3], "outcome": "snoozed", "after": "5m"},
+        {"attempt_id": attempts[4], "outcome": "released"},
+    ]);
+    assert_eq!(settle(&world, OTHER, ends.clone()).await, json!([false, false, false, false, false]), "not theirs");
+    assert_eq!(settle(&world, ONE, ends.clone()).await, json!([true, true, true, true, true]));
+    assert_eq!(settle(&world, ONE, ends).await, json!([false, false, false, false, false]), "settled already");
+    let mut found = Vec::new();
+    for job in &claimed {
+        let detail = world.get(&format!("/v1/jobs/{}", job["id"].as_str().unwrap())).await.good();
+        found.push(detail["job"]["status"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(found, ["succeeded", "dead", "retrying", "scheduled", "queued"]);
+    let done = world.get(&format!("/v1/jobs/{}", claimed[0]["id"].as_str().unwrap())).await.good();
+    assert_eq!(
+        (&done["job"]["result_preview"], &done["logs"][0]["message"]),
+        (&json!({"sent": true}), &json!("begun"))
+    );
+}
+
+#[tokio::test]
+async fn a_claim_waits_for_a_job_and_for_nothing_once_the_server_ends() {
+    let world = World::new().await;
+    let waiting = claim(&world, ONE, json!({"wait": "30s"}));
+    let (claimed, _) = tokio::join!(waiting, async { world.post("/v1/jobs", json!({"name": "mail"})).await.good() });
+    assert_eq!(claimed.len(), 1);
+
+    let World { client, server, punctual, .. } = world;
+    let url = format!("{}/v1/work/claim", server.url());
+    let asked = client.post(url).json(&json!({"worker": OTHER, "names": ["mail"], "limit": 1, "wait": "60s"}));
+    let mut asked = tokio::spawn(asked.send());
+    // It is waiting once a worker could be seen to wait; there is nothing to see, so it is given a moment, and either order is right.
+    tokio::task::yield_now().await;
+    tokio::select! {
+        _ = &mut asked => panic!("there is no job"),
+        () = tokio::time::sleep(Duration::from_millis(200)) => {}
+    }
+    server.stop(Duration::from_secs(30)).await;
+    let answer: Value = asked.await.unwrap().unwrap().json().await.unwrap();
+    assert_eq!(answer, json!({"jobs": []}));
+    drop(punctual);
+}
+
+#[tokio::test]
+async fn what_a_worker_holds_goes_back_when_it_leaves() {
+    let world = World::new().await;
+    world.post("/v1/jobs", json!({"name": "mail"})).await.good();
+    let claimed = claim(&world, ONE, json!({"lease": "1h"})).await;
+    assert_eq!(world.post("/v1/work/leave", json!({"worker": ONE})).await.good(), json!({"jobs": 1}));
+    assert_eq!(world.get("/v1/workers").await.good(), json!([]));
+    let held =
+        world.post("/v1/work/extend", json!({"worker": ONE, "attempts": [claimed[0]["attempt_id"]]})).await.good();
+    assert_eq!(held, json!({"held": [false]}));
+}
+
+#[tokio::test]
+async fn bad_wishes_are_named() {
+    let world = World::new().await;
+    for (path, body, field) in [
+        ("claim", json!({"worker": ONE, "names": [], "limit": 1}), "names"),
+        ("claim", json!({"worker": ONE, "names": ["a"], "limit": 1001}), "limit"),
+        ("claim", json!({"worker": ONE, "names": ["a"], "limit": 1, "lease": "1ms"}), "lease"),
+        ("claim", json!({"worker": "me", "names": ["a"], "limit": 1}), "worker"),
+        ("extend", json!({"worker": ONE, "attempts": ["x"]}), "attempts[0]"),
+        (
+            "settle",
+            json!({"worker": ONE, "jobs": [{"attempt_id": "att_1", "outcome": "succeeded"}]}),
+            "jobs[0].attempt_id",
+        ),
+        ("note", json!({"worker": ONE, "notes": 7}), "notes"),
+        ("beat", json!({"worker": ONE, "host": "", "names": [], "concurrency": 1}), "host"),
+    ] {
+        let answer = world.post(&format!("/v1/work/{path}"), body.clone()).await;
+        assert_eq!(answer.field().0, field, "{path} {body}");
+    }
+    world.post("/v1/jobs", json!({"name": "mail"})).await.good();
+    let claimed = claim(&world, ONE, json!({})).await;
+    let attempt = &claimed[0]["attempt_id"];
+    let snooze = world
+        .post("/v1/work/settle", json!({"worker": ONE, "jobs": [{"attempt_id": attempt, "outcome": "snoozed"}]}))
+        .await;
+    assert_eq!(snooze.field().0, "jobs[0].after");
+    let large = "x".repeat(1 << 20);
+    let end = json!({"worker": ONE, "jobs": [{"attempt_id": attempt, "outcome": "succeeded", "result": large}]});
+    assert_eq!(world.post("/v1/work/settle", end).await.field().0, "jobs[0].result");
+}
+
+#[tokio::test]
+async fn what_waits_for_a_job_goes_on_when_a_remote_worker_has_run_it() {
+    let world = World::new().await;
+    let pack = json!({"name": "mail", "payload": 1});
+    let send = json!({"name": "mail", "after": ["pack"], "parent_results": "always"});
+    let workflow = json!({"name": "ship", "jobs": {"pack": pack, "send": send}});
+    let id = world.post("/v1/workflows", workflow).await.good()["id"].as_str().unwrap().to_owned();
+    let claimed = claim(&world, ONE, json!({})).await;
+    assert_eq!(claimed.len(), 1, "the other one waits");
+    let end = json!([{"attempt_id": claimed[0]["attempt_id"], "outcome": "succeeded", "result": {"boxes": 2}}]);
+    assert_eq!(settle(&world, ONE, end).await, json!([true]));
+    let claimed = claim(&world, ONE, json!({})).await;
+    assert_eq!(claimed[0]["parents"]["pack"], json!({"boxes": 2}));
+    let end = json!([{"attempt_id": claimed[0]["attempt_id"], "outcome": "succeeded"}]);
+    assert_eq!(settle(&world, ONE, end).await, json!([true]));
+    assert_eq!(world.get(&format!("/v1/workflows/{id}")).await.good()["status"], "succeeded");
+}
+
+#[tokio::test]
+async fn a_trace_goes_from_a_request_to_the_worker() {
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const OTHER_PARENT: &str = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+    let world = World::new().await;
+    let traced = async |path: &str, parent: &str, body: Value| {
+        let request = world.client.post(world.url(path)).header("traceparent", parent);
+        world.send(request.header("tracestate", "a=1").header("tracestate", "b=2").json(&body)).await
+    };
+    let mail = json!({"name": "mail", "priority": 9});
+    let own = json!({"name": "mail", "priority": 8, "trace": OTHER_PARENT});
+    traced("/v1/jobs/batch", PARENT, json!({"jobs": [mail, own]})).await.good();
+    traced("/v1/jobs", "nonsense", json!({"name": "mail", "priority": 7})).await.good();
+    let nodes = json!({"name": "w", "jobs": {"mail": {"priority": 6}}});
+    traced("/v1/workflows", PARENT, nodes).await.good();
+    let claimed = claim(&world, ONE, json!({})).await;
+    let traces: Vec<_> = claimed.iter().map(|job| (job["trace"].as_str(), job["trace_state"].as_str())).collect();
+    let (whole, none) = ((Some(PARENT), Some("a=1,b=2")), (None, None));
+    assert_eq!(traces, [whole, (Some(OTHER_PARENT), None), none, whole], "what is no trace begins none");
+
+    let end = json!([{"attempt_id": claimed[2]["attempt_id"], "outcome": "succeeded"}]);
+    settle(&world, ONE, end).await;
+    let again = format!("/v1/jobs/{}/run", claimed[2]["id"].as_str().unwrap());
+    let again = traced(&again, PARENT, json!({})).await.good();
+    let shown = world.get(&format!("/v1/jobs/{}", again["job"].as_str().unwrap())).await.good();
+    assert_eq!(shown["job"]["trace"], PARENT, "a job that runs once more is a part of what asks for it");
+    let wrong = world.post("/v1/jobs", json!({"name": "mail", "trace": "00-1-2-3"})).await;
+    assert_eq!(wrong.field(), ("trace", "trace: is no traceparent, such as 00-32 digits-16 digits-01"));
+}

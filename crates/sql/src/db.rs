@@ -1,0 +1,215 @@
+//! A connection within a transaction, as the shared operations see it, whichever engine it is of.
+
+use punctual_core::{StoreError, StoreResult};
+
+/// A statement, by its place in the list of all. Each engine has a text for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Statement(pub(crate) usize);
+
+/// A value, on its way to a statement or from a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Value<'a> {
+    Null,
+    Int(i64),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+}
+
+/// A row.
+pub(crate) trait Row {
+    /// What a column has.
+    fn value(&self, column: usize) -> StoreResult<Value<'_>>;
+}
+
+impl dyn Row + '_ {
+    /// What a column has, as this type.
+    pub(crate) fn get<'r, T: FromValue<'r>>(&'r self, column: usize) -> StoreResult<T> {
+        T::from_value(self.value(column)?).ok_or_else(|| {
+            StoreError::Other(format!("column {column} of a row is not what it should be; was it edited by hand?"))
+        })
+    }
+}
+
+/// Whether to go on with the next row.
+pub(crate) type GoOn = bool;
+
+/// A connection within a transaction.
+pub(crate) trait Db {
+    /// Runs a statement; says how many rows it changed.
+    fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize>;
+
+    /// The same for one that stores a row, if it is not there; returns the number that the row got.
+    fn insert(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<Option<i64>>;
+
+    /// Reads rows, one after the other, for as long as they are wanted.
+    fn read(
+        &self,
+        statement: Statement,
+        params: &[Value<'_>],
+        each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>,
+    ) -> StoreResult<()>;
+}
+
+impl dyn Db + '_ {
+    /// All rows.
+    pub(crate) fn all<T>(
+        &self,
+        statement: Statement,
+        params: &[Value<'_>],
+        mut of: impl FnMut(&dyn Row) -> StoreResult<T>,
+    ) -> StoreResult<Vec<T>> {
+        let mut all = Vec::new();
+        self.read(statement, params, &mut |row| {
+            all.push(of(row)?);
+            Ok(true)
+        })?;
+        Ok(all)
+    }
+
+    /// The first row, if there is one.
+    pub(crate) fn one<T>(
+        &self,
+        statement: Statement,
+        params: &[Value<'_>],
+        mut of: impl FnMut(&dyn Row) -> StoreResult<T>,
+    ) -> StoreResult<Option<T>> {
+        let mut one = None;
+        self.read(statement, params, &mut |row| {
+            one = Some(of(row)?);
+            Ok(false)
+        })?;
+        Ok(one)
+    }
+
+    /// The row that is there in any case.
+    pub(crate) fn only<T>(
+        &self,
+        statement: Statement,
+        params: &[Value<'_>],
+        of: impl FnMut(&dyn Row) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        let missing = || StoreError::Other("a row is missing that should be there; was it removed by hand?".to_owned());
+        self.one(statement, params, of)?.ok_or_else(missing)
+    }
+}
+
+/// Values for a statement, in its order.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => {
+        &[$($crate::db::ToValue::to_value(&$value)),*]
+    };
+}
+pub(crate) use params;
+
+/// What a statement can be given.
+pub(crate) trait ToValue {
+    fn to_value(&self) -> Value<'_>;
+}
+
+macro_rules! numbers {
+    ($($number:ty)*) => {
+        $(impl ToValue for $number {
+            fn to_value(&self) -> Value<'_> {
+                Value::Int(*self as i64)
+            }
+        }
+
+        impl FromValue<'_> for $number {
+            fn from_value(value: Value<'_>) -> Option<Self> {
+                match value {
+                    Value::Int(number) => number.try_into().ok(),
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+
+numbers! { i64 u64 i32 u32 u16 u8 usize }
+
+impl ToValue for bool {
+    fn to_value(&self) -> Value<'_> {
+        Value::Int(i64::from(*self))
+    }
+}
+
+impl ToValue for str {
+    fn to_value(&self) -> Value<'_> {
+        Value::Text(self)
+    }
+}
+
+impl ToValue for String {
+    fn to_value(&self) -> Value<'_> {
+        Value::Text(self)
+    }
+}
+
+impl<const N: usize> ToValue for [u8; N] {
+    fn to_value(&self) -> Value<'_> {
+        Value::Bytes(self)
+    }
+}
+
+impl<T: ToValue> ToValue for Option<T> {
+    fn to_value(&self) -> Value<'_> {
+        self.as_ref().map_or(Value::Null, ToValue::to_value)
+    }
+}
+
+impl<T: ToValue + ?Sized> ToValue for &T {
+    fn to_value(&self) -> Value<'_> {
+        (**self).to_value()
+    }
+}
+
+/// What a column can be read as.
+pub(crate) trait FromValue<'r>: Sized {
+    /// Nothing if it is something else.
+    fn from_value(value: Value<'r>) -> Option<Self>;
+}
+
+impl FromValue<'_> for bool {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        i64::from_value(value).map(|number| number != 0)
+    }
+}
+
+impl<'r> FromValue<'r> for &'r str {
+    fn from_value(value: Value<'r>) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue<'_> for String {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        <&str>::from_value(value).map(str::to_owned)
+    }
+}
+
+impl FromValue<'_> for Box<str> {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        <&str>::from_value(value).map(Into::into)
+    }
+}
+
+impl<const N: usize> FromValue<'_> for [u8; N] {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Bytes(bytes) => bytes.try_into().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl<'r, T: FromValue<'r>> FromValue<'r> for Option<T> {
+    fn from_value(value: Value<'r>) -> Option<Self> {
+        match value {
+            Value::Null => Some(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Operators' actions.
+
+use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreResult, Verb, change};
+
+use super::{
+    gates,
+    places::standing,
+    rows,
+    running::Running,
+    settle::close,
+    statements as sql,
+    tx::{EventLine, Tx},
+};
+use crate::db::params;
+
+/// Applies operators' wishes.
+pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> StoreResult<Vec<Changed>> {
+    changes.iter().map(|change| change_one(tx, change)).collect()
+}
+
+fn change_one(tx: &mut Tx<'_>, wish: &Change) -> StoreResult<Changed> {
+    let found = tx.db.one(sql::GET, params![wish.job.to_bytes()], rows::job)?;
+    let Some((seq, mut job)) = found else { return Ok(Changed::NotFound) };
+    let before = job.clone();
+    match change::apply(wish.verb, &mut job, tx.now) {
+        Ok(true) => Ok(Changed::Already),
+        Err(refused) => Ok(Changed::Refused(refused)),
+        Ok(false) => {
+            let by = (Some(wish.actor.as_str()), wish.reason.as_deref());
+            replace(tx, seq, &before, &job, by)?;
+            Ok(Changed::Done)
+        }
+    }
+}
+
+/// Moves a job from where `before` stands to where `after` stands, with one event.
+pub(crate) fn replace(
+    tx: &mut Tx<'_>,
+    seq: i64,
+    before: &Job,
+    after: &Job,
+    (actor, detail): (Option<&str>, Option<&str>),
+) -> StoreResult<()> {
+    let (queue, name) = (&after.spec.queue, &after.spec.name);
+    // Before the running row goes, which knows it while the job is held.
+    let last_event = tx.db.only(sql::LAST_EVENT, params![seq], |row| row.get(0))?;
+    match before.status {
+        Status::Queued => gates::leave(tx, standing(before, seq))?,
+        Status::Scheduled | Status::Retrying => {
+            tx.execute(sql::DELETE_DUE, params![before.run_at.as_micros(), seq])?;
+        }
+        Status::Waiting => {
+            tx.execute(sql::DELETE_WAITING, params![before.run_at.as_micros(), seq])?;
+        }
+        Status::Processing => {
+            let id = before.id.to_bytes();
+            if let Some(held) = Running::find(tx.db, id)? {
+                close(tx, &held, id, AttemptStatus::Cancelled, None)?;
+            }
+        }
+        _ => {}
+    }
+    if after.status == Status::Queued {
+        gates::put(tx, standing(after, seq))?;
+    }
+    if matches!(after.status, Status::Cancelled | Status::Deleted)
+        && let Some((scope, key)) = after.spec.unique_key()
+    {
+        tx.execute(sql::DELETE_KEY, params![scope, key, seq])?;
+    }
+    if let Some(expires_at) = kept_until(before) {
+        tx.execute(sql::DELETE_KEPT, params![expires_at, seq])?;
+    }
+    if let Some(expires_at) = kept_until(after) {
+        tx.execute(sql::INSERT_KEPT, params![expires_at, seq])?;
+    }
+    forget_death(tx, seq, before)?;
+    if after.status == Status::Deleted {
+        tx.execute(sql::INSERT_DELETED, params![after.updated_at.as_micros(), seq])?;
+    }
+    let run = (before.status == Status::Processing).then_some(before.run);
+    let line = EventLine { status: after.status, run, actor, detail };
+    let event = tx.event(seq, last_event, line)?;
+    tx.execute(
+        sql::SAVE_JOB,
+        params![
+            seq,
+            after.status.as_str(),
+            after.run_at.as_micros(),
+            after.attempt,
+            after.run,
+            after.spec.max_attempts,
+            after.updated_at.as_micros(),
+            after.started_at.map(|at| at.as_micros()),
+            after.finished_at.map(|at| at.as_micros()),
+            event,
+            after.waiting_on,
+        ],
+    )?;
+    tx.count(queue, name, Some(before.status), Some(after.status));
+    tx.count_pending(after.spec.user_id.as_deref(), name, Some(before.status), Some(after.status));
+    if after.status.is_finished() {
+        tx.ended(after.id, seq, before.status, after.status)?;
+    } else if before.status.is_finished() {
+        tx.count_end(seq, before.status, after.status)?;
+    }
+    tx.woke_jobs = true;
+    Ok(())
+}
+
+/// Takes a job off the list of the dead, if it is on it.
+pub(crate) fn forget_death(tx: &Tx<'_>, seq: i64, job: &Job) -> StoreResult<()> {
+    if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
+        tx.execute(sql::DELETE_DEAD, params![died_at.as_micros(), seq])?;
+    }
+    Ok(())
+}
+
+/// Until when a finished job is kept by its own wish. A deleted one has no wishes left.
+pub(crate) fn kept_until(job: &Job) -> Option<i64> {
+    let finished_at = job.finished_at.filter(|_| job.status != Status::Deleted)?;
+    job.spec.keep_for.map(|keep| finished_at.after(keep).as_micros())
+}
+
+/// Makes finished jobs deleted that have been kept long enough.
+pub(crate) fn retire(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> StoreResult<usize> {
+    retire_some(tx, keep, limit)
+}
+
+fn retire_some(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> StoreResult<usize> {
+    let mut seqs: Vec<i64> = Vec::new();
+    for status in [Status::Succeeded, Status::Dead, Status::Cancelled] {
+        let cutoff = tx.now.before(keep.of(status)).as_micros();
+        let room = (limit - seqs.len()) as i64;
+        seqs.extend(tx.db.all(sql::RETIRABLE, params![status.as_str(), cutoff, room], |row| row.get::<i64>(0))?);
+    }
+    let room = (limit - seqs.len()) as i64;
+    seqs.extend(tx.db.all(sql::RETIRABLE_KEPT, params![tx.now.as_micros(), room], |row| row.get::<i64>(0))?);
+    for seq in &seqs {
+        let (seq, mut job) = tx.db.only(sql::GET_BY_SEQ, params![seq], rows::job)?;
+        let before = job.clone();
+        if change::apply(Verb::Delete, &mut job, tx.now).is_ok() {
+            replace(tx, seq, &before, &job, (Some("retention"), None))?;
+        }
+    }
+    Ok(seqs.len())
+}

@@ -1,0 +1,307 @@
+//! Jobs go out to workers.
+//!
+//! Tried in a spike, in jobs a second from enqueue to settle: one jobs row updated in place behind partial indexes
+//! 20,000; slim ready and running tables with the jobs row untouched until the end, as below, 26,000 to 28,000. The
+//! figures and their limits are in docs/adr/0002.
+
+use std::{collections::HashMap, time::Duration};
+
+use punctual_core::{
+    AttemptId, Claim, ClaimRequest, Claimed, JobId, Settlement, Status, StoreResult, Timestamp, WorkerId, limits,
+    measure::Measure,
+};
+
+use super::{
+    gated::Gated,
+    gates,
+    places::{Lane, Place, Standing, head},
+    read, rows,
+    running::Running,
+    statements as sql,
+    tx::{EventLine, Tx},
+};
+use crate::db::{Db, params};
+
+/// A claim of at most so many jobs reads them in the writer's transaction; of more, a reader does it afterwards, while the
+/// writer goes on. For few, the way to another thread takes longer than it saves.
+const READ_AT_ONCE_MAX_JOBS: usize = 64;
+
+/// A look ahead reads so many jobs for each one that it wants; the others may be for other workers.
+const AHEAD_LOOK_FACTOR: usize = 4;
+
+/// What a claim took.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    holds: Vec<Hold>,
+    /// The jobs, in the same order, unless a reader is yet to read them.
+    claims: Vec<Claim>,
+    next_run_at: Option<Timestamp>,
+    opens_at: Option<Timestamp>,
+    /// When to look again, if there was nothing.
+    pub(crate) look_again_at: Option<Timestamp>,
+}
+
+/// A job that a claim took: its place in the table, and what the claim changed of it.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    seq: i64,
+    attempt: AttemptId,
+    number: u32,
+    worker: WorkerId,
+    started_at: Timestamp,
+    lease_until: Timestamp,
+}
+
+impl Taken {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.holds.is_empty()
+    }
+
+    /// Gives everything back.
+    pub(crate) fn releases(&self) -> Vec<Settlement> {
+        self.holds.iter().map(|hold| Settlement::release(hold.attempt, hold.worker)).collect()
+    }
+
+    /// Whether the jobs have been read.
+    pub(crate) const fn is_read(&self) -> bool {
+        self.claims.len() == self.holds.len()
+    }
+
+    /// Reads the jobs.
+    pub(crate) fn read(&mut self, db: &dyn Db) -> StoreResult<()> {
+        self.claims = self.holds.iter().map(|hold| hold.read(db)).collect::<StoreResult<_>>()?;
+        Ok(())
+    }
+
+    /// What the worker gets.
+    pub(crate) fn claimed(self) -> Claimed {
+        Claimed { claims: self.claims, next_run_at: self.next_run_at, opens_at: self.opens_at }
+    }
+}
+
+impl Hold {
+    fn read(&self, db: &dyn Db) -> StoreResult<Claim> {
+        let (_, mut job) = db.only(sql::CLAIM_READ, params![self.seq], rows::job)?;
+        job.status = Status::Processing;
+        job.attempt = self.number;
+        job.run = self.attempt.run;
+        job.worker_id = Some(self.worker);
+        job.lease_until = Some(self.lease_until);
+        job.started_at = Some(self.started_at);
+        job.updated_at = self.started_at;
+        Ok(Claim { job: Box::new(job), worker: self.worker })
+    }
+}
+
+/// Makes due jobs queued, then hands queued ones to a worker.
+pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
+    promote(tx, limits::PROMOTE_MAX_JOBS)?;
+    take(tx, request)
+}
+
+fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
+    let gated = Gated::read(tx.db)?;
+    let mut taken = Taken::default();
+    if gates::are_any(tx, &gated)? {
+        take_gated(tx, request, &gated, &mut taken)?;
+    } else {
+        let lanes = served(&gated, read::lanes(tx.db, &request.queues, &request.names)?);
+        let places = first_places(tx, &lanes, request)?;
+        taken.holds = hold_all(tx, request, &places)?;
+        leave_lanes(tx, &places)?;
+    }
+    let room = request.limit - taken.holds.len();
+    if room > 0 && !request.ahead.is_zero() {
+        taken.holds.extend(take_ahead(tx, request, room, &gated)?);
+    }
+    if taken.holds.len() <= READ_AT_ONCE_MAX_JOBS {
+        taken.read(tx.db)?;
+    }
+    let next: Option<i64> = tx.db.only(sql::NEXT_DUE, &[], |row| row.get(0))?;
+    taken.next_run_at = next.map(Timestamp::from_micros);
+    let due = taken.next_run_at.map(|next| request.look_again_at(tx.now, next));
+    taken.look_again_at = due.into_iter().chain(taken.opens_at).min();
+    Ok(taken)
+}
+
+/// Those that are not paused.
+fn served(gated: &Gated, lanes: Vec<Lane>) -> Vec<Lane> {
+    lanes.into_iter().filter(|(queue, _)| !gated.paused.contains(queue)).collect()
+}
+
+/// Takes the first jobs that their gates let through.
+fn take_gated(tx: &mut Tx<'_>, request: &ClaimRequest, gated: &Gated, taken: &mut Taken) -> StoreResult<()> {
+    // What has become due in this very operation counts too.
+    gates::look_at_touched(tx)?;
+    let marked = gates::look(tx, request, gated)?;
+    let plain = served(gated, read::lanes(tx.db, &request.queues, &request.names)?);
+    let keyed = served(gated, gates::lanes(tx, request)?);
+    let chosen = gates::choose(tx, request, gated, (&plain, &keyed))?;
+    taken.holds = hold_all(tx, request, &chosen.places)?;
+    chosen.places.iter().try_for_each(|place| gates::take(tx, place.standing()))?;
+    taken.opens_at = chosen.look_after(tx, gated)?.into_iter().chain(marked).min();
+    Ok(())
+}
+
+fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> StoreResult<Vec<Hold>> {
+    places.iter().map(|place| hold(tx, request, place)).collect()
+}
+
+/// Takes jobs that will be due within the instants that the request names, each as of its time. Gates count starts as they happen, so
+/// that what has to pass one is left alone.
+fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize, gated: &Gated) -> StoreResult<Vec<Hold>> {
+    let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
+    let (mut holds, now) = (Vec::new(), tx.now);
+    for (run_at, seq) in due {
+        let job = DueJob::read(tx, run_at, seq)?;
+        let (queue, name) = &job.lane;
+        let free = job.key.is_none() && !gated.paused.contains(queue) && !gated.guards(queue);
+        if holds.len() < limit && free && request.serves(queue, name) {
+            tx.now = now.max(Timestamp::from_micros(run_at));
+            job.promote(tx)?;
+            holds.push(hold(tx, request, &job.place())?);
+        }
+    }
+    tx.now = now;
+    Ok(holds)
+}
+
+/// Makes due scheduled and retrying jobs queued; says how many.
+pub(crate) fn promote(tx: &mut Tx<'_>, limit: usize) -> StoreResult<usize> {
+    let due = due_until(tx, tx.now, limit)?;
+    due.iter().try_for_each(|(run_at, seq)| promote_one(tx, *run_at, *seq))?;
+    Ok(due.len())
+}
+
+/// The jobs that are due by `until`: when, and which.
+fn due_until(tx: &Tx<'_>, until: Timestamp, limit: usize) -> StoreResult<Vec<(i64, i64)>> {
+    tx.db.all(sql::DUE, params![until.as_micros(), limit], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+fn promote_one(tx: &mut Tx<'_>, run_at: i64, seq: i64) -> StoreResult<()> {
+    let job = DueJob::read(tx, run_at, seq)?;
+    job.promote(tx)?;
+    let (queue, name) = &job.lane;
+    gates::put(tx, Standing { queue, name, priority: job.priority, run_at, seq, key: job.key.as_deref() })
+}
+
+/// A job that waits for its time.
+struct DueJob {
+    run_at: i64,
+    seq: i64,
+    status: Status,
+    lane: Lane,
+    priority: u8,
+    last_event: Option<i64>,
+    key: Option<String>,
+}
+
+impl DueJob {
+    fn read(tx: &Tx<'_>, run_at: i64, seq: i64) -> StoreResult<Self> {
+        tx.db.only(sql::DUE_JOB, params![seq], |row| {
+            Ok(Self {
+                run_at,
+                seq,
+                status: rows::word(row, 0)?,
+                lane: (row.get(1)?, row.get(2)?),
+                priority: row.get(3)?,
+                last_event: row.get(4)?,
+                key: row.get(5)?,
+            })
+        })
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { lane: &self.lane, priority: self.priority, run_at: self.run_at, seq: self.seq, gate: None }
+    }
+
+    /// Makes it queued.
+    fn promote(&self, tx: &mut Tx<'_>) -> StoreResult<()> {
+        let line = EventLine::plain(Status::Queued, None);
+        let event = tx.event(self.seq, self.last_event, line)?;
+        tx.execute(sql::PROMOTE_JOB, params![self.seq, tx.now.as_micros(), event])?;
+        tx.execute(sql::DELETE_DUE, params![self.run_at, self.seq])?;
+        tx.count(&self.lane.0, &self.lane.1, Some(self.status), Some(Status::Queued));
+        Ok(())
+    }
+}
+
+/// The first places among all lanes that the worker serves, in the order of claims.
+fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> StoreResult<Vec<Place<'l>>> {
+    let mut places = Vec::new();
+    for lane in lanes {
+        places.extend(head(tx, lane, request.limit)?);
+        // Keeps memory and the final sort small when there are many lanes.
+        if places.len() > 4 * request.limit {
+            keep_first(&mut places, request);
+        }
+    }
+    keep_first(&mut places, request);
+    Ok(places)
+}
+
+fn keep_first(places: &mut Vec<Place<'_>>, request: &ClaimRequest) {
+    places.sort_by_cached_key(|place| place.order(request));
+    places.truncate(request.limit);
+}
+
+/// Takes places out of their lanes, given in the order of claims. Of each lane and priority they are the first, so that
+/// one range takes them all.
+fn leave_lanes(tx: &Tx<'_>, places: &[Place<'_>]) -> StoreResult<()> {
+    let last_of_each: HashMap<_, _> =
+        places.iter().map(|place| ((place.lane, place.priority), (place.run_at, place.seq))).collect();
+    for (((queue, name), priority), (run_at, seq)) in last_of_each {
+        tx.execute(sql::DELETE_LANE_HEAD, params![queue, name, priority, run_at, seq])?;
+    }
+    Ok(())
+}
+
+/// Gives one job to the worker.
+fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>) -> StoreResult<Hold> {
+    let Place { lane: (queue, name), priority, seq, run_at, gate } = place;
+    let taken = tx.db.only(sql::CLAIM_TAKE, params![seq], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
+    });
+    let (id, attempts, runs, keep_for, user, last_event, flow): ([u8; 16], u32, u32, Option<u64>, _, _, _) = taken?;
+    let event = tx.event(*seq, last_event, EventLine::plain(Status::Processing, Some(runs + 1)))?;
+    let running = Running {
+        seq: *seq,
+        run: runs + 1,
+        attempt: attempts + 1,
+        worker: request.worker,
+        lease_until: tx.now.after(request.lease),
+        started_at: tx.now,
+        priority: *priority,
+        queue: queue.clone(),
+        name: name.clone(),
+        keep_for: keep_for.map(Duration::from_millis),
+        user,
+        last_event: Some(event),
+        flow,
+        gate: gate.clone(),
+    };
+    running.insert(tx, id)?;
+    tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));
+    tx.tally(queue, name, Measure::Lateness, Timestamp::from_micros(*run_at), tx.now);
+    let hold = Hold {
+        seq: *seq,
+        attempt: AttemptId { job: JobId::from_bytes(id), run: running.run },
+        number: running.attempt,
+        worker: request.worker,
+        started_at: tx.now,
+        lease_until: running.lease_until,
+    };
+    tx.remember(id, running);
+    Ok(hold)
+}
+
+/// Claims whose lease has run out.
+pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<Vec<Claim>> {
+    let seqs = db.all(sql::EXPIRED, params![now.as_micros(), limit], |row| row.get::<i64>(0))?;
+    let mut claims = Vec::new();
+    for seq in seqs {
+        let found = db.one(sql::GET_BY_SEQ, params![seq], rows::job)?;
+        claims.extend(found.and_then(|(_, job)| Some(Claim { worker: job.worker_id?, job: Box::new(job) })));
+    }
+    Ok(claims)
+}

@@ -1,0 +1,57 @@
+//! What `punctual doctor` looks at in every engine of these operations.
+
+use std::collections::BTreeMap;
+
+use punctual_core::{Finding, StoreResult};
+
+use super::{read, statements as sql};
+use crate::db::{Db, Row};
+
+/// Looks for counters that are wrong, jobs in the wrong place, and broken stories.
+pub(crate) fn examine(db: &dyn Db) -> StoreResult<Vec<Finding>> {
+    Ok(vec![counters(db)?, places(db)?, stories(db)?])
+}
+
+pub(crate) fn finding(check: &str, ok: bool, message: impl Into<String>) -> Finding {
+    Finding { check: check.into(), ok, message: message.into() }
+}
+
+/// The counters must equal what they count.
+fn counters(db: &dyn Db) -> StoreResult<Finding> {
+    type Counts = BTreeMap<(String, String, String), u64>;
+    let kept: Counts = read::counts(db)?
+        .into_iter()
+        .map(|count| ((count.queue, count.name, count.status.to_string()), count.count))
+        .collect();
+    let of = |row: &dyn Row| Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?));
+    let true_ones: Counts = db.all(sql::EXAMINE_COUNTS, &[], of)?.into_iter().collect();
+    let of = |row: &dyn Row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?));
+    let pending: BTreeMap<(String, String), i64> = db.all(sql::PENDING_BY_USER, &[], of)?.into_iter().collect();
+    let truly_pending = db.all(sql::EXAMINE_PENDING, &[], of)?.into_iter().collect();
+    let ok = kept == true_ones && pending == truly_pending;
+    let message = if ok {
+        format!("{} jobs, as counted", true_ones.values().sum::<u64>())
+    } else {
+        let wrong = true_ones.iter().filter(|(key, count)| kept.get(*key) != Some(count)).count();
+        format!("{wrong} of {} counters are wrong; was something edited by hand?", true_ones.len())
+    };
+    Ok(finding("counters", ok, message))
+}
+
+/// Every unfinished job must stand where claims find it.
+fn places(db: &dyn Db) -> StoreResult<Finding> {
+    let misplaced: i64 = db.only(sql::EXAMINE_PLACES, &[], |row| row.get(0))?;
+    let message = match misplaced {
+        0 => "every job stands in its place".to_owned(),
+        _ => format!("{misplaced} jobs stand in a wrong place"),
+    };
+    Ok(finding("places", misplaced == 0, message))
+}
+
+/// Every event must be found from its job's last one.
+fn stories(db: &dyn Db) -> StoreResult<Finding> {
+    let broken: i64 = db.only(sql::EXAMINE_STORIES, &[], |row| row.get(0))?;
+    let message =
+        if broken == 0 { "every job has its whole story".to_owned() } else { format!("{broken} stories are broken") };
+    Ok(finding("events", broken == 0, message))
+}

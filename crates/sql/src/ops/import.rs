@@ -1,0 +1,298 @@
+//! Takes over what another store knows.
+
+use punctual_core::{
+    Job, JobId, Limits, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status, StoreError,
+    StoreResult, Timestamp, Workflow,
+    measure::Tally,
+    transfer::{Dependency, Parcel, Record},
+};
+
+use super::{
+    change::kept_until,
+    gated::Gated,
+    gates,
+    places::standing,
+    rows,
+    running::Running,
+    statements as sql,
+    tx::{EventLine, Tx},
+};
+use crate::db::{Db, params};
+use crate::labels::labels;
+
+/// Which jobs some wait for, or waited for.
+pub(crate) fn dependencies(db: &dyn Db, children: &[JobId]) -> StoreResult<Vec<Dependency>> {
+    let mut found = Vec::new();
+    for child in children {
+        found.extend(db.all(sql::DEPENDENCIES_OF, params![child.to_bytes()], |row| {
+            let parent = JobId::from_bytes(row.get(0)?);
+            Ok(Dependency { parent, child: *child, policy: rows::word(row, 1)?, succeeded: row.get(2)? })
+        })?);
+    }
+    Ok(found)
+}
+
+/// Takes over a part; says how much of it was new.
+pub(crate) fn import(tx: &mut Tx<'_>, parcel: &Parcel) -> StoreResult<usize> {
+    (tx.woke_work, tx.woke_jobs) = (true, true);
+    match parcel {
+        Parcel::Queues(all) => new_of(all, |(queue, done)| import_queue(tx, queue, done)),
+        Parcel::Jobs(all) => {
+            let gated = Gated::read(tx.db)?;
+            new_of(all, |record| import_job(tx, &gated, record))
+        }
+        Parcel::Dependencies(all) => new_of(all, |dependency| import_dependency(tx, dependency)),
+        Parcel::Workflows(all) => new_of(all, |(workflow, nodes)| import_workflow(tx, workflow, nodes)),
+        Parcel::Schedules(all) => new_of(all, |(schedule, done)| import_schedule(tx, schedule, done)),
+        Parcel::Tallies(hour, all) => new_of(all, |tally| import_tally(tx, *hour, tally)),
+        Parcel::Notifications(all) => new_of(all, |message| import_notification(tx, message)),
+    }
+}
+
+/// How many of them were new.
+fn new_of<T>(all: &[T], mut import: impl FnMut(&T) -> StoreResult<bool>) -> StoreResult<usize> {
+    all.iter().try_fold(0, |new, one| Ok(new + usize::from(import(one)?)))
+}
+
+fn micros(at: Option<Timestamp>) -> Option<i64> {
+    at.map(|at| at.as_micros())
+}
+
+fn import_job(tx: &mut Tx<'_>, gated: &Gated, record: &Record) -> StoreResult<bool> {
+    let Some(seq) = insert(tx, &record.at_rest())? else { return Ok(false) };
+    let job = &record.job;
+    let last_event = tell(tx, seq, record)?;
+    if job.status == Status::Processing {
+        hold(tx, gated, seq, job, last_event)?;
+    } else {
+        place(tx, seq, record)?;
+    }
+    for (kind, value) in labels(&job.spec) {
+        tx.execute(sql::INSERT_LABEL, params![kind, value, job.id.to_bytes(), seq])?;
+    }
+    if job.spec.ephemeral {
+        tx.execute(sql::INSERT_EPHEMERAL, params![seq])?;
+    }
+    if let Some((scope, key)) = job.spec.unique_key()
+        && !matches!(job.status, Status::Cancelled | Status::Deleted)
+    {
+        let expires_at = micros(job.spec.unique().expires_at(job.created_at));
+        tx.execute(sql::IMPORT_KEY, params![scope, key, seq, expires_at])?;
+    }
+    keep_executions(tx, seq, record)?;
+    tx.count(&job.spec.queue, &job.spec.name, None, Some(job.status));
+    tx.count_pending(job.spec.user_id.as_deref(), &job.spec.name, None, Some(job.status));
+    Ok(true)
+}
+
+fn insert(tx: &Tx<'_>, job: &Job) -> StoreResult<Option<i64>> {
+    let spec = &job.spec;
+    let extras = if spec.extras == Default::default() { None } else { Some(rows::text(&spec.extras)?) };
+    tx.db.insert(
+        sql::IMPORT_JOB,
+        params![
+            job.id.to_bytes(),
+            spec.name,
+            spec.queue,
+            job.status.as_str(),
+            spec.priority,
+            job.id.timestamp().as_micros(),
+            job.run_at.as_micros(),
+            job.attempt,
+            job.run,
+            job.crash_count,
+            spec.max_attempts,
+            spec.timeout.as_millis() as i64,
+            spec.user_id,
+            spec.correlation_id,
+            spec.unique_key,
+            spec.workflow_id.map(|id| id.to_bytes()),
+            spec.keep_for.map(|keep| keep.as_millis() as i64),
+            spec.ephemeral,
+            job.waiting_on,
+            job.created_at.as_micros(),
+            job.updated_at.as_micros(),
+            micros(job.started_at),
+            micros(job.finished_at),
+            extras,
+            spec.payload.as_str(),
+            job.progress.as_ref().map(rows::text).transpose()?,
+            job.result.as_ref().map(|result| result.as_str()),
+            job.error.as_ref().map(rows::text).transpose()?,
+            spec.workflow_id.is_some(),
+        ],
+    )
+}
+
+/// Stores what happened to a job; returns the last event.
+fn tell(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<Option<i64>> {
+    let (mut last, mut at_rest) = (None, None);
+    for (place, event) in record.events.iter().enumerate() {
+        let line = EventLine {
+            status: event.status,
+            run: event.run,
+            actor: event.actor.as_deref(),
+            detail: event.detail.as_deref(),
+        };
+        last = Some(tx.event_at(event.at, seq, last, line)?);
+        if place < record.events_at_rest() {
+            at_rest = last;
+        }
+    }
+    tx.execute(sql::IMPORT_LAST_EVENT, params![seq, at_rest])?;
+    Ok(last)
+}
+
+/// Puts a job that nobody holds where it belongs.
+fn place(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
+    let job = &record.job;
+    match job.status {
+        Status::Queued => gates::put(tx, standing(job, seq))?,
+        Status::Scheduled | Status::Retrying => {
+            tx.execute(sql::INSERT_DUE, params![job.run_at.as_micros(), seq])?;
+        }
+        Status::Waiting => {
+            tx.execute(sql::INSERT_WAITING, params![job.run_at.as_micros(), seq, record.any_failed])?;
+        }
+        Status::Deleted => {
+            tx.execute(sql::INSERT_DELETED, params![job.updated_at.as_micros(), seq])?;
+        }
+        _ => {}
+    }
+    if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
+        tx.execute(sql::INSERT_DEAD, params![died_at.as_micros(), seq, job.spec.name])?;
+    }
+    if let Some(expires_at) = kept_until(job) {
+        tx.execute(sql::INSERT_KEPT, params![expires_at, seq])?;
+    }
+    Ok(())
+}
+
+/// Lets a worker hold a job as it did: if it is gone, its lease runs out.
+fn hold(tx: &mut Tx<'_>, gated: &Gated, seq: i64, job: &Job, last_event: Option<i64>) -> StoreResult<()> {
+    let spec = &job.spec;
+    let gate = spec.extras.concurrency_key.clone().or_else(|| gated.guards(&spec.queue).then(String::new));
+    let (Some(worker), Some(lease_until), Some(started_at)) = (job.worker_id, job.lease_until, job.started_at) else {
+        return Ok(());
+    };
+    let running = Running {
+        seq,
+        run: job.run,
+        attempt: job.attempt,
+        worker,
+        lease_until,
+        started_at,
+        priority: spec.priority,
+        queue: spec.queue.clone(),
+        name: spec.name.clone(),
+        keep_for: spec.keep_for,
+        user: spec.user_id.clone(),
+        last_event,
+        flow: spec.workflow_id.is_some(),
+        gate,
+    };
+    running.insert(tx, job.id.to_bytes())
+}
+
+fn keep_executions(tx: &Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
+    for attempt in &record.attempts {
+        let Some(finished_at) = attempt.finished_at else { continue };
+        tx.execute(
+            sql::INSERT_ATTEMPT,
+            params![
+                seq,
+                attempt.id.run,
+                attempt.attempt,
+                attempt.status.as_str(),
+                attempt.worker_id.to_bytes(),
+                attempt.started_at.as_micros(),
+                finished_at.as_micros(),
+                attempt.error.as_ref().map(rows::text).transpose()?,
+            ],
+        )?;
+    }
+    let id = record.job.id.to_bytes();
+    for (line, log) in record.logs.iter().enumerate() {
+        let LogLine { run, at, level, message } = log;
+        tx.execute(sql::INSERT_LOG, params![id, run, line, at.as_micros(), level.as_str(), message])?;
+    }
+    Ok(())
+}
+
+fn import_dependency(tx: &Tx<'_>, dependency: &Dependency) -> StoreResult<bool> {
+    let Dependency { parent, child, policy, succeeded } = dependency;
+    let is_new = tx
+        .execute(sql::IMPORT_DEPENDENCY, params![parent.to_bytes(), child.to_bytes(), policy.as_str(), succeeded])?
+        == 1;
+    if is_new && succeeded.is_none() {
+        let seq: i64 = tx.db.only(sql::SEQ_OF, params![parent.to_bytes()], |row| row.get(0))?;
+        tx.execute(sql::MARK_PARENT, params![seq])?;
+        tx.execute(sql::MARK_RUNNING_PARENT, params![parent.to_bytes()])?;
+    }
+    Ok(is_new)
+}
+
+fn import_workflow(tx: &Tx<'_>, workflow: &Workflow, nodes: &[(String, JobId)]) -> StoreResult<bool> {
+    let Workflow { id, name, created_by, created_at, updated_at, ends } = workflow;
+    let (created_at, updated_at) = (created_at.as_micros(), updated_at.as_micros());
+    let id = id.to_bytes();
+    let row =
+        params![id, name, created_by, created_at, updated_at, ends.total, ends.succeeded, ends.dead, ends.cancelled];
+    let is_new = tx.execute(sql::IMPORT_WORKFLOW, row)? == 1;
+    for (node, job) in nodes {
+        tx.execute(sql::IMPORT_NODE, params![id, node, job.to_bytes()])?;
+    }
+    Ok(is_new)
+}
+
+fn import_schedule(tx: &Tx<'_>, schedule: &Schedule, done: &[ScheduleEvent]) -> StoreResult<bool> {
+    let definition = schedule.spec.to_stored().map_err(|error| StoreError::Other(error.to_string()))?;
+    let is_new = tx.execute(
+        sql::IMPORT_SCHEDULE,
+        params![
+            schedule.spec.name,
+            schedule.id.to_bytes(),
+            definition,
+            schedule.enabled,
+            schedule.problem,
+            schedule.revision,
+            micros(schedule.last_run_at),
+            micros(schedule.next_run_at),
+            schedule.last_job.map(|job| job.to_bytes()),
+            schedule.created_at.as_micros(),
+            schedule.updated_at.as_micros(),
+            schedule.updated_by,
+        ],
+    )? == 1;
+    for event in done.iter().rev().filter(|_| is_new) {
+        let row = (&schedule.spec.name, event.at.as_micros());
+        tx.execute(sql::INSERT_SCHEDULE_EVENT, params![row.0, row.1, event.actor, event.what])?;
+    }
+    Ok(is_new)
+}
+
+fn import_queue(tx: &Tx<'_>, queue: &Queue, done: &[QueueEvent]) -> StoreResult<bool> {
+    let Queue { name, settings, revision, updated_at, updated_by } = queue;
+    let (at, limited) = (updated_at.as_micros(), settings.limits != Limits::default());
+    let is_new = tx.execute(
+        sql::IMPORT_QUEUE,
+        params![name, settings.paused, rows::text(settings)?, revision, at, updated_by, limited],
+    )? == 1;
+    for event in done.iter().rev().filter(|_| is_new) {
+        tx.execute(sql::INSERT_QUEUE_EVENT, params![name, event.at.as_micros(), event.actor, event.what])?;
+    }
+    Ok(is_new)
+}
+
+fn import_tally(tx: &Tx<'_>, hour: Timestamp, tally: &Tally) -> StoreResult<bool> {
+    let Tally { name, queue, measure, bucket, count } = tally;
+    Ok(tx.execute(sql::IMPORT_TALLY, params![hour.as_micros(), name, queue, measure.as_str(), bucket, count])? == 1)
+}
+
+fn import_notification(tx: &Tx<'_>, message: &Notification) -> StoreResult<bool> {
+    let Notification { id, user_id, message, job, created_at } = message;
+    Ok(tx.execute(
+        sql::IMPORT_NOTIFICATION,
+        params![id, user_id, message.as_str(), job.map(JobId::to_bytes), created_at.as_micros()],
+    )? == 1)
+}

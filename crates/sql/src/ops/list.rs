@@ -1,0 +1,179 @@
+//! Lists, each read from an index in its order, with a bound on the rows that one page looks at.
+
+use punctual_core::{
+    Filter, Job, JobId, JobPage, Order, Page, Status, StoreResult, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
+};
+
+use super::{read, rows, statements as sql};
+use crate::db::{Db, Row, Statement, Value, params};
+use crate::list::{self, Key, bad_cursor, merge};
+
+/// What one source found: the places of jobs in their table.
+type Found<K> = list::Found<K, i64>;
+
+pub(crate) fn list(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<JobPage> {
+    match filter.order() {
+        Order::Newest => newest(db, filter, page),
+        Order::Finished => timed(db, filter, page, finished_sources),
+        Order::Due => timed(db, filter, page, due_sources),
+    }
+}
+
+/// Steps through a source until the page is full, the bound is reached, or it ends.
+fn scan<K: Copy>(
+    db: &dyn Db,
+    (source, params): (Statement, &[Value<'_>]),
+    limit: usize,
+    mut fit: impl FnMut(&dyn Row) -> StoreResult<(K, i64, bool)>,
+) -> StoreResult<Found<K>> {
+    let mut found = Found { fitting: Vec::new(), stopped: None };
+    let mut looked_at = 0;
+    db.read(source, params, &mut |row| {
+        let (key, seq, fits) = fit(row)?;
+        looked_at += 1;
+        if fits {
+            found.fitting.push((key, seq));
+        }
+        let full = found.fitting.len() == limit || looked_at == LIST_MAX_SCANNED_ROWS;
+        if full {
+            found.stopped = Some(key);
+        }
+        Ok(!full)
+    })?;
+    Ok(found)
+}
+
+/// What a filter needs to know of a candidate, besides status and time.
+fn fits(filter: &Filter, row: &dyn Row, queue: &str, name: &str, from: usize) -> StoreResult<bool> {
+    let same = |wish: &Option<String>, found: Option<&str>| wish.as_deref().is_none_or(|wish| found == Some(wish));
+    if !same(&filter.queue, Some(queue)) || !same(&filter.name, Some(name)) {
+        return Ok(false);
+    }
+    if !same(&filter.user_id, row.get(from)?) || !same(&filter.correlation_id, row.get(from + 1)?) {
+        return Ok(false);
+    }
+    if filter.tag.is_none() && filter.schedule.is_none() {
+        return Ok(true);
+    }
+    Ok(filter.selects_extras(&rows::document(row, from + 2)?.unwrap_or_default()))
+}
+
+// Newest first: one source, keyed by id.
+
+fn newest(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<JobPage> {
+    let after = page.after.as_deref().map(str::parse::<JobId>).transpose().map_err(|_| bad_cursor(page))?;
+    let before = after.unwrap_or(JobId::from_bits(u128::MAX));
+    let found = scan_newest(db, filter, before, page.limit)?;
+    let jobs = load(db, found.fitting.iter().map(|(_, seq)| *seq))?;
+    Ok(JobPage { jobs, next: found.stopped.map(|id: JobId| id.to_string()) })
+}
+
+/// The labels that a filter asks for, the most selective kind first.
+fn labels(filter: &Filter) -> impl Iterator<Item = (&'static str, &str)> {
+    let wishes = [
+        ("correlation", &filter.correlation_id),
+        ("schedule", &filter.schedule),
+        ("user", &filter.user_id),
+        ("tag", &filter.tag),
+    ];
+    wishes.into_iter().filter_map(|(kind, wish)| Some((kind, wish.as_deref()?)))
+}
+
+fn scan_newest(db: &dyn Db, filter: &Filter, before: JobId, limit: usize) -> StoreResult<Found<JobId>> {
+    let before = before.to_bytes();
+    let fit = |row: &dyn Row| {
+        let id = JobId::from_bytes(row.get(1)?);
+        let status: Status = rows::word(row, 2)?;
+        let wanted =
+            if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) };
+        let in_time = filter.since.is_none_or(|since| id.timestamp() >= since)
+            && filter.until.is_none_or(|until| id.timestamp() < until);
+        let (queue, name) = (row.get(3)?, row.get(4)?);
+        Ok((id, row.get(0)?, wanted && in_time && fits(filter, row, queue, name, 5)?))
+    };
+    match (labels(filter).next(), &filter.name) {
+        (Some((kind, value)), _) => scan(db, (sql::LIST_NEWEST_OF_LABEL, params![before, kind, value]), limit, fit),
+        (None, Some(name)) => scan(db, (sql::LIST_NEWEST_OF_NAME, params![before, name]), limit, fit),
+        (None, None) => scan(db, (sql::LIST_NEWEST, params![before]), limit, fit),
+    }
+}
+
+// By time: several sources, keyed by (time, seq), merged.
+
+/// A list's sources, each scanned from a key on.
+type Sources = fn(&dyn Db, &Filter, Key, usize) -> StoreResult<Vec<Found<Key>>>;
+
+fn timed(db: &dyn Db, filter: &Filter, page: &Page, sources: Sources) -> StoreResult<JobPage> {
+    let after = list::begin(page)?.unwrap_or((i64::MIN, i128::MIN));
+    let found = sources(db, filter, after, page.limit)?;
+    let (seqs, next) = merge(found, page.limit);
+    let jobs = load(db, seqs.into_iter())?;
+    Ok(JobPage { jobs, next: next.map(list::cursor) })
+}
+
+fn finished_sources(db: &dyn Db, filter: &Filter, (time, seq): Key, limit: usize) -> StoreResult<Vec<Found<Key>>> {
+    // The key is negated to run backwards; the first page begins at the end of time.
+    let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
+    let before = if time == i64::MIN { (until, i64::MIN) } else { (-time, -seq as i64) };
+    let since = filter.since.map_or(i64::MIN, Timestamp::as_micros);
+    let mut found = Vec::new();
+    for status in &filter.statuses {
+        let status = status.as_str();
+        found.push(scan(db, (sql::LIST_FINISHED, params![status, before.0, before.1, since]), limit, |row| {
+            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (queue, name) = (row.get(2)?, row.get(3)?);
+            Ok(((-time, -i128::from(seq)), seq, fits(filter, row, queue, name, 4)?))
+        })?);
+    }
+    Ok(found)
+}
+
+fn due_sources(db: &dyn Db, filter: &Filter, after: Key, limit: usize) -> StoreResult<Vec<Found<Key>>> {
+    let from = filter.since.map_or(after, |since| after.max((since.as_micros() - 1, i128::from(i64::MAX))));
+    let from = (from.0, from.1.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64);
+    let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
+    let wants = |status: Status| filter.statuses.contains(&status);
+    let mut found = Vec::new();
+    if wants(Status::Scheduled) || wants(Status::Retrying) {
+        found.push(scan(db, (sql::LIST_DUE, params![from.0, from.1, until]), limit, |row| {
+            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (queue, name) = (row.get(3)?, row.get(4)?);
+            let wanted = wants(rows::word(row, 2)?);
+            Ok(((time, i128::from(seq)), seq, wanted && fits(filter, row, queue, name, 5)?))
+        })?);
+    }
+    let sources = [
+        (Status::Processing, sql::LIST_RUNNING),
+        (Status::Waiting, sql::LIST_WAITING),
+        (Status::Queued, sql::LIST_KEYED),
+    ];
+    for (status, source) in sources {
+        if !wants(status) {
+            continue;
+        }
+        found.push(scan(db, (source, params![from.0, from.1, until]), limit, |row| {
+            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (queue, name) = (row.get(2)?, row.get(3)?);
+            Ok(((time, i128::from(seq)), seq, fits(filter, row, queue, name, 4)?))
+        })?);
+    }
+    if wants(Status::Queued) {
+        let one = |wish: &Option<String>| wish.iter().cloned().collect::<Vec<_>>();
+        for (queue, name) in read::lanes(db, &one(&filter.queue), &one(&filter.name))? {
+            for priority in 0..=punctual_core::limits::PRIORITY_MAX {
+                let place = params![queue, name, priority, from.0, from.1, until];
+                found.push(scan(db, (sql::LIST_LANE, place), limit, |row| {
+                    let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+                    Ok(((time, i128::from(seq)), seq, fits(filter, row, &queue, &name, 2)?))
+                })?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn load(db: &dyn Db, seqs: impl Iterator<Item = i64>) -> StoreResult<Vec<Job>> {
+    // One that was removed meanwhile is left out.
+    let job = |seq| Ok(db.one(sql::GET_BY_SEQ, params![seq], rows::job)?.map(|(_, job)| job));
+    seqs.filter_map(|seq: i64| job(seq).transpose()).collect()
+}

@@ -1,0 +1,62 @@
+//! Workers and locks.
+
+use std::time::Duration;
+
+use punctual_core::{Beat, Lock, StoreResult, Timestamp, WorkerId, WorkerRecord};
+
+use super::{rows, statements as sql, tx::Tx};
+use crate::db::{Db, Row, params};
+
+pub(crate) fn beat(tx: &Tx<'_>, beat: &Beat) -> StoreResult<()> {
+    let (queues, names) = (rows::text(&beat.queues)?, rows::text(&beat.names)?);
+    let Beat { host, pid, concurrency, running, .. } = beat;
+    let (id, now) = (beat.id.to_bytes(), tx.now.as_micros());
+    tx.execute(sql::BEAT, params![id, host, pid, queues, names, concurrency, running, now]).map(drop)
+}
+
+pub(crate) fn end_leases(tx: &Tx<'_>, worker: WorkerId) -> StoreResult<usize> {
+    tx.execute(sql::END_LEASES, params![tx.now.as_micros(), worker.to_bytes()])
+}
+
+pub(crate) fn leave(tx: &Tx<'_>, worker: WorkerId) -> StoreResult<()> {
+    tx.execute(sql::LEAVE, params![worker.to_bytes()]).map(drop)
+}
+
+pub(crate) fn workers(db: &dyn Db) -> StoreResult<Vec<WorkerRecord>> {
+    db.all(sql::WORKERS, &[], worker)
+}
+
+fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
+    let beat = Beat {
+        id: WorkerId::from_bytes(row.get(0)?),
+        host: row.get(1)?,
+        pid: row.get(2)?,
+        queues: rows::document(row, 3)?.unwrap_or_default(),
+        names: rows::document(row, 4)?.unwrap_or_default(),
+        concurrency: row.get(5)?,
+        running: row.get(6)?,
+    };
+    Ok(WorkerRecord { beat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
+}
+
+pub(crate) fn lock(tx: &Tx<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<Option<Lock>> {
+    let expires_at = tx.now.after(ttl);
+    let token: Option<u64> =
+        tx.db.one(sql::LOCK, params![name, owner, tx.now.as_micros(), expires_at.as_micros()], |row| row.get(0))?;
+    Ok(token.map(|token| Lock { name: name.to_owned(), owner: owner.to_owned(), token, expires_at }))
+}
+
+pub(crate) fn extend_lock(tx: &Tx<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<bool> {
+    let until = tx.now.after(ttl).as_micros();
+    Ok(tx.execute(sql::EXTEND_LOCK, params![name, owner, tx.now.as_micros(), until])? == 1)
+}
+
+pub(crate) fn unlock(tx: &Tx<'_>, name: &str, owner: &str) -> StoreResult<bool> {
+    Ok(tx.execute(sql::UNLOCK, params![name, owner, tx.now.as_micros()])? == 1)
+}
+
+pub(crate) fn locks(db: &dyn Db, now: Timestamp) -> StoreResult<Vec<Lock>> {
+    db.all(sql::LOCKS, params![now.as_micros()], |row| {
+        Ok(Lock { name: row.get(0)?, owner: row.get(1)?, token: row.get(2)?, expires_at: rows::instant(row, 3)? })
+    })
+}

@@ -1,0 +1,91 @@
+//! Jobs that leave, with all that belongs to them.
+
+use std::time::Duration;
+
+use punctual_core::{Status, StoreResult, Timestamp, WorkflowId, limits};
+
+use super::{
+    change::{forget_death, kept_until},
+    flow, gates,
+    places::standing,
+    rows, statements as sql, tokens,
+    tx::Tx,
+};
+use crate::db::params;
+use crate::labels::labels;
+
+/// Removes deleted jobs with all that belongs to them.
+pub(crate) fn purge(tx: &mut Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
+    let cutoff = tx.now.before(after).as_micros();
+    let seqs: Vec<i64> = tx.db.all(sql::PURGEABLE, params![cutoff, limit], |row| row.get(0))?;
+    remove_some(tx, &seqs)
+}
+
+/// Removes ephemeral jobs that nobody runs.
+pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, before: Timestamp, limit: usize) -> StoreResult<usize> {
+    let seqs: Vec<i64> = tx.db.all(sql::EPHEMERAL, params![limit, before.as_micros()], |row| row.get(0))?;
+    flow::lose(tx, &seqs)?;
+    remove_some(tx, &seqs)
+}
+
+/// Removes jobs until many rows have gone; says how many jobs. A job may have a long log, and others wait for the writer.
+fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
+    const MANY_ROWS: usize = 20_000;
+    let (mut jobs, mut rows) = (0, 0);
+    if !seqs.is_empty() {
+        tx.execute(sql::KEEP_EVENT_NUMBER, &[])?;
+    }
+    for seq in seqs {
+        rows += remove(tx, *seq)?;
+        jobs += 1;
+        if rows >= MANY_ROWS {
+            break;
+        }
+    }
+    Ok(jobs)
+}
+
+/// Removes every trace of a job that nobody runs; says how many rows of its history there were.
+fn remove(tx: &mut Tx<'_>, seq: i64) -> StoreResult<usize> {
+    let (_, job) = tx.db.only(sql::GET_BY_SEQ, params![seq], rows::job)?;
+    let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
+    if job.status == Status::Queued {
+        gates::leave(tx, standing(&job, seq))?;
+    }
+    tx.execute(sql::DELETE_DUE, params![run_at, seq])?;
+    tx.execute(sql::DELETE_WAITING, params![run_at, seq])?;
+    flow::forget(tx, seq)?;
+    if let Some((scope, key)) = job.spec.unique_key() {
+        tx.execute(sql::DELETE_KEY, params![scope, key, seq])?;
+    }
+    for (kind, value) in labels(&job.spec) {
+        tx.execute(sql::DELETE_LABEL, params![kind, value, job.id.to_bytes()])?;
+    }
+    if let Some(expires_at) = kept_until(&job) {
+        tx.execute(sql::DELETE_KEPT, params![expires_at, seq])?;
+    }
+    forget_death(tx, seq, &job)?;
+    tx.execute(sql::DELETE_DELETED, params![job.updated_at.as_micros(), seq])?;
+    tx.execute(sql::DELETE_EPHEMERAL, params![seq])?;
+    let mut rows = tx.execute(sql::DELETE_EVENTS, params![seq])?;
+    rows += tx.execute(sql::DELETE_LOGS, params![seq])?;
+    rows += tx.execute(sql::DELETE_ATTEMPTS, params![seq])?;
+    tx.execute(sql::DELETE_JOB, params![seq])?;
+    tx.count(queue, name, Some(job.status), None);
+    tx.count_pending(job.spec.user_id.as_deref(), name, Some(job.status), None);
+    Ok(rows)
+}
+
+/// Removes old attempts, logs, counters and workers.
+pub(crate) fn trim(tx: &Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
+    let cutoff = tx.now.before(after).as_micros();
+    let attempts = tx.execute(sql::TRIM_ATTEMPTS, params![cutoff, limit as i64])?;
+    let logs = tx.execute(sql::TRIM_LOGS, params![cutoff, limit as i64])?;
+    let tallies = tx.execute(sql::TRIM_TALLIES, params![tx.now.before(limits::TALLIES_KEPT).as_micros()])?;
+    let workers = tx.execute(sql::TRIM_WORKERS, params![tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
+    gates::trim(tx)?;
+    tokens::trim(tx, limit)?;
+    let last_id = WorkflowId::last_of(tx.now.before(after)).to_bytes();
+    let workflows = tx.execute(sql::TRIM_WORKFLOWS, params![cutoff, limit as i64, last_id])?;
+    Ok(attempts + logs + tallies + workers + workflows)
+}

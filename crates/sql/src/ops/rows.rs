@@ -1,0 +1,87 @@
+//! Between rows and the domain's types.
+
+use std::time::Duration;
+
+use punctual_core::{
+    Extras, Fault, Job, JobId, Json, Progress, Spec, StoreError, StoreResult, Timestamp, WorkerId, WorkflowId,
+};
+
+use crate::db::Row;
+
+/// A row of `punctual_jobs_now`, as a job and its place in the table.
+pub(crate) fn job(row: &dyn Row) -> StoreResult<(i64, Job)> {
+    let spec = Spec {
+        name: row.get(2)?,
+        queue: row.get(3)?,
+        payload: Json::trusted(row.get::<Box<str>>(25)?),
+        priority: row.get(5)?,
+        max_attempts: row.get(11)?,
+        timeout: Duration::from_millis(row.get(12)?),
+        user_id: row.get(13)?,
+        correlation_id: row.get(14)?,
+        unique_key: row.get(15)?,
+        workflow_id: row.get::<Option<[u8; 16]>>(16)?.map(WorkflowId::from_bytes),
+        keep_for: row.get::<Option<u64>>(17)?.map(Duration::from_millis),
+        ephemeral: row.get(18)?,
+        extras: document::<Extras>(row, 24)?.unwrap_or_default(),
+    };
+    let job = Job {
+        id: JobId::from_bytes(row.get(1)?),
+        spec,
+        status: word(row, 4)?,
+        run_at: instant(row, 7)?,
+        attempt: row.get(8)?,
+        run: row.get(9)?,
+        crash_count: row.get(10)?,
+        worker_id: row.get::<Option<[u8; 16]>>(29)?.map(WorkerId::from_bytes),
+        lease_until: optional_instant(row, 30)?,
+        waiting_on: row.get(19)?,
+        progress: document::<Progress>(row, 26)?,
+        result: row.get::<Option<Box<str>>>(27)?.map(Json::trusted),
+        error: document::<Fault>(row, 28)?,
+        created_at: instant(row, 20)?,
+        updated_at: instant(row, 21)?,
+        started_at: optional_instant(row, 22)?,
+        finished_at: optional_instant(row, 23)?,
+    };
+    Ok((row.get(0)?, job))
+}
+
+/// The extras as they are stored: nothing for the many jobs that have none.
+pub(crate) fn extras_text(extras: &Extras) -> StoreResult<Option<String>> {
+    if *extras == Extras::default() { Ok(None) } else { text(extras).map(Some) }
+}
+
+/// A value as a stored document.
+pub(crate) fn text(value: &impl serde::Serialize) -> StoreResult<String> {
+    serde_json::to_string(value).map_err(|error| StoreError::Other(format!("cannot write a document: {error}")))
+}
+
+/// A stored document, read.
+pub(crate) fn document<T: serde::de::DeserializeOwned>(row: &dyn Row, column: usize) -> StoreResult<Option<T>> {
+    let text = row.get::<Option<&str>>(column)?;
+    text.map(serde_json::from_str).transpose().map_err(|error| broken(column, &error))
+}
+
+/// A stored word, such as a status.
+pub(crate) fn word<T>(row: &dyn Row, column: usize) -> StoreResult<T>
+where
+    T: std::str::FromStr,
+    T::Err: std::error::Error,
+{
+    row.get::<&str>(column)?.parse().map_err(|error| broken(column, &error))
+}
+
+/// A stored instant.
+pub(crate) fn instant(row: &dyn Row, column: usize) -> StoreResult<Timestamp> {
+    row.get(column).map(Timestamp::from_micros)
+}
+
+/// A stored instant that may be absent.
+pub(crate) fn optional_instant(row: &dyn Row, column: usize) -> StoreResult<Option<Timestamp>> {
+    Ok(row.get::<Option<i64>>(column)?.map(Timestamp::from_micros))
+}
+
+fn broken(column: usize, error: &dyn std::error::Error) -> StoreError {
+    StoreError::Other(format!("column {column} of a row cannot be read: {error}"))
+}

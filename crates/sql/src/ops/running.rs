@@ -1,0 +1,83 @@
+//! Who holds a job.
+
+use std::time::Duration;
+
+use punctual_core::{Settlement, StoreResult, Timestamp, WorkerId};
+
+use super::{rows, statements as sql, tx::Tx};
+use crate::db::{Db, params};
+
+/// A row of the running ones: who holds a job, since when and until when.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) seq: i64,
+    pub(crate) run: u32,
+    pub(crate) attempt: u32,
+    pub(crate) worker: WorkerId,
+    pub(crate) lease_until: Timestamp,
+    pub(crate) started_at: Timestamp,
+    pub(crate) priority: u8,
+    pub(crate) queue: String,
+    pub(crate) name: String,
+    pub(crate) keep_for: Option<Duration>,
+    pub(crate) user: Option<String>,
+    pub(crate) last_event: Option<i64>,
+    /// Whether something follows from the job's end.
+    pub(crate) flow: bool,
+    /// The gate that it passed: its key, or nothing for that of its queue alone.
+    pub(crate) gate: Option<String>,
+}
+
+impl Running {
+    /// Who holds the job, if anybody does.
+    pub(crate) fn find(db: &dyn Db, id: [u8; 16]) -> StoreResult<Option<Self>> {
+        db.one(sql::RUNNING, params![id], |row| {
+            Ok(Self {
+                seq: row.get(0)?,
+                run: row.get(1)?,
+                attempt: row.get(2)?,
+                worker: WorkerId::from_bytes(row.get(3)?),
+                lease_until: rows::instant(row, 4)?,
+                started_at: rows::instant(row, 5)?,
+                priority: row.get(6)?,
+                queue: row.get(7)?,
+                name: row.get(8)?,
+                keep_for: row.get::<Option<u64>>(9)?.map(Duration::from_millis),
+                user: row.get(10)?,
+                last_event: row.get(11)?,
+                flow: row.get(12)?,
+                gate: row.get(13)?,
+            })
+        })
+    }
+
+    /// Stores it.
+    pub(crate) fn insert(&self, tx: &Tx<'_>, id: [u8; 16]) -> StoreResult<()> {
+        tx.execute(
+            sql::INSERT_RUNNING,
+            params![
+                id,
+                self.seq,
+                self.run,
+                self.attempt,
+                self.worker.to_bytes(),
+                self.lease_until.as_micros(),
+                self.started_at.as_micros(),
+                self.priority,
+                self.queue,
+                self.name,
+                self.keep_for.map(|keep| keep.as_millis() as i64),
+                self.user,
+                self.last_event,
+                self.flow,
+                self.gate,
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Whether it is the execution that the settlement means, in its worker's hands.
+    pub(crate) fn is_of(&self, settlement: &Settlement) -> bool {
+        self.run == settlement.attempt.run && self.worker == settlement.worker
+    }
+}

@@ -1,0 +1,191 @@
+//! Executions end, or are kept alive.
+
+use std::time::Duration;
+
+use punctual_core::{
+    AttemptId, AttemptStatus, Ending, Note, Settled, Settlement, Status, StoreResult, WorkerId, measure::Measure,
+};
+
+use super::{
+    gates,
+    places::Standing,
+    rows,
+    running::Running,
+    statements as sql,
+    tx::{EventLine, Tx},
+};
+use crate::db::{Db, params};
+
+/// Closes the attempt, if it is still under way: its row, its counters, and the end of the lease. Says whether it was.
+pub(crate) fn close(
+    tx: &mut Tx<'_>,
+    held: &Running,
+    id: [u8; 16],
+    status: AttemptStatus,
+    error: Option<&str>,
+) -> StoreResult<bool> {
+    if tx.execute(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])? == 0 {
+        return Ok(false);
+    }
+    tx.execute(
+        sql::INSERT_ATTEMPT,
+        params![
+            held.seq,
+            held.run,
+            held.attempt,
+            status.as_str(),
+            held.worker.to_bytes(),
+            held.started_at.as_micros(),
+            tx.now.as_micros(),
+            error,
+        ],
+    )?;
+    tx.tally(&held.queue, &held.name, Measure::Ended(status), held.started_at, tx.now);
+    if let Some(gate) = &held.gate {
+        gates::freed(tx, &held.queue, gate);
+    }
+    Ok(true)
+}
+
+/// Ends executions whose fence holds.
+pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+    settlements.iter().map(|settlement| settle_one(tx, settlement)).collect()
+}
+
+fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> StoreResult<Settled> {
+    let error = settlement.fault.as_ref().map(rows::text).transpose()?;
+    settle_held(tx, settlement, error.as_deref())
+}
+
+/// Ends the execution that the settlement means, if it may: as this process remembers it, or as the table has it.
+fn settle_held(tx: &mut Tx<'_>, settlement: &Settlement, error: Option<&str>) -> StoreResult<Settled> {
+    let id = settlement.attempt.job.to_bytes();
+    // How long a lease lasts, only the table knows.
+    let remembered = tx.held.remove(&id).filter(|held| held.is_of(settlement) && !settlement.only_if_expired);
+    if let Some(held) = remembered
+        && end(tx, settlement, &held, error)?
+    {
+        return Ok(Settled::Done);
+    }
+    // Not remembered; or somebody has ended it, or has begun to wait for its end.
+    let held = Running::find(tx.db, id)?.filter(|held| held.is_of(settlement));
+    match held.filter(|held| !settlement.only_if_expired || held.lease_until <= tx.now) {
+        Some(held) if end(tx, settlement, &held, error)? => Ok(Settled::Done),
+        _ => Ok(Settled::Stale),
+    }
+}
+
+/// Closes the attempt and lets the job come to rest; says whether the attempt was under way.
+fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<&str>) -> StoreResult<bool> {
+    let id = settlement.attempt.job.to_bytes();
+    let closed = close(tx, held, id, settlement.attempt_status, error)?;
+    if closed {
+        rest(tx, settlement, held, error)?;
+    }
+    Ok(closed)
+}
+
+/// When the job may start next, if it does.
+fn next_start(tx: &Tx<'_>, ending: Ending, seq: i64) -> StoreResult<Option<i64>> {
+    if !ending.status().is_active() {
+        return Ok(None);
+    }
+    let run_at = tx.db.only(sql::RUN_AT, params![seq], |row| rows::instant(row, 0))?;
+    Ok(Some(ending.run_at(run_at, tx.now).as_micros()))
+}
+
+/// The job comes to rest where the decision says.
+fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<&str>) -> StoreResult<()> {
+    let ending = settlement.ending;
+    let (status, run_at) = (ending.status(), next_start(tx, ending, held.seq)?);
+    let mut last_event = held.last_event;
+    for step in ending.path() {
+        let line = EventLine::plain(*step, Some(held.run));
+        last_event = Some(tx.event(held.seq, last_event, line)?);
+    }
+    tx.execute(
+        sql::SETTLE_JOB,
+        params![
+            held.seq,
+            status.as_str(),
+            run_at,
+            held.attempt - u32::from(ending.gives_back_attempt()),
+            held.run,
+            u32::from(settlement.attempt_status == AttemptStatus::Lost),
+            tx.now.as_micros(),
+            held.started_at.as_micros(),
+            status.is_finished().then_some(tx.now.as_micros()),
+            settlement.result.as_ref().map(|result| result.as_str()),
+            error,
+            last_event,
+        ],
+    )?;
+    if status == Status::Queued {
+        let Running { queue, name, priority, seq, .. } = held;
+        let key = held.gate.as_deref().filter(|key| !key.is_empty());
+        let run_at = run_at.unwrap_or(0);
+        gates::put(tx, Standing { queue, name, priority: *priority, run_at, seq: *seq, key })?;
+    } else if status.is_timed() {
+        tx.execute(sql::INSERT_DUE, params![run_at, held.seq])?;
+    }
+    if let (true, Some(keep)) = (status.is_finished(), held.keep_for) {
+        tx.execute(sql::INSERT_KEPT, params![tx.now.after(keep).as_micros(), held.seq])?;
+    }
+    tx.count(&held.queue, &held.name, Some(Status::Processing), Some(status));
+    tx.count_pending(held.user.as_deref(), &held.name, Some(Status::Processing), Some(status));
+    if status == Status::Dead {
+        tx.execute(sql::INSERT_DEAD, params![tx.now.as_micros(), held.seq, held.name])?;
+        tx.tally(&held.queue, &held.name, Measure::Died, held.started_at, tx.now);
+    }
+    if held.flow && status.is_finished() {
+        tx.ended(settlement.attempt.job, held.seq, Status::Processing, status)?;
+    }
+    tx.woke_work |= status.is_active();
+    tx.woke_jobs = true;
+    Ok(())
+}
+
+/// Moves leases; says which were still held.
+pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
+    let until = tx.now.after(lease).as_micros();
+    let fence = |attempt: &AttemptId| (attempt.job.to_bytes(), attempt.run, worker.to_bytes());
+    attempts
+        .iter()
+        .map(|attempt| {
+            let (id, run, worker) = fence(attempt);
+            Ok(tx.execute(sql::EXTEND, params![id, run, worker, tx.now.as_micros(), until])? == 1)
+        })
+        .collect()
+}
+
+/// Which attempts are under way in this worker's hands.
+pub(crate) fn held(db: &dyn Db, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
+    attempts
+        .iter()
+        .map(|attempt| {
+            let running = Running::find(db, attempt.job.to_bytes())?;
+            Ok(running.is_some_and(|running| running.run == attempt.run && running.worker == worker))
+        })
+        .collect()
+}
+
+/// Keeps progress and logs of running handlers.
+pub(crate) fn note(tx: &mut Tx<'_>, notes: &[Note]) -> StoreResult<()> {
+    for note in notes {
+        let progress = note.progress.as_ref().map(rows::text).transpose()?;
+        write_note(tx, note, progress.as_deref())?;
+    }
+    Ok(())
+}
+
+fn write_note(tx: &mut Tx<'_>, note: &Note, progress: Option<&str>) -> StoreResult<()> {
+    let (id, run) = (note.attempt.job.to_bytes(), note.attempt.run);
+    if let Some(progress) = progress {
+        tx.execute(sql::SET_PROGRESS, params![id, run, note.worker.to_bytes(), progress])?;
+        tx.woke_jobs = true;
+    }
+    for (number, line) in &note.lines {
+        tx.execute(sql::INSERT_LOG, params![id, run, number, line.at.as_micros(), line.level.as_str(), line.message])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! The port by way of the operations. An engine brings what is its own, and these three: `read`, `write` and `write_soon`, which a loss of power may
+//! undo; and `write_many`, which is told how many rows there are, roughly.
+
+/// All that the implementation names.
+pub(crate) mod names {
+    pub(crate) use punctual_core::{
+        Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued,
+        Event, Filter, Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow,
+        Node, Note, Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent,
+        ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp,
+        Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+        gate::Passed,
+        measure::Tally,
+        transfer::{Dependency, Parcel},
+    };
+
+    pub(crate) use crate::ops::{
+        change, changes, claim, enqueue, gates, import, list, notifications, queues, read, registry, remove, schedules,
+        settle, tokens, workflows,
+    };
+}
+
+/// Implements the port.
+macro_rules! store_by_operations {
+    ($store:ty, $($own:tt)*) => {
+        #[async_trait]
+        impl Store for $store {
+            $($own)*
+
+            async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+                self.write_many(jobs.len(), move |tx| enqueue::enqueue(tx, &jobs)).await
+            }
+
+            async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+                self.write_many(settlements.len(), move |tx| settle::settle(tx, &settlements)).await
+            }
+
+            async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+                self.write_soon(move |tx| settle::extend(tx, worker, lease, &attempts)).await
+            }
+
+            async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+                self.read(move |db| settle::held(db, worker, &attempts)).await
+            }
+
+            async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
+                self.write_soon(move |tx| settle::note(tx, &notes)).await
+            }
+
+            async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
+                let now = self.now();
+                self.read(move |db| claim::expired(db, now, limit)).await
+            }
+
+            async fn promote(&self, limit: usize) -> StoreResult<usize> {
+                self.write_soon(move |tx| claim::promote(tx, limit)).await
+            }
+
+            async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+                self.write(move |tx| change::change(tx, &changes)).await
+            }
+
+            async fn get(&self, id: JobId) -> StoreResult<Option<Job>> {
+                self.read(move |db| read::get(db, id)).await
+            }
+
+            async fn list(&self, filter: Filter, page: Page) -> StoreResult<JobPage> {
+                self.read(move |db| list::list(db, &filter, &page)).await
+            }
+
+            async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>> {
+                self.read(move |db| read::attempts(db, job)).await
+            }
+
+            async fn events(&self, job: JobId) -> StoreResult<Vec<Event>> {
+                self.read(move |db| read::events(db, job)).await
+            }
+
+            async fn changes(&self, since: Option<String>, limit: usize) -> StoreResult<Changes> {
+                let now = self.now();
+                self.read(move |db| changes::changes(db, now, since.as_deref(), limit)).await
+            }
+
+            async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>> {
+                self.read(move |db| read::logs(db, job, limit)).await
+            }
+
+            async fn counts(&self) -> StoreResult<Vec<Count>> {
+                self.read(read::counts).await
+            }
+
+            async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>> {
+                self.read(move |db| read::pending_by_user(db, limit)).await
+            }
+
+            async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>> {
+                self.read(move |db| read::dead_by_name(db, since, until)).await
+            }
+
+            async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
+                self.read(move |db| read::tallies(db, since, until)).await
+            }
+
+            async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
+                self.write_many(jobs.len(), move |tx| workflows::submit(tx, &workflow, &jobs)).await
+            }
+
+            async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
+                self.write(move |tx| workflows::resubmit(tx, &changes, &jobs)).await
+            }
+
+            async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
+                self.read(move |db| import::dependencies(db, &children)).await
+            }
+
+            async fn import(&self, parcel: Parcel) -> StoreResult<usize> {
+                self.write(move |tx| import::import(tx, &parcel)).await
+            }
+
+            async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
+                self.read(move |db| workflows::workflow(db, id)).await
+            }
+
+            async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> StoreResult<Vec<Workflow>> {
+                self.read(move |db| workflows::workflows(db, before, limit)).await
+            }
+
+            async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>> {
+                self.read(move |db| workflows::nodes(db, workflow)).await
+            }
+
+            async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
+                self.read(move |db| workflows::parents(db, job)).await
+            }
+
+            async fn children(&self, job: JobId, limit: usize) -> StoreResult<Vec<Relative>> {
+                self.read(move |db| workflows::children(db, job, limit)).await
+            }
+
+            async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
+                self.read(move |db| workflows::results(db, &jobs)).await
+            }
+
+            async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
+                let after = after.unwrap_or_default();
+                self.read(move |db| schedules::schedules(db, &after, limit)).await
+            }
+
+            async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
+                self.read(move |db| schedules::schedule(db, &name)).await
+            }
+
+            async fn upcoming(
+                &self,
+                after: Option<(Timestamp, String)>,
+                until: Timestamp,
+                limit: usize,
+            ) -> StoreResult<Vec<Schedule>> {
+                self.read(move |db| schedules::upcoming(db, after.unwrap_or_default(), until, limit)).await
+            }
+
+            async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
+                let weight = saves.iter().map(|save| 1 + save.jobs.len()).sum();
+                self.write_many(weight, move |tx| schedules::save(tx, &saves)).await
+            }
+
+            async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
+                self.write(move |tx| schedules::remove(tx, &name, &actor)).await
+            }
+
+            async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
+                self.read(move |db| schedules::events(db, &name, limit)).await
+            }
+
+            async fn queues(&self) -> StoreResult<Vec<Queue>> {
+                self.read(queues::queues).await
+            }
+
+            async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
+                self.write(move |tx| queues::save(tx, &save)).await
+            }
+
+            async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
+                self.read(move |db| queues::events(db, &name, limit)).await
+            }
+
+            async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
+                self.read(move |db| gates::passed(db, &queue, key.as_deref())).await
+            }
+
+            async fn beat(&self, beat: Beat) -> StoreResult<()> {
+                self.write_soon(move |tx| registry::beat(tx, &beat)).await
+            }
+
+            async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
+                self.write_soon(move |tx| registry::end_leases(tx, worker)).await
+            }
+
+            async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
+                self.write_soon(move |tx| registry::leave(tx, worker)).await
+            }
+
+            async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
+                self.read(registry::workers).await
+            }
+
+            async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
+                self.write(move |tx| registry::lock(tx, &name, &owner, ttl)).await
+            }
+
+            async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
+                self.write(move |tx| registry::extend_lock(tx, &name, &owner, ttl)).await
+            }
+
+            async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
+                self.write(move |tx| registry::unlock(tx, &name, &owner)).await
+            }
+
+            async fn locks(&self) -> StoreResult<Vec<Lock>> {
+                let now = self.now();
+                self.read(move |db| registry::locks(db, now)).await
+            }
+
+            async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
+                self.write(move |tx| notifications::notify(tx, &messages)).await
+            }
+
+            async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
+                self.read(move |db| notifications::list(db, user.as_deref(), after, limit)).await
+            }
+
+            async fn last_notification(&self) -> StoreResult<u64> {
+                self.read(notifications::last).await
+            }
+
+            async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+                self.write(move |tx| notifications::drop(tx, after, limit)).await
+            }
+
+            async fn add_token(&self, token: Token) -> StoreResult<()> {
+                self.write(move |tx| tokens::add(tx, &token)).await
+            }
+
+            async fn tokens(&self) -> StoreResult<Vec<Token>> {
+                self.read(tokens::list).await
+            }
+
+            async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
+                self.write(move |tx| tokens::remove(tx, id)).await
+            }
+
+            async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {
+                self.write(move |tx| tokens::once(tx, &key, fingerprint, seed)).await
+            }
+
+            async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
+                self.write(move |tx| change::retire(tx, keep, limit)).await
+            }
+
+            async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+                self.write(move |tx| remove::purge(tx, after, limit)).await
+            }
+
+            async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+                self.write(move |tx| remove::trim(tx, after, limit)).await
+            }
+
+            async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
+                self.write(move |tx| remove::drop_ephemeral(tx, before, limit)).await
+            }
+        }
+    };
+}
+pub(crate) use store_by_operations;

@@ -1,0 +1,247 @@
+//! One operation of the port inside a write transaction: its connection, its time, and what it must keep in step.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use punctual_core::{
+    JobId, Status, StoreResult, Timestamp, WorkflowId,
+    measure::{self, Measure},
+    workflow::EndsChange,
+};
+
+use super::{flow, gates, running::Running, statements as sql};
+use crate::db::{Db, Statement, Value, params};
+
+/// An operation under way. The transaction around it belongs to the writer, or to the caller of `enqueue_in`.
+pub(crate) struct Tx<'c> {
+    pub(crate) db: &'c dyn Db,
+    /// The time of everything that this operation writes.
+    pub(crate) now: Timestamp,
+    /// Whether there is something new to claim.
+    pub(crate) woke_work: bool,
+    /// Whether a job changed that somebody may be waiting for.
+    pub(crate) woke_jobs: bool,
+    /// The number of the next event, once it has been looked up.
+    next_event: Option<i64>,
+    /// Changes of the counters, by queue and name; written once at the end instead of once for each row.
+    lanes: Vec<Lane>,
+    /// Jobs from whose end something follows, with their places, until it has.
+    pub(crate) ended: BTreeMap<JobId, (i64, Status)>,
+    /// Keys whose jobs have come, gone or ended, until they have been looked at.
+    pub(crate) keys: BTreeSet<(String, String)>,
+    /// Changes of workflows' ends.
+    workflows: BTreeMap<WorkflowId, EndsChange>,
+    /// Changes of the counts of users' unfinished jobs.
+    pending: HashMap<(String, String), i64>,
+    /// Claims that this process made, so that their settles need not look them up. A hint: whoever uses it lets the row in the
+    /// table decide.
+    pub(crate) held: Held,
+    /// The lane that was used last, which is nearly always the next one too.
+    last_lane: usize,
+}
+
+/// The claims of this process, by job.
+pub(crate) type Held = HashMap<[u8; 16], Running>;
+
+/// So many claims are remembered. More than a process can be running are those that others ended, and are forgotten.
+const HELD_MAX_COUNT: usize = 16_384;
+
+#[derive(Debug)]
+struct Lane {
+    queue: String,
+    name: String,
+    counts: [i64; Status::ALL.len()],
+    tallies: HashMap<(Measure, u16), u64>,
+}
+
+impl<'c> Tx<'c> {
+    pub(crate) fn new(db: &'c dyn Db, now: Timestamp) -> Self {
+        Self {
+            db,
+            now,
+            woke_work: false,
+            woke_jobs: false,
+            next_event: None,
+            lanes: Vec::new(),
+            ended: BTreeMap::new(),
+            keys: BTreeSet::new(),
+            workflows: BTreeMap::new(),
+            pending: HashMap::new(),
+            held: Held::new(),
+            last_lane: 0,
+        }
+    }
+
+    /// Runs a statement; says how many rows it changed.
+    pub(crate) fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize> {
+        self.db.execute(statement, params)
+    }
+
+    /// The number that the next event will have.
+    pub(crate) fn next_event(&mut self) -> StoreResult<i64> {
+        match self.next_event {
+            Some(next) => Ok(next),
+            None => {
+                let next = self.db.only(sql::NEXT_EVENT, &[], |row| row.get(0))?;
+                Ok(*self.next_event.insert(next))
+            }
+        }
+    }
+
+    /// Writes an event; returns its number, by which the job's next event must name it.
+    pub(crate) fn event(&mut self, job: i64, previous: Option<i64>, line: EventLine<'_>) -> StoreResult<i64> {
+        self.event_at(self.now, job, previous, line)
+    }
+
+    /// The same for something that happened at another time.
+    pub(crate) fn event_at(
+        &mut self,
+        at: Timestamp,
+        job: i64,
+        previous: Option<i64>,
+        line: EventLine<'_>,
+    ) -> StoreResult<i64> {
+        let seq = self.next_event()?;
+        let EventLine { status, run, actor, detail } = line;
+        self.execute(
+            sql::INSERT_EVENT,
+            params![seq, job, previous, at.as_micros(), status.as_str(), run, actor, detail],
+        )?;
+        self.next_event = Some(seq + 1);
+        Ok(seq)
+    }
+
+    /// Remembers a claim for its settle.
+    pub(crate) fn remember(&mut self, id: [u8; 16], running: Running) {
+        if self.held.len() >= HELD_MAX_COUNT {
+            self.held.clear();
+        }
+        self.held.insert(id, running);
+    }
+
+    /// Counts that a job has moved between two statuses, or has come, or has gone.
+    pub(crate) fn count(&mut self, queue: &str, name: &str, from: Option<Status>, to: Option<Status>) {
+        let lane = self.lane(queue, name);
+        if let Some(from) = from {
+            lane.counts[from as usize] -= 1;
+        }
+        if let Some(to) = to {
+            lane.counts[to as usize] += 1;
+        }
+    }
+
+    /// Counts something that took, or came late by, the time from `start` to `end`.
+    pub(crate) fn tally(&mut self, queue: &str, name: &str, measure: Measure, start: Timestamp, end: Timestamp) {
+        let bucket = measure::bucket(end.since(start));
+        *self.lane(queue, name).tallies.entry((measure, bucket)).or_default() += 1;
+    }
+
+    /// Counts that a user has one more unfinished job, or one fewer, if the job has a user.
+    pub(crate) fn count_pending(&mut self, user: Option<&str>, name: &str, from: Option<Status>, to: Option<Status>) {
+        let pending = |status: Option<Status>| i64::from(status.is_some_and(Status::is_active));
+        if let (Some(user), change @ (1 | -1)) = (user, pending(to) - pending(from)) {
+            *self.pending.entry((user.to_owned(), name.to_owned())).or_default() += change;
+        }
+    }
+
+    /// A job has come to an end from which something follows.
+    pub(crate) fn ended(&mut self, id: JobId, seq: i64, from: Status, to: Status) -> StoreResult<()> {
+        self.ended.insert(id, (seq, to));
+        self.count_end(seq, from, to)
+    }
+
+    /// Counts for a job's workflow, if it has one, that it has come to an end, or back from one.
+    pub(crate) fn count_end(&mut self, seq: i64, from: Status, to: Status) -> StoreResult<()> {
+        let workflow: Option<Option<[u8; 16]>> = self.db.one(sql::WORKFLOW_OF, params![seq], |row| row.get(0))?;
+        if let Some(workflow) = workflow.flatten() {
+            self.count_end_of(WorkflowId::from_bytes(workflow), from, to);
+        }
+        Ok(())
+    }
+
+    /// The same where the workflow is known.
+    pub(crate) fn count_end_of(&mut self, workflow: WorkflowId, from: Status, to: Status) {
+        let change = EndsChange::of(from, to);
+        if change != EndsChange::default() {
+            let known = self.workflows.entry(workflow).or_default();
+            *known = known.and(change);
+        }
+    }
+
+    fn lane(&mut self, queue: &str, name: &str) -> &mut Lane {
+        let is = |lane: &Lane| lane.name == name && lane.queue == queue;
+        if !self.lanes.get(self.last_lane).is_some_and(is) {
+            self.last_lane = self.lanes.iter().position(is).unwrap_or(self.lanes.len());
+        }
+        if self.last_lane == self.lanes.len() {
+            let (queue, name) = (queue.to_owned(), name.to_owned());
+            self.lanes.push(Lane { queue, name, counts: [0; Status::ALL.len()], tallies: HashMap::new() });
+        }
+        &mut self.lanes[self.last_lane]
+    }
+
+    /// Writes the counters.
+    pub(crate) fn write_counters(&mut self) -> StoreResult<()> {
+        let workflows = std::mem::take(&mut self.workflows);
+        workflows.iter().try_for_each(|(id, ends)| self.write_ends(*id, *ends))?;
+        let lanes = std::mem::take(&mut self.lanes);
+        lanes.iter().try_for_each(|lane| self.write_lane(lane))?;
+        let pending = std::mem::take(&mut self.pending);
+        pending.iter().try_for_each(|(key, change)| self.write_pending(key, *change))
+    }
+
+    fn write_ends(&self, workflow: WorkflowId, ends: EndsChange) -> StoreResult<()> {
+        let EndsChange { succeeded, dead, cancelled } = ends;
+        self.execute(sql::COUNT_ENDS, params![workflow.to_bytes(), self.now.as_micros(), succeeded, dead, cancelled])
+            .map(drop)
+    }
+
+    fn write_pending(&self, (user, name): &(String, String), change: i64) -> StoreResult<()> {
+        // Of a job that ended as it came, a count of none would be kept.
+        if change == 0 {
+            return Ok(());
+        }
+        self.execute(sql::ADD_PENDING, params![user, name, change])?;
+        if change < 0 {
+            self.execute(sql::CLEAR_PENDING, params![user, name])?;
+        }
+        Ok(())
+    }
+
+    fn write_lane(&self, lane: &Lane) -> StoreResult<()> {
+        let Lane { queue, name, counts, tallies } = lane;
+        for (status, change) in Status::ALL.iter().zip(counts) {
+            if *change != 0 {
+                self.execute(sql::ADD_COUNT, params![queue, name, status.as_str(), change])?;
+            }
+        }
+        let hour = measure::hour(self.now).as_micros();
+        for ((measure, bucket), count) in tallies {
+            self.execute(sql::ADD_TALLY, params![hour, name, queue, measure.as_str(), bucket, count])?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets what follows from the ends of jobs happen, looks at the keys to whose jobs something happened, and writes the counters. The last step
+/// of every operation.
+pub(crate) fn finish(tx: &mut Tx<'_>) -> StoreResult<()> {
+    flow::follow(tx)?;
+    gates::look_at_touched(tx)?;
+    tx.write_counters()
+}
+
+/// What one event says, besides its job and time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventLine<'a> {
+    pub(crate) status: Status,
+    pub(crate) run: Option<u32>,
+    pub(crate) actor: Option<&'a str>,
+    pub(crate) detail: Option<&'a str>,
+}
+
+impl EventLine<'_> {
+    /// An event of a job's ordinary course.
+    pub(crate) const fn plain(status: Status, run: Option<u32>) -> Self {
+        Self { status, run, actor: None, detail: None }
+    }
+}

@@ -1,0 +1,185 @@
+//! What happened since a former look: what could not be seen then and can be now. docs/adr/0019 says why by transactions and not by time.
+
+use std::{collections::HashMap, fmt, time::Duration};
+
+use punctual_core::{
+    Changes, Event, EventId, Extras, JobEvent, JobId, StoreError, Timestamp, WorkflowId, changes::bad_cursor, limits,
+};
+use sqlx::{PgConnection, Row, postgres::PgRow};
+
+use super::{
+    Core, read, rows, statements as sql,
+    value::{At, Uuid, job_id},
+};
+
+/// How long after the beginning of a transaction, whose time it bears, it may come to store anything.
+const MARGIN: Duration = Duration::from_secs(5);
+/// How long ago those may have begun that are open at a first look.
+const OPEN_MAX: Duration = Duration::from_secs(300);
+
+/// How far transactions had come at a look.
+#[derive(Debug, Clone, PartialEq)]
+struct Stand {
+    at: Timestamp,
+    /// All with a lesser number had begun.
+    next: i64,
+    /// Those of them that had not ended, and since when each is known.
+    open: Vec<(i64, Timestamp)>,
+}
+
+impl Stand {
+    async fn now(store: &Core, connection: &mut PgConnection, before: Option<&Self>) -> sqlx::Result<Self> {
+        let row = sqlx::query(*sql::CHANGES_STAND).bind(store.sessions.clock()).fetch_one(connection).await?;
+        let at = rows::instant(&row, 0)?;
+        let since = |number: &i64| match before {
+            Some(before) => before.open.iter().find(|open| open.0 == *number).map_or(before.at, |open| open.1),
+            None => at.before(OPEN_MAX),
+        };
+        let open = row.try_get::<Vec<i64>, _>(2)?.into_iter().map(|number| (number, since(&number))).collect();
+        Ok(Self { at, next: row.try_get(1)?, open })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let (next, at, open) = (parts.next()?.parse().ok()?, instant(parts.next()?)?, parts.next()?);
+        let one = |text: &str| {
+            let (number, since) = text.split_once('-')?;
+            Some((number.parse().ok()?, instant(since)?))
+        };
+        let open = open.split('_').filter(|text| !text.is_empty()).map(one).collect::<Option<_>>()?;
+        (parts.next().is_none() && next >= 0).then_some(Self { at, next, open })
+    }
+
+    /// Which transactions are open, by the numbers that rows have of theirs.
+    fn numbers(&self) -> Vec<i64> {
+        self.open.iter().map(|open| open.0).collect()
+    }
+
+    /// The time from which on may be what those stored that have ended by `now`.
+    fn horizon(&self, now: &Self) -> Timestamp {
+        let still = |number: i64| now.open.iter().any(|open| open.0 == number);
+        let ended = self.open.iter().filter(|open| !still(open.0)).map(|open| open.1);
+        ended.min().map_or(self.at, |since| since.min(self.at)).before(MARGIN)
+    }
+}
+
+fn instant(micros: &str) -> Option<Timestamp> {
+    micros.parse().ok().map(Timestamp::from_micros)
+}
+
+impl fmt::Display for Stand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.", self.next, self.at.as_micros())?;
+        for (place, (number, since)) in self.open.iter().enumerate() {
+            write!(f, "{}{number}-{}", if place == 0 { "" } else { "_" }, since.as_micros())?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn changes(store: &Core, since: Option<&str>, limit: usize) -> Result<Changes, StoreError> {
+    let before = since.map(|text| Stand::parse(text).ok_or_else(|| bad_cursor(text))).transpose()?;
+    let found = look(store, before.as_ref(), limit).await;
+    found.map_err(|error| store.sessions.error(error))
+}
+
+async fn look(store: &Core, before: Option<&Stand>, limit: usize) -> sqlx::Result<Changes> {
+    let mut unit = store.sessions.single().await?;
+    let now = Stand::now(store, &mut unit, before).await?;
+    let Some(before) = before else {
+        unit.done().await?;
+        return Ok(Changes::none(now.to_string(), false));
+    };
+    // Numbers only grow, but for a server that was set up anew from a copy.
+    if before.at < now.at.before(limits::CHANGES_MAX_AGE) || before.next > now.next {
+        unit.done().await?;
+        return Ok(Changes::none(now.to_string(), true));
+    }
+    let rows = sqlx::query(*sql::CHANGES)
+        .bind(At(before.horizon(&now)))
+        .bind(At(before.at))
+        .bind(At(now.at))
+        .bind(before.next)
+        .bind(before.numbers())
+        .bind(now.next)
+        .bind(now.numbers())
+        .bind(limit as i64 + 1)
+        .fetch_all(&mut *unit)
+        .await?;
+    unit.done().await?;
+    let missed = rows.len() > limit;
+    let events = rows.iter().take(limit).map(event).collect::<sqlx::Result<Vec<_>>>()?;
+    Ok(Changes { events: with_jobs(store, events).await?, cursor: now.to_string(), missed })
+}
+
+fn event(row: &PgRow) -> sqlx::Result<(JobId, Event)> {
+    let (id, at) = (job_id(row.try_get::<Uuid, _>(0)?), rows::instant(row, 2)?);
+    let event = Event {
+        id: EventId::new(at, read::event_number(id, rows::number(row, 1)?)),
+        at,
+        status: rows::word(row, 3)?,
+        run: row.try_get::<Option<i32>, _>(4)?.map(|run| run as u32),
+        actor: row.try_get(5)?,
+        detail: row.try_get(6)?,
+    };
+    Ok((id, event))
+}
+
+/// Events with what is known of their jobs. Those of jobs that have gone meanwhile are left out.
+async fn with_jobs(store: &Core, events: Vec<(JobId, Event)>) -> sqlx::Result<Vec<JobEvent>> {
+    let mut ids: Vec<JobId> = events.iter().map(|(id, _)| *id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let rows = read::rows_of(store, *sql::CHANGES_JOBS, &ids).await?;
+    let by_id = |row: PgRow| Ok((job_id(row.try_get::<Uuid, _>(0)?), row));
+    let jobs: HashMap<JobId, PgRow> = rows.into_iter().map(by_id).collect::<sqlx::Result<_>>()?;
+    let known = |(id, event)| jobs.get(&id).map(|row| job_event(id, row, event));
+    events.into_iter().filter_map(known).collect()
+}
+
+fn job_event(id: JobId, row: &PgRow, event: Event) -> sqlx::Result<JobEvent> {
+    let extras = rows::document::<Extras>(row, 6)?.unwrap_or_default();
+    Ok(JobEvent {
+        user_id: row.try_get(3)?,
+        correlation_id: row.try_get(4)?,
+        workflow_id: row.try_get::<Option<Uuid>, _>(5)?.map(|id| WorkflowId::from_bits(id.as_u128())),
+        ..JobEvent::new(id, row.try_get(1)?, row.try_get(2)?, extras, event)
+    })
+}
+
+/// Forgets what is needed no longer.
+pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp) -> sqlx::Result<()> {
+    let before = At(now.before(2 * limits::CHANGES_MAX_AGE));
+    sqlx::query(*sql::LATECOMERS_TRIM).bind(before).execute(connection).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    #[test]
+    fn a_cursor_comes_back_from_its_text() {
+        let stand = Stand { at: at(7), next: 12, open: vec![(9, at(3)), (11, at(7))] };
+        assert_eq!(Stand::parse(&stand.to_string()), Some(stand));
+        let quiet = Stand { at: at(7), next: 12, open: Vec::new() };
+        assert_eq!(Stand::parse(&quiet.to_string()), Some(quiet));
+        for bad in ["", "1.2", "-1.2.", "1.2.3", "1.2.3-x", "1.2.3-4_", "1.2..", "1.2.3-4.5"] {
+            assert!(Stand::parse(bad).is_none() || bad == "1.2.3-4_", "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_look_reaches_back_to_the_oldest_of_those_that_have_ended() {
+        let before = Stand { at: at(100), next: 12, open: vec![(9, at(30)), (11, at(60))] };
+        let now = |open: &[i64]| Stand { at: at(101), next: 15, open: open.iter().map(|n| (*n, at(0))).collect() };
+        assert_eq!(before.horizon(&now(&[9, 11, 14])), at(100).before(MARGIN));
+        assert_eq!(before.horizon(&now(&[9])), at(60).before(MARGIN));
+        assert_eq!(before.horizon(&now(&[])), at(30).before(MARGIN));
+    }
+}

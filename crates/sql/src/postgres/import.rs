@@ -1,0 +1,454 @@
+//! Takes over what another store knows: rows as documents, one for each table, by the names of its columns.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use punctual_core::{
+    Event, Job, JobId, NewJob, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status, StoreError, Timestamp,
+    Workflow, WorkflowId,
+    measure::Tally,
+    spec::DEFAULT_PRIORITY,
+    transfer::{Dependency, Parcel, Record},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, PgConnection, Row, postgres::PgRow};
+
+use super::{
+    Core, enqueue, old_days, queues, rows,
+    statements::{self as sql, Tells},
+    value::{At, Uuid, job_id, uuid},
+};
+use crate::labels::labels;
+
+/// Which jobs some wait for, or waited for.
+pub(crate) async fn dependencies(store: &Core, children: &[JobId]) -> sqlx::Result<Vec<Dependency>> {
+    let mut unit = store.sessions.single().await?;
+    let ids: Vec<Uuid> = children.iter().map(|id| uuid(*id)).collect();
+    let found = sqlx::query(*sql::DEPENDENCIES_OF).bind(ids).fetch_all(&mut *unit).await?;
+    unit.done().await?;
+    let dependency = |row: &PgRow| {
+        Ok(Dependency {
+            parent: job_id(row.try_get(0)?),
+            child: job_id(row.try_get(1)?),
+            policy: rows::word(row, 2)?,
+            succeeded: row.try_get(3)?,
+        })
+    };
+    found.iter().map(dependency).collect()
+}
+
+/// Takes over a part; says how much of it was new.
+pub(crate) async fn import(store: &Core, parcel: &Parcel) -> Result<usize, StoreError> {
+    let error = |error| store.sessions.error(error);
+    let jobs: Vec<NewJob> = match parcel {
+        Parcel::Jobs(records) => records.iter().map(|one| NewJob::new(one.job.id, one.job.spec.clone())).collect(),
+        _ => Vec::new(),
+    };
+    enqueue::prepare(store, &jobs).await?;
+    if let Parcel::Tallies(_, tallies) = parcel {
+        make_lanes(store, tallies).await.map_err(error)?;
+    }
+    let mut unit = store.sessions.several().await.map_err(error)?;
+    let imported = take_over(store, &mut unit, parcel, &jobs).await;
+    let new = unit.ended(imported).await.map_err(error)?;
+    enqueue::announce(store, &jobs, Tells::Loader);
+    store.hints.tell_jobs();
+    Ok(new)
+}
+
+async fn take_over(
+    store: &Core,
+    connection: &mut PgConnection,
+    parcel: &Parcel,
+    jobs: &[NewJob],
+) -> sqlx::Result<usize> {
+    match parcel {
+        Parcel::Queues(all) => import_queues(connection, all).await,
+        Parcel::Jobs(records) => import_jobs(store, connection, records, jobs).await,
+        Parcel::Dependencies(all) => import_dependencies(connection, all).await,
+        Parcel::Workflows(all) => import_workflows(connection, all).await,
+        Parcel::Schedules(all) => import_schedules(connection, all).await,
+        Parcel::Tallies(hour, all) => import_tallies(store, connection, *hour, all).await,
+        Parcel::Notifications(all) => import_notifications(connection, all).await,
+    }
+}
+
+/// Rows by the names of their columns.
+type Rows = Vec<Value>;
+
+/// Stores rows in a table, those that it has not; returns the first column of these.
+async fn put<T>(connection: &mut PgConnection, table: &str, rows: Rows, first: &str) -> sqlx::Result<Vec<T>>
+where
+    T: for<'d> sqlx::Decode<'d, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + Unpin,
+{
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = format!(
+        "insert into {table} select * from json_populate_recordset(null::{table}, $1::json) on conflict do nothing returning {first}"
+    );
+    sqlx::query_scalar(AssertSqlSafe(text)).bind(written(&rows)?).persistent(false).fetch_all(connection).await
+}
+
+/// The same where it does not matter which.
+async fn put_all(connection: &mut PgConnection, table: &str, rows: Rows) -> sqlx::Result<usize> {
+    Ok(put::<i32>(connection, table, rows, "1").await?.len())
+}
+
+/// Adds what was done to things, each of which is named by the first column.
+async fn put_story(connection: &mut PgConnection, table: &str, of: &str, rows: Rows) -> sqlx::Result<()> {
+    let text = format!(
+        "insert into {table} ({of}, at, actor, what) select {of}, at, actor, what from json_populate_recordset(null::{table}, $1::json)"
+    );
+    sqlx::query(AssertSqlSafe(text)).bind(written(&rows)?).persistent(false).execute(connection).await.map(drop)
+}
+
+/// An id as the server reads it.
+fn hex(id: u128) -> String {
+    format!("{id:032x}")
+}
+
+fn text_of(id: JobId) -> String {
+    hex(id.to_bits())
+}
+
+fn written(value: &impl Serialize) -> sqlx::Result<String> {
+    rows::text(value)
+}
+
+async fn import_jobs(
+    store: &Core,
+    connection: &mut PgConnection,
+    records: &[Record],
+    jobs: &[NewJob],
+) -> sqlx::Result<usize> {
+    if jobs.iter().any(|job| old_days::is_old(super::days::Day::of(job.id.timestamp()), store.clock_now())) {
+        old_days::share(connection).await?;
+    }
+    let lanes = store.lanes.numbers(jobs);
+    let all =
+        records.iter().zip(&lanes).map(|(record, lane)| job_row(record, *lane)).collect::<sqlx::Result<Rows>>()?;
+    let new: HashSet<JobId> =
+        put::<Uuid>(connection, "punctual_jobs", all, "id").await?.into_iter().map(job_id).collect();
+    let mut tables = Tables::default();
+    let said = store.queues.known();
+    for (record, lane) in records.iter().zip(lanes).filter(|(record, _)| new.contains(&record.job.id)) {
+        tables.add(record, lane, &said)?;
+    }
+    for (table, rows) in tables.rows {
+        put_all(connection, table, rows).await?;
+    }
+    Ok(new.len())
+}
+
+fn job_row(record: &Record, lane: i32) -> sqlx::Result<Value> {
+    let job = record.at_rest();
+    let spec = &job.spec;
+    Ok(json!({
+        "id": text_of(job.id),
+        "scheduled_at": job.id.timestamp(),
+        "lane": lane,
+        "name": spec.name,
+        "queue": spec.queue,
+        "status": job.status,
+        "priority": spec.priority,
+        "run_at": job.run_at,
+        "attempt": job.attempt,
+        "run": job.run,
+        "crash_count": job.crash_count,
+        "max_attempts": spec.max_attempts,
+        "timeout_ms": spec.timeout.as_millis() as u64,
+        "user_id": spec.user_id,
+        "correlation_id": spec.correlation_id,
+        "unique_key": spec.unique_key,
+        "workflow_id": spec.workflow_id.map(workflow_text),
+        "keep_for_ms": spec.keep_for.map(|keep| keep.as_millis() as u64),
+        "ephemeral": spec.ephemeral,
+        "waiting_on": job.waiting_on,
+        "created_at": job.created_at,
+        "updated_at": job.updated_at,
+        "started_at": job.started_at,
+        "finished_at": job.finished_at,
+        "events": record.events_at_rest(),
+        "extras": if spec.extras == Default::default() { None } else { Some(written(&spec.extras)?) },
+        "payload": spec.payload.as_str(),
+        "progress": job.progress.as_ref().map(written).transpose()?,
+        "result": job.result.as_ref().map(|result| result.as_str()),
+        "error": job.error.as_ref().map(written).transpose()?,
+        "flow": spec.workflow_id.is_some(),
+    }))
+}
+
+fn workflow_text(id: WorkflowId) -> String {
+    hex(id.to_bits())
+}
+
+/// What belongs to jobs, by the tables that have it.
+#[derive(Default)]
+struct Tables {
+    rows: BTreeMap<&'static str, Rows>,
+}
+
+impl Tables {
+    fn push(&mut self, table: &'static str, row: Value) {
+        self.rows.entry(table).or_default().push(row);
+    }
+
+    fn add(&mut self, record: &Record, lane: i32, said: &queues::Known) -> sqlx::Result<()> {
+        let Job { id, spec, status, .. } = &record.job;
+        let id = text_of(*id);
+        self.place(record, lane, said);
+        self.tell(record, lane)?;
+        self.label(record);
+        if spec.ephemeral {
+            self.push("punctual_ephemeral", json!({"id": id, "created_at": record.job.created_at}));
+        }
+        if let Some((scope, key)) = spec.unique_key()
+            && !matches!(status, Status::Cancelled | Status::Deleted)
+        {
+            let expires_at = spec.unique().expires_at(record.job.created_at);
+            self.push("punctual_keys", json!({"scope": scope, "key": key, "job_id": id, "expires_at": expires_at}));
+        }
+        for (line, log) in record.logs.iter().enumerate() {
+            let row = json!({
+                "job_id": id, "run": log.run, "line": line, "at": log.at, "level": log.level, "message": log.message,
+            });
+            self.push("punctual_logs", row);
+        }
+        self.push("punctual_counts_new", json!({"lane": lane, "status": status, "n": 1}));
+        if let Some(user) = spec.user_id.as_ref().filter(|_| status.is_active()) {
+            self.push("punctual_pending_new", json!({"user_id": user, "name": spec.name, "n": 1}));
+        }
+        Ok(())
+    }
+
+    /// Puts a job where it belongs.
+    fn place(&mut self, record: &Record, lane: i32, said: &queues::Known) {
+        let job = &record.job;
+        let (spec, id, key) = (&job.spec, text_of(job.id), &job.spec.extras.concurrency_key);
+        let keep = |keep: &std::time::Duration| keep.as_millis() as u64;
+        let mut row = json!({
+            "id": id, "run_at": job.run_at, "scheduled_at": job.id.timestamp(), "lane": lane, "status": job.status,
+            "run": job.run, "attempt": job.attempt, "events": record.events.len(), "user_id": spec.user_id,
+            "keep_for_ms": spec.keep_for.as_ref().map(keep), "flow": spec.workflow_id.is_some(), "gate": key,
+            "queued_at": record.queued_at(), "since": record.queued_at(), "told": false,
+            "waiting_on": job.waiting_on, "any_failed": record.any_failed,
+            "started_at": job.started_at, "lease_until": job.lease_until,
+        });
+        match job.status {
+            Status::Queued => {
+                self.push("punctual_ready", row);
+                if let Some(key) = key {
+                    self.push("punctual_marks", json!({"queue": spec.queue, "at": job.updated_at, "key": key}));
+                }
+            }
+            Status::Scheduled | Status::Retrying => self.push("punctual_due", row),
+            Status::Waiting => self.push("punctual_waiting", row),
+            Status::Processing => {
+                row["worker_id"] = json!(job.worker_id.map(|worker| hex(worker.to_bits())));
+                if key.is_none() && said.guards(&spec.queue) {
+                    row["gate"] = json!("");
+                }
+                self.push("punctual_running", row);
+            }
+            Status::Deleted => {
+                let (deleted_at, finished_at) = (job.updated_at, job.finished_at.unwrap_or(job.updated_at));
+                let row = json!({"id": id, "deleted_at": deleted_at, "finished_at": finished_at});
+                self.push("punctual_deleted", row);
+            }
+            _ => {}
+        }
+        if let (Some(finished_at), Some(keep), true) = (job.finished_at, spec.keep_for, job.status != Status::Deleted) {
+            self.push("punctual_kept", json!({"id": id, "expires_at": finished_at.after(keep)}));
+        }
+    }
+
+    /// What happened to a job. That it was queued at first, and that an execution began, is told by other rows.
+    fn tell(&mut self, record: &Record, lane: i32) -> sqlx::Result<()> {
+        let (job, events) = (&record.job, &record.events[..record.events_at_rest()]);
+        let last = events.iter().rposition(|event| ends(job, event));
+        for (place, event) in events.iter().enumerate() {
+            let begins = |place: usize| place.checked_sub(1).and_then(|before| began(&events[before], &events[place]));
+            if place + 1 < events.len() && begins(place + 1).is_some() || is_told_by_job(job, place, event) {
+                continue;
+            }
+            let started_at = begins(place);
+            let attempt = record.attempts.iter().find(|one| started_at.is_some() && Some(one.id.run) == event.run);
+            let before = place.checked_sub(1 + usize::from(started_at.is_some()));
+            let finals = |status| sql::ENDS.iter().find(|(end, _)| *end == status).map(|(_, number)| *number);
+            self.push(
+                "punctual_events",
+                json!({
+                    "job_id": text_of(job.id),
+                    "n": place + 1,
+                    "at": event.at,
+                    "previous_at": before.map(|before| events[before].at),
+                    "started_at": started_at,
+                    "lane": lane,
+                    "run": event.run,
+                    "attempt": attempt.map(|attempt| attempt.attempt),
+                    "worker_id": attempt.map(|attempt| hex(attempt.worker_id.to_bits())),
+                    "final": if Some(place) == last { finals(event.status).unwrap_or(0) } else { 0 },
+                    "status": event.status,
+                    "outcome": attempt.map(|attempt| attempt.status),
+                    "error": attempt.and_then(|attempt| attempt.error.as_ref()).map(written).transpose()?,
+                    "actor": event.actor,
+                    "detail": event.detail,
+                }),
+            );
+        }
+        Ok(())
+    }
+
+    fn label(&mut self, record: &Record) {
+        let Job { id, spec, .. } = &record.job;
+        for (kind, value) in labels(spec) {
+            let row = json!({"kind": kind, "value": value, "scheduled_at": id.timestamp(), "id": text_of(*id)});
+            self.push("punctual_labels", row);
+        }
+    }
+}
+
+/// When the execution began which `end` ended, if `event` is its beginning.
+fn began(event: &Event, end: &Event) -> Option<Timestamp> {
+    let is_beginning = event.status == Status::Processing && event.run.is_some() && event.run == end.run;
+    is_beginning.then_some(event.at)
+}
+
+/// Whether a job is finished by this event.
+fn ends(job: &Job, event: &Event) -> bool {
+    job.status.is_finished() && event.status == job.status && Some(event.at) == job.finished_at
+}
+
+/// Whether it is the first event of a job that was queued at once.
+fn is_told_by_job(job: &Job, place: usize, event: &Event) -> bool {
+    let apart = job.created_at.since(job.id.timestamp()).max(job.id.timestamp().since(job.created_at));
+    place == 0 && event.status == Status::Queued && event.at == job.created_at && apart.as_millis() < 1_000
+}
+
+async fn import_dependencies(connection: &mut PgConnection, all: &[Dependency]) -> sqlx::Result<usize> {
+    let row = |one: &Dependency| {
+        let (parent, child) = (text_of(one.parent), text_of(one.child));
+        json!({"parent": parent, "child": child, "policy": one.policy, "succeeded": one.succeeded})
+    };
+    let new = put_all(connection, "punctual_dependencies", all.iter().map(row).collect()).await?;
+    let parents: Vec<JobId> = all.iter().filter(|one| one.succeeded.is_none()).map(|one| one.parent).collect();
+    let (ids, times): (Vec<Uuid>, Vec<At>) = parents.iter().map(|id| (uuid(*id), At(id.timestamp()))).unzip();
+    sqlx::query(*sql::IMPORT_PARENTS).bind(ids).bind(times).execute(connection).await?;
+    Ok(new)
+}
+
+async fn import_workflows(
+    connection: &mut PgConnection,
+    all: &[(Workflow, Vec<(String, JobId)>)],
+) -> sqlx::Result<usize> {
+    let (mut workflows, mut nodes) = (Rows::new(), Rows::new());
+    for (Workflow { id, name, created_by, created_at, updated_at, ends }, jobs) in all {
+        let id = workflow_text(*id);
+        nodes.extend(jobs.iter().map(|(node, job)| json!({"workflow": id, "node": node, "job_id": text_of(*job)})));
+        workflows.push(json!({
+            "id": id, "name": name, "created_by": created_by, "created_at": created_at, "updated_at": updated_at,
+            "total": ends.total, "succeeded": ends.succeeded, "dead": ends.dead, "cancelled": ends.cancelled,
+        }));
+    }
+    let new = put_all(connection, "punctual_workflows", workflows).await?;
+    put_all(connection, "punctual_nodes", nodes).await?;
+    Ok(new)
+}
+
+async fn import_schedules(
+    connection: &mut PgConnection,
+    all: &[(Schedule, Vec<ScheduleEvent>)],
+) -> sqlx::Result<usize> {
+    let mut schedules = Rows::new();
+    for (schedule, _) in all {
+        let definition = schedule.spec.to_stored().map_err(|error| sqlx::Error::Encode(error.into()))?;
+        let definition: Value = serde_json::from_str(&definition).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        schedules.push(json!({
+            "name": schedule.spec.name,
+            "id": hex(schedule.id.to_bits()),
+            "definition": definition,
+            "enabled": schedule.enabled,
+            "problem": schedule.problem,
+            "revision": schedule.revision,
+            "last_run_at": schedule.last_run_at,
+            "next_run_at": schedule.next_run_at,
+            "last_job": schedule.last_job.map(text_of),
+            "created_at": schedule.created_at,
+            "updated_at": schedule.updated_at,
+            "updated_by": schedule.updated_by,
+        }));
+    }
+    let new: HashSet<String> =
+        put::<String>(connection, "punctual_schedules", schedules, "name").await?.into_iter().collect();
+    let mut story = Rows::new();
+    for (schedule, done) in all.iter().filter(|(schedule, _)| new.contains(&schedule.spec.name)) {
+        let event = |event: &ScheduleEvent| json!({"schedule": schedule.spec.name, "at": event.at, "actor": event.actor, "what": event.what});
+        story.extend(done.iter().rev().map(event));
+    }
+    put_story(connection, "punctual_schedule_events", "schedule", story).await?;
+    Ok(new.len())
+}
+
+async fn import_queues(connection: &mut PgConnection, all: &[(Queue, Vec<QueueEvent>)]) -> sqlx::Result<usize> {
+    let mut rows = Rows::new();
+    for (Queue { name, settings, revision, updated_at, updated_by }, _) in all {
+        rows.push(json!({
+            "name": name, "paused": settings.paused, "settings": written(settings)?, "revision": revision,
+            "updated_at": updated_at, "updated_by": updated_by,
+        }));
+    }
+    let new: HashSet<String> = put::<String>(connection, "punctual_queues", rows, "name").await?.into_iter().collect();
+    let mut story = Rows::new();
+    for (queue, done) in all.iter().filter(|(queue, _)| new.contains(&queue.name)) {
+        let event =
+            |event: &QueueEvent| json!({"queue": queue.name, "at": event.at, "actor": event.actor, "what": event.what});
+        story.extend(done.iter().rev().map(event));
+    }
+    put_story(connection, "punctual_queue_events", "queue", story).await?;
+    Ok(new.len())
+}
+
+/// Tallies are of a queue and a name; any lane of these will do, if it is always the same.
+fn lane_of(store: &Core, queue: &String, name: &String) -> Option<i32> {
+    store.lanes.of(Some(queue), Some(name)).first().copied()
+}
+
+/// Makes the lanes that tallies need, apart from the transaction that brings them: this process remembers them even if that fails.
+async fn make_lanes(store: &Core, tallies: &[Tally]) -> sqlx::Result<()> {
+    let unknown = tallies.iter().filter(|tally| lane_of(store, &tally.queue, &tally.name).is_none());
+    let lanes: BTreeSet<_> =
+        unknown.map(|tally| (tally.queue.clone(), tally.name.clone(), DEFAULT_PRIORITY, false)).collect();
+    if lanes.is_empty() {
+        return Ok(());
+    }
+    let mut unit = store.sessions.single().await?;
+    store.lanes.add(&mut unit, lanes.into_iter().collect()).await?;
+    unit.done().await
+}
+
+async fn import_tallies(
+    store: &Core,
+    connection: &mut PgConnection,
+    hour: Timestamp,
+    all: &[Tally],
+) -> sqlx::Result<usize> {
+    let mut rows = Rows::new();
+    for Tally { name, queue, measure, bucket, count } in all {
+        let lane = lane_of(store, queue, name);
+        rows.push(json!({"hour": hour, "lane": lane, "measure": measure.as_str(), "bucket": bucket, "n": count}));
+    }
+    put_all(connection, "punctual_tallies", rows).await
+}
+
+async fn import_notifications(connection: &mut PgConnection, all: &[Notification]) -> sqlx::Result<usize> {
+    let row = |Notification { id, user_id, message, job, created_at }: &Notification| {
+        let (job, message) = (job.map(text_of), message.as_str());
+        json!({"id": id, "user_id": user_id, "message": message, "job_id": job, "created_at": created_at})
+    };
+    let last = all.iter().map(|one| one.id as i64).max().unwrap_or(0);
+    let new = put_all(connection, "punctual_notifications", all.iter().map(row).collect()).await?;
+    let text = "update punctual_notifications_last set id = greatest(id, $1::int8)";
+    sqlx::query(text).bind(last).execute(connection).await?;
+    Ok(new)
+}

@@ -1,0 +1,100 @@
+//! A connection to a file, as the shared operations see it.
+
+use std::cell::RefCell;
+
+use punctual_core::StoreResult;
+use rusqlite::{
+    CachedStatement, Connection, ToSql,
+    types::{ToSqlOutput, ValueRef},
+};
+
+use super::{error::store_error, statements};
+use crate::db::{Db, GoOn, Row, Statement, Value};
+
+/// A connection within a transaction.
+pub(crate) struct SqliteDb<'c> {
+    connection: &'c Connection,
+    /// The statements that were used, by their places: the connection's own cache finds them by their whole texts.
+    prepared: RefCell<Vec<Option<CachedStatement<'c>>>>,
+}
+
+impl<'c> SqliteDb<'c> {
+    pub(crate) const fn new(connection: &'c Connection) -> Self {
+        Self { connection, prepared: RefCell::new(Vec::new()) }
+    }
+
+    /// Uses a statement with these values.
+    fn with<T>(
+        &self,
+        Statement(place): Statement,
+        params: &[Value<'_>],
+        work: impl FnOnce(&mut CachedStatement<'c>) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        // It is away meanwhile: whoever is called for a row may want the same one.
+        let kept = self.prepared.borrow_mut().get_mut(place).and_then(Option::take);
+        let prepare = || self.connection.prepare_cached(statements::ALL[place].1);
+        let mut statement = kept.map_or_else(prepare, Ok).map_err(store_error)?;
+        for (place, value) in params.iter().enumerate() {
+            statement.raw_bind_parameter(place + 1, value).map_err(store_error)?;
+        }
+        let done = work(&mut statement);
+        let mut prepared = self.prepared.borrow_mut();
+        if prepared.is_empty() {
+            prepared.resize_with(statements::ALL.len(), || None);
+        }
+        prepared[place] = Some(statement);
+        done
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Null => ValueRef::Null,
+            Value::Int(number) => ValueRef::Integer(*number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+impl Row for rusqlite::Row<'_> {
+    fn value(&self, column: usize) -> StoreResult<Value<'_>> {
+        let value = self.get_ref(column).map_err(store_error)?;
+        Ok(match value {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(number) => Value::Int(number),
+            ValueRef::Text(_) => Value::Text(value.as_str().map_err(|error| store_error(error.into()))?),
+            ValueRef::Blob(bytes) => Value::Bytes(bytes),
+            // There is none in any table.
+            ValueRef::Real(_) => Value::Null,
+        })
+    }
+}
+
+impl Db for SqliteDb<'_> {
+    fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize> {
+        self.with(statement, params, |statement| statement.raw_execute().map_err(store_error))
+    }
+
+    fn insert(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<Option<i64>> {
+        Ok((self.execute(statement, params)? > 0).then(|| self.connection.last_insert_rowid()))
+    }
+
+    fn read(
+        &self,
+        statement: Statement,
+        params: &[Value<'_>],
+        each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>,
+    ) -> StoreResult<()> {
+        self.with(statement, params, |statement| {
+            let mut rows = statement.raw_query();
+            while let Some(row) = rows.next().map_err(store_error)? {
+                if !each(row)? {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+}

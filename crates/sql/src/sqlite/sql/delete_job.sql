@@ -1,0 +1,2 @@
+-- Removes a job. In: seq. Index: rowid.
+delete from punctual_jobs where seq = ?1

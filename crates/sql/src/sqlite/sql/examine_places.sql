@@ -1,0 +1,43 @@
+-- How many jobs do not stand where claims find them, and how much stands for jobs that are not there. Reads everything.
+select
+    (select count(*) from punctual_jobs_now j where j.status = 'queued' and not exists (select 1 from punctual_ready r
+        where r.queue = j.queue and r.name = j.name and r.priority = j.priority and r.run_at = j.run_at and r.job = j.seq
+            and j.extras ->> 'concurrency_key' is null)
+        and not exists (select 1 from punctual_keyed k where k.queue = j.queue and k.key = j.extras ->> 'concurrency_key'
+            and k.name = j.name and k.priority = j.priority and k.run_at = j.run_at and k.job = j.seq))
+  + (select count(*) from punctual_keyed k left join punctual_jobs j on j.seq = k.job where j.status is not 'queued')
+  -- A key that waits must be known to claims: by its first job, by a mark, or because it is held back until one of its jobs ends.
+  + (select count(*) from (select distinct queue, key from punctual_keyed) k
+        where not exists (select 1 from punctual_heads h where h.queue = k.queue and h.key = k.key)
+            and not exists (select 1 from punctual_marks m where m.queue = k.queue and m.key = k.key)
+            and not exists (select 1 from punctual_running r where r.queue = k.queue and r.gate = k.key))
+  + (select count(*) from punctual_heads h where not exists (select 1 from punctual_marks m
+            where m.queue = h.queue and m.key = h.key)
+        and not exists (select 1 from punctual_keyed k where k.job = h.job and k.queue = h.queue and k.key = h.key))
+  + (select count(*) from punctual_jobs_now j where j.status in ('scheduled', 'retrying') and not exists
+        (select 1 from punctual_due d where d.run_at = j.run_at and d.job = j.seq))
+  + (select count(*) from punctual_jobs j where j.status = 'waiting' and not exists
+        (select 1 from punctual_waiting w where w.run_at = j.run_at and w.job = j.seq))
+  + (select count(*) from punctual_waiting w left join punctual_jobs j on j.seq = w.job where j.status is not 'waiting')
+  + (select count(*) from punctual_jobs j where j.status = 'waiting' and j.waiting_on <>
+        (select count(*) from punctual_dependencies d where d.child = j.seq and d.succeeded is null))
+  + (select count(*) from punctual_dependencies d left join punctual_jobs p on p.seq = d.parent
+        left join punctual_jobs c on c.seq = d.child
+        where p.seq is null or c.seq is null
+            or (d.succeeded is null and c.status = 'waiting' and (p.flow = 0 or p.status in ('succeeded', 'deleted'))))
+  + (select count(*) from punctual_nodes n left join punctual_jobs j on j.seq = n.job where j.seq is null)
+  + (select count(*) from punctual_ready r left join punctual_jobs j on j.seq = r.job where j.status is not 'queued')
+  + (select count(*) from punctual_due d left join punctual_jobs j on j.seq = d.job
+        where j.status is null or j.status not in ('scheduled', 'retrying'))
+  + (select count(*) from punctual_jobs j where j.status = 'deleted' and not exists
+        (select 1 from punctual_deleted d where d.deleted_at = j.updated_at and d.job = j.seq))
+  + (select count(*) from punctual_deleted d left join punctual_jobs j on j.seq = d.job where j.status is not 'deleted')
+  + (select count(*) from punctual_jobs j where j.status = 'dead' and not exists
+        (select 1 from punctual_dead d where d.died_at = j.finished_at and d.job = j.seq and d.name = j.name))
+  + (select count(*) from punctual_dead d left join punctual_jobs j on j.seq = d.job where j.status is not 'dead')
+  + (select count(*) from punctual_kept k left join punctual_jobs j on j.seq = k.job
+        where j.finished_at + j.keep_for_ms * 1000 is not k.expires_at)
+  + (select count(*) from punctual_labels l left join punctual_jobs j on j.seq = l.job where j.id is not l.id)
+  + (select count(*) from punctual_ephemeral e left join punctual_jobs j on j.seq = e.job where j.ephemeral is not 1)
+  + (select count(*) from punctual_keys k left join punctual_jobs j on j.seq = k.job where j.unique_key is not k.key)
+  + (select count(*) from punctual_running r where not exists (select 1 from punctual_jobs j where j.seq = r.job))

@@ -1,0 +1,230 @@
+//! The engine for teams on SQL Server: 2017 or later, or whatever speaks its protocol and dialect.
+//!
+//! | question | file |
+//! |---|---|
+//! | which tables are there? | `migrations/` |
+//! | which statements? | `sql/`, by `statements` |
+//! | how are they run? | `db`, on connections of `session` |
+//! | what do operations do? | `../ops/` |
+//! | which addresses are there? | `url` |
+
+mod db;
+mod error;
+mod schema;
+mod session;
+mod statements;
+mod url;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use punctual_core::Offer;
+pub use tiberius;
+use tokio::time::{self, Instant};
+
+pub use self::schema::MIGRATIONS;
+use self::session::Sessions;
+use crate::{
+    db::Db,
+    ops::{
+        store::{names::*, store_by_operations},
+        tx::Tx,
+    },
+    wakes::Wakes,
+};
+
+/// How often a claim that waits looks for what others have brought.
+const POLL: Duration = Duration::from_millis(100);
+
+/// How a database is reached.
+#[derive(Clone)]
+pub struct Options {
+    config: tiberius::Config,
+    /// The address, without secrets.
+    location: String,
+    max_connections: usize,
+    connect_timeout: Duration,
+    /// Where the time comes from: the server's clock, unless a test brings its own.
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl Options {
+    /// The same server, another database.
+    #[must_use]
+    pub fn in_database(&self, name: &str) -> Self {
+        let mut options = self.clone();
+        options.config.database(name);
+        options.location = format!("{}/{name}", self.location.rsplit_once('/').map_or("", |(server, _)| server));
+        options
+    }
+
+    /// Runs a text on a connection of its own, such as one that makes a database.
+    pub async fn run(&self, text: &str) -> StoreResult<()> {
+        let mut client = Sessions::new(self.clone()).open().await?;
+        let done = async { client.simple_query(text).await?.into_results().await };
+        done.await.map(drop).map_err(|error| error::store_error(&self.location, &error))
+    }
+
+    /// Uses another clock.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("location", &self.location).finish_non_exhaustive()
+    }
+}
+
+/// Jobs in SQL Server.
+#[derive(Clone)]
+pub struct SqlServerStore {
+    options: Options,
+    version: String,
+    sessions: Arc<Sessions>,
+    /// Something may have happened to jobs; there may be something to claim; claims are to wait no longer.
+    jobs: Wakes,
+    work: Wakes,
+    hurried: Wakes,
+}
+
+impl fmt::Debug for SqlServerStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SqlServerStore({})", self.options.location)
+    }
+}
+
+impl SqlServerStore {
+    /// Connects, and brings the schema up to date.
+    pub async fn open(options: Options) -> StoreResult<Self> {
+        let sessions = Sessions::new(options.clone());
+        let mut client = sessions.open().await?;
+        schema::migrate(&mut client, &options.location).await?;
+        let version = session::version(&mut client, &options.location).await?;
+        Ok(Self {
+            options,
+            version,
+            sessions: Arc::new(sessions),
+            jobs: Wakes::new(),
+            work: Wakes::new(),
+            hurried: Wakes::new(),
+        })
+    }
+
+    async fn read<F, T>(&self, work: F) -> StoreResult<T>
+    where
+        F: FnOnce(&dyn Db) -> StoreResult<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.sessions.read(work).await
+    }
+
+    async fn write<F, T>(&self, work: F) -> StoreResult<T>
+    where
+        F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let (done, woke) = self.sessions.write(work).await?;
+        if woke.work {
+            self.work.wake();
+        }
+        if woke.jobs {
+            self.jobs.wake();
+        }
+        Ok(done)
+    }
+
+    async fn write_many<F, T>(&self, _: usize, work: F) -> StoreResult<T>
+    where
+        F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        self.write(work).await
+    }
+
+    async fn write_soon<F, T>(&self, work: F) -> StoreResult<T>
+    where
+        F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        self.write(work).await
+    }
+
+    /// One try, on a task of its own, which gives back what nobody waits for any more.
+    async fn claim_now(&self, request: &ClaimRequest) -> StoreResult<(Claimed, Option<Timestamp>)> {
+        let (caller, answer) = tokio::sync::oneshot::channel();
+        let (own, request) = (self.clone(), request.clone());
+        tokio::spawn(async move {
+            let taken = own
+                .write(move |tx| {
+                    let mut taken = claim::claim(tx, &request)?;
+                    if !taken.is_read() {
+                        taken.read(tx.db)?;
+                    }
+                    Ok((taken.look_again_at, taken.releases(), taken.claimed()))
+                })
+                .await;
+            let runtime = tokio::runtime::Handle::current();
+            let back = move |untaken: StoreResult<(Option<Timestamp>, Vec<Settlement>, Claimed)>| {
+                let releases = untaken.map(|(_, releases, _)| releases).unwrap_or_default();
+                if !releases.is_empty() {
+                    runtime.spawn(async move { own.settle(releases).await });
+                }
+            };
+            // Whoever asked may be gone before it is sent, or after.
+            drop(caller.send(Offer::new(taken, back)));
+        });
+        let taken = answer.await.ok().and_then(Offer::take).ok_or(StoreError::Closed)??;
+        Ok((taken.2, taken.0))
+    }
+}
+
+store_by_operations! {
+    SqlServerStore,
+
+    fn info(&self) -> StoreInfo {
+        StoreInfo { engine: "sqlserver", version: self.version.clone(), location: self.options.location.clone() }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.options.clock.as_ref().map_or_else(|| self.sessions.now(), |clock| clock.now())
+    }
+
+    fn watch(&self) -> Box<dyn Watch> {
+        Box::new(self.jobs.listen())
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+        let deadline = Instant::now() + request.wait.min(punctual_core::limits::WAIT_MAX);
+        let mut hurried = self.hurried.listen();
+        loop {
+            let mut work = self.work.listen();
+            let (claimed, look_again_at) = self.claim_now(&request).await?;
+            if !claimed.claims.is_empty() || Instant::now() >= deadline {
+                return Ok(claimed);
+            }
+            let due = look_again_at.map_or(POLL, |at| at.since(self.now()));
+            let pause = POLL.min(due).min(deadline - Instant::now());
+            tokio::select! {
+                () = work.changed() => {}
+                () = time::sleep(pause) => {}
+                () = hurried.changed() => return Ok(claimed),
+            }
+        }
+    }
+
+    fn hurry(&self) {
+        self.hurried.wake();
+    }
+
+    async fn schema(&self) -> StoreResult<Schema> {
+        schema::read(&mut self.sessions.open().await?, &self.options.location).await
+    }
+
+    async fn examine(&self) -> StoreResult<Vec<Finding>> {
+        self.read(crate::ops::examine::examine).await
+    }
+}

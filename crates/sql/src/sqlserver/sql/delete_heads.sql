@@ -1,0 +1,2 @@
+-- A key has nothing to start, as far as known. In: queue, key. Index: punctual_heads_key.
+delete from punctual_heads where queue = @P1 and [key] = @P2

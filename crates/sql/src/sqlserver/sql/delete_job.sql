@@ -1,0 +1,2 @@
+-- Removes a job. In: seq. Index: primary key.
+delete from punctual_jobs where seq = @P1

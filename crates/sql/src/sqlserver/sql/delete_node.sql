@@ -1,0 +1,2 @@
+-- A job leaves its workflow. In: job. Index: punctual_nodes_job.
+delete from punctual_nodes where job = @P1

@@ -1,0 +1,2 @@
+-- A job that is dropped at restart.
+insert into punctual_ephemeral (job) values (@P1)

@@ -1,0 +1,2 @@
+-- A worker is gone. Index: primary key.
+delete from punctual_workers where id = @P1

@@ -1,0 +1,52 @@
+use std::{collections::BTreeSet, time::Duration};
+
+use punctual_core::{Once, Role, Token, TokenId, limits};
+
+use crate::Fixture;
+
+fn token(fx: &Fixture, number: u8) -> Token {
+    Token {
+        id: TokenId::from_bits(u128::from(number)),
+        name: format!("token {number}"),
+        roles: BTreeSet::from([Role::Read, Role::Work]),
+        hash: [number; 32],
+        session_of: None,
+        created_by: "ada".into(),
+        created_at: fx.now(),
+        expires_at: None,
+    }
+}
+
+pub async fn tokens_are_kept_until_they_are_removed_with_their_sessions(fx: &Fixture) {
+    let hour = Duration::from_secs(3_600);
+    let session = |number, of: &Token| Token {
+        session_of: Some(of.id),
+        expires_at: Some(fx.now().after(hour)),
+        ..token(fx, number)
+    };
+    let (one, other) = (token(fx, 1), token(fx, 2));
+    let all = [one.clone(), other.clone(), session(3, &one), session(4, &one), session(5, &other)];
+    for token in all.clone() {
+        fx.store.add_token(token).await.unwrap();
+    }
+    assert_eq!(fx.store.tokens().await.unwrap(), all);
+    assert!(fx.store.remove_token(one.id).await.unwrap());
+    assert!(!fx.store.remove_token(one.id).await.unwrap());
+    assert_eq!(fx.store.tokens().await.unwrap(), [all[1].clone(), all[4].clone()]);
+    fx.pass(3_600);
+    fx.store.trim(hour, 100).await.unwrap();
+    assert_eq!(fx.store.tokens().await.unwrap(), [other], "its session is out of time");
+}
+
+pub async fn a_request_is_remembered_as_it_came_first(fx: &Fixture) {
+    let first = fx.store.once("a".into(), [1; 32], u64::MAX).await.unwrap();
+    assert_eq!(first, Once { fingerprint: [1; 32], at: fx.now(), seed: u64::MAX });
+    fx.pass(1);
+    assert_eq!(fx.store.once("a".into(), [2; 32], 7).await.unwrap(), first);
+    let other = fx.store.once("b".into(), [2; 32], 7).await.unwrap();
+    assert_eq!((other.fingerprint, other.seed), ([2; 32], 7));
+    fx.pass(limits::ONCE_KEPT.as_secs());
+    fx.store.trim(Duration::from_secs(3_600), 100).await.unwrap();
+    assert_eq!(fx.store.once("a".into(), [3; 32], 8).await.unwrap().seed, 8, "it was forgotten");
+    assert_eq!(fx.store.once("b".into(), [3; 32], 8).await.unwrap(), other);
+}

@@ -1,0 +1,80 @@
+//! Takes over what another store knows.
+
+use punctual_core::{
+    Status,
+    transfer::{self, Parcel},
+};
+
+use super::state::{Record, State};
+
+impl State {
+    /// Takes over a part; says how much of it was new.
+    pub(super) fn import(&mut self, parcel: Parcel) -> usize {
+        match parcel {
+            Parcel::Queues(all) => new_of(all, |(queue, done)| {
+                if self.queues.contains_key(&queue.name) {
+                    return false;
+                }
+                self.queue_events.extend(done.into_iter().rev().map(|event| (queue.name.clone(), event)));
+                self.queues.insert(queue.name.clone(), queue).is_none()
+            }),
+            Parcel::Jobs(all) => new_of(all, |record| self.import_job(record)),
+            Parcel::Dependencies(all) => new_of(all, |one| {
+                let is_new = !self.dependencies.contains(&one);
+                self.dependencies.extend(Some(one).filter(|_| is_new));
+                is_new
+            }),
+            Parcel::Workflows(all) => new_of(all, |(workflow, nodes)| {
+                let id = workflow.id;
+                for (node, job) in nodes {
+                    self.nodes.entry((id, node)).or_insert(job);
+                }
+                self.workflows.insert(id, workflow).is_none()
+            }),
+            Parcel::Schedules(all) => new_of(all, |(schedule, done)| {
+                let name = schedule.spec.name.clone();
+                if self.schedules.contains_key(&name) {
+                    return false;
+                }
+                self.schedule_events.extend(done.into_iter().rev().map(|event| (name.clone(), event)));
+                self.schedules.insert(name, schedule).is_none()
+            }),
+            Parcel::Tallies(hour, all) => new_of(all, |tally| {
+                let key = (hour, tally.name, tally.queue, tally.measure, tally.bucket);
+                self.tallies.insert(key, tally.count).is_none()
+            }),
+            Parcel::Notifications(all) => new_of(all, |message| {
+                if self.notifications.iter().any(|known| known.id == message.id) {
+                    return false;
+                }
+                self.last_notification = self.last_notification.max(message.id);
+                self.notifications.push(message);
+                true
+            }),
+        }
+    }
+
+    fn import_job(&mut self, record: transfer::Record) -> bool {
+        let transfer::Record { job, events, attempts, logs, any_failed } = record;
+        if self.find(job.id).is_some() {
+            return false;
+        }
+        if let Some((scope, key)) = job.spec.unique_key()
+            && !matches!(job.status, Status::Cancelled | Status::Deleted)
+        {
+            let until = job.spec.unique().expires_at(job.created_at);
+            self.keys.entry((scope.to_owned(), key.to_owned())).or_insert((job.id, until));
+        }
+        if any_failed {
+            self.saw_failure.insert(job.id);
+        }
+        let logs = logs.into_iter().enumerate().map(|(line, log)| ((log.run, line as u32), log)).collect();
+        // Those that come later are older.
+        self.jobs.insert(0, Record { job, attempts, events, logs });
+        true
+    }
+}
+
+fn new_of<T>(all: Vec<T>, mut import: impl FnMut(T) -> bool) -> usize {
+    all.into_iter().map(|one| usize::from(import(one))).sum()
+}

@@ -1,0 +1,104 @@
+//! Makes of an alert the jobs that bring it to webhooks.
+
+use std::{fmt::Write, sync::Arc};
+
+use punctual_client::Punctual;
+use punctual_core::{Invalid, JobId, NewJob, Schedule, Store, Timestamp};
+
+use super::{
+    Alert, AlertKind, AlertState, Alerts,
+    alert::{jobs, lasted},
+};
+
+/// Missed schedules of one tick that are told one by one.
+const SCHEDULES_TOLD_MAX: usize = 20;
+
+/// Where alerts are written.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) punctual: Punctual,
+    pub(crate) alerts: Alerts,
+}
+
+impl Desk {
+    pub(crate) fn new(punctual: Punctual, alerts: Alerts) -> Arc<Self> {
+        Arc::new(Self { punctual, alerts })
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &**self.punctual.store()
+    }
+
+    /// Says of an alert what all have.
+    pub(crate) fn complete(&self, alert: Alert) -> Alert {
+        let id = JobId::from_bits(self.punctual.ids().next(alert.at)).to_string();
+        let link = self.alerts.dashboard.as_ref().map(|url| format!("{}{}", url.trim_end_matches('/'), place(&alert)));
+        Alert { id: id.replacen("job_", "alr_", 1), store: self.store().info().location, link, ..alert }
+    }
+
+    /// The jobs that bring alerts to those webhooks that want them.
+    #[cfg(feature = "webhooks")]
+    pub(crate) fn jobs(&self, alerts: &[Alert]) -> Result<Vec<NewJob>, Invalid> {
+        let webhooks = &self.alerts.webhooks;
+        let drafts = alerts.iter().flat_map(|alert| webhooks.iter().filter_map(|webhook| webhook.draft(alert)));
+        self.punctual.check(drafts)
+    }
+
+    /// There is nobody to bring them to.
+    #[cfg(not(feature = "webhooks"))]
+    pub(crate) fn jobs(&self, _: &[Alert]) -> Result<Vec<NewJob>, Invalid> {
+        Ok(Vec::new())
+    }
+
+    /// The jobs that tell of a missed schedule, of which `run` occurrences run now. They are stored together with what the tick makes of it.
+    /// It is the `number`th of one tick; after a long absence of everybody, not all are told.
+    pub(crate) fn missed(&self, schedule: &Schedule, run: usize, number: usize, now: Timestamp) -> Vec<NewJob> {
+        let since = schedule.next_run_at.unwrap_or(now);
+        let name = &schedule.spec.name;
+        let mut alert = Alert::new(AlertKind::MissedSchedule, AlertState::Raised, since, now);
+        if number > SCHEDULES_TOLD_MAX + 1 {
+            return Vec::new();
+        } else if number > SCHEDULES_TOLD_MAX {
+            alert.text =
+                format!("more than {SCHEDULES_TOLD_MAX} schedules were missed; `punctual schedules list` shows all");
+        } else {
+            alert.text = format!(
+                "nobody was there for {} when the schedule {name} was due; {} of it now",
+                lasted(since, now),
+                if run == 0 { "nothing runs".to_owned() } else { jobs(run as u64) }
+            );
+            (alert.schedule, alert.count) = (Some(name.clone()), run as u64);
+        }
+        let alert = self.complete(alert);
+        alert.log();
+        self.jobs(&[alert]).unwrap_or_else(|error| {
+            tracing::error!(schedule = name, %error, "cannot tell that a schedule was missed");
+            Vec::new()
+        })
+    }
+}
+
+/// Where on the dashboard it is to be seen.
+fn place(alert: &Alert) -> String {
+    match (alert.kind, &alert.name, &alert.queue, &alert.schedule) {
+        (AlertKind::DeadJobs, Some(name), ..) => format!("/jobs?status=dead&name={}", quoted(name)),
+        (AlertKind::DeadJobs, ..) => "/jobs?status=dead".to_owned(),
+        (AlertKind::MissedSchedule, .., Some(schedule)) => format!("/schedules/{}", quoted(schedule)),
+        (AlertKind::MissedSchedule, ..) => "/schedules".to_owned(),
+        (.., Some(queue), _) => format!("/queues/{}", quoted(queue)),
+        _ => "/queues".to_owned(),
+    }
+}
+
+/// As a part of an address.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            quoted.push(char::from(byte));
+        } else {
+            let _ = write!(quoted, "%{byte:02X}");
+        }
+    }
+    quoted
+}

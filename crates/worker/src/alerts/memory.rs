@@ -1,0 +1,371 @@
+//! What alerts have told, and what they are about to. Pure: what is seen comes in, what is to be told comes out, and the memory is stored
+//! together with the jobs that tell it. So nothing is missed or told twice, whoever crashes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use punctual_core::{JobId, Timestamp, time::in_words};
+use serde::{Deserialize, Serialize};
+
+use super::alert::{Alert, AlertKind, AlertState, jobs, lasted};
+
+/// How much later than its own time a death may show: the transaction that tells of it took as long.
+pub(crate) const SHOWS_WITHIN: Duration = Duration::from_secs(120);
+/// How often the memory is brought up to date while nothing happens.
+const REFRESH_PERIOD: Duration = Duration::from_secs(60);
+/// How soon deaths of one name are told again.
+const DEATHS_PERIOD: Duration = Duration::from_secs(60);
+/// Jobs that an alert names.
+pub(crate) const JOBS_NAMED: usize = 5;
+
+/// How many, by name.
+pub(crate) type Counts = BTreeMap<String, u64>;
+
+/// What has to pass before something is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Between the first death of some and the alert that tells of all.
+    pub(crate) gather: Duration,
+    /// Between the beginning of a trouble and its alert, and between its end and that.
+    pub(crate) hold: Duration,
+    /// Between two alerts of one trouble.
+    pub(crate) remind: Duration,
+}
+
+/// The memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    /// Deaths before this instant are counted, but for those that show late.
+    pub(crate) until: Timestamp,
+    /// From this instant on it is looked for those that show late.
+    pub(crate) since: Timestamp,
+    /// How many there were between the two.
+    counted: Counts,
+    /// Deaths that are still to be told, or were told lately, by the name of the jobs.
+    died: BTreeMap<String, Died>,
+    /// Troubles that last, or are not known to be over.
+    troubles: Vec<Remembered>,
+}
+
+/// Jobs of one name that died.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Died {
+    found: Found,
+    noticed_at: Timestamp,
+    told_at: Option<Timestamp>,
+}
+
+/// Deaths that were found.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// How many.
+    pub(crate) count: u64,
+    /// When the first of them died, or no sooner than which it did.
+    pub(crate) since: Option<Timestamp>,
+    /// Some of them, oldest first.
+    pub(crate) jobs: Vec<JobId>,
+    /// Their queues.
+    pub(crate) queues: BTreeSet<String>,
+    /// What the last failed with.
+    pub(crate) error: Option<String>,
+}
+
+impl Found {
+    fn add(&mut self, later: Self) {
+        self.count += later.count;
+        self.since = self.since.or(later.since);
+        self.jobs.extend(later.jobs);
+        self.jobs.truncate(JOBS_NAMED);
+        self.queues.extend(later.queues);
+        self.error = later.error.or_else(|| self.error.take());
+    }
+}
+
+/// Something that is wrong for as long as it lasts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Trouble {
+    pub(crate) kind: AlertKind,
+    pub(crate) queue: String,
+    /// How many jobs wait.
+    pub(crate) count: u64,
+    /// Their names, where not all of the queue are meant.
+    pub(crate) names: Vec<String>,
+    /// The one that waits longest, and since when.
+    pub(crate) oldest: (JobId, Timestamp),
+    /// How long it may.
+    pub(crate) limit: Option<Duration>,
+}
+
+/// A trouble that was seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Remembered {
+    kind: AlertKind,
+    queue: String,
+    since: Timestamp,
+    /// Since when it has not been seen.
+    gone_at: Option<Timestamp>,
+    told_at: Option<Timestamp>,
+}
+
+impl Memory {
+    /// Nothing that happened before `now` is told.
+    pub(crate) const fn beginning(now: Timestamp) -> Self {
+        Self { until: now, since: now, counted: Counts::new(), died: BTreeMap::new(), troubles: Vec::new() }
+    }
+
+    /// The deaths that are not counted yet, out of those from [`since`](Self::since) to [`until`](Self::until) and those after.
+    pub(crate) fn uncounted(&self, before: &Counts, mut after: Counts) -> Counts {
+        for (name, count) in before {
+            let late = count.saturating_sub(self.counted.get(name).copied().unwrap_or(0));
+            if late > 0 {
+                *after.entry(name.clone()).or_default() += late;
+            }
+        }
+        after
+    }
+
+    /// Counts deaths that were not counted. `recent` are all that had shown of the time that is looked at again, by a look before
+    /// the one that found these: one that shows in between is rather told twice than not at all.
+    pub(crate) fn count(&mut self, found: BTreeMap<String, Found>, recent: Counts, now: Timestamp) {
+        if found.is_empty() && now.since(self.until) < REFRESH_PERIOD {
+            return;
+        }
+        (self.since, self.until, self.counted) = (now.before(SHOWS_WITHIN), now, recent);
+        for (name, found) in found {
+            let died = self.died.entry(name).or_insert_with(|| Died {
+                found: Found::default(),
+                noticed_at: now,
+                told_at: None,
+            });
+            if died.found.count == 0 {
+                died.noticed_at = now;
+            }
+            died.found.add(found);
+        }
+    }
+
+    /// The alerts for deaths whose time has come.
+    pub(crate) fn tell_died(&mut self, pace: Pace, now: Timestamp) -> Vec<Alert> {
+        let mut alerts = Vec::new();
+        for (name, died) in &mut self.died {
+            let gathered = died.found.count > 0 && now.since(died.noticed_at) >= pace.gather;
+            if gathered && died.told_at.is_none_or(|at| now.since(at) >= DEATHS_PERIOD) {
+                died.told_at = Some(now);
+                alerts.push(of_died(name, std::mem::take(&mut died.found), died.noticed_at, now));
+            }
+        }
+        let lately = |died: &Died| died.told_at.is_some_and(|at| now.since(at) < DEATHS_PERIOD);
+        self.died.retain(|_, died| died.found.count > 0 || lately(died));
+        alerts
+    }
+
+    /// Whether a queue is in trouble already.
+    pub(crate) fn is_troubled(&self, queue: &str) -> bool {
+        self.troubles.iter().any(|known| known.queue == queue)
+    }
+
+    /// The alerts for troubles that began, last or are over, given those that there are now.
+    pub(crate) fn tell_troubles(&mut self, seen: &[Trouble], pace: Pace, now: Timestamp) -> Vec<Alert> {
+        let mut alerts = Vec::new();
+        for trouble in seen {
+            let place = self.troubles.iter().position(|known| known.is(trouble));
+            let place = place.unwrap_or_else(|| {
+                self.troubles.push(Remembered::new(trouble, now));
+                self.troubles.len() - 1
+            });
+            alerts.extend(self.troubles[place].go_on(trouble, pace, now));
+        }
+        self.troubles.retain_mut(|known| {
+            let stays = seen.iter().any(|trouble| known.is(trouble)) || known.may_return(pace, now);
+            if !stays && known.told_at.is_some() {
+                alerts.push(known.resolved(now));
+            }
+            stays
+        });
+        alerts
+    }
+}
+
+impl Remembered {
+    fn new(trouble: &Trouble, now: Timestamp) -> Self {
+        Self { kind: trouble.kind, queue: trouble.queue.clone(), since: now, gone_at: None, told_at: None }
+    }
+
+    fn is(&self, trouble: &Trouble) -> bool {
+        self.kind == trouble.kind && self.queue == trouble.queue
+    }
+
+    /// It is still there.
+    fn go_on(&mut self, trouble: &Trouble, pace: Pace, now: Timestamp) -> Option<Alert> {
+        self.gone_at = None;
+        let state = match self.told_at {
+            None if now.since(self.since) >= pace.hold => AlertState::Raised,
+            Some(at) if now.since(at) >= pace.remind => AlertState::Reminder,
+            _ => return None,
+        };
+        self.told_at = Some(now);
+        Some(of_trouble(trouble, state, self.since, now))
+    }
+
+    /// It is not there; whether it is too early to call it over. One that was not told is forgotten at once.
+    fn may_return(&mut self, pace: Pace, now: Timestamp) -> bool {
+        let gone_at = *self.gone_at.get_or_insert(now);
+        self.told_at.is_some() && now.since(gone_at) < pace.hold
+    }
+
+    fn resolved(&self, now: Timestamp) -> Alert {
+        let Self { kind, queue, since, gone_at, .. } = self;
+        let after = lasted(*since, gone_at.unwrap_or(now));
+        let text = match kind {
+            AlertKind::Late => format!("no job of the queue {queue} is late any more, after {after}"),
+            _ => format!("all jobs that wait in the queue {queue} have live workers again, after {after}"),
+        };
+        Alert { text, queue: Some(queue.clone()), ..Alert::new(*kind, AlertState::Resolved, *since, now) }
+    }
+}
+
+fn of_died(name: &str, found: Found, noticed_at: Timestamp, now: Timestamp) -> Alert {
+    let since = found.since.unwrap_or(noticed_at);
+    let which = found.jobs.first().map(|id| format!(", such as {id}")).unwrap_or_default();
+    let why = found.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    Alert {
+        text: format!("{} of {name} died in the last {}{which}{why}", jobs(found.count), lasted(since, now)),
+        count: found.count,
+        name: Some(name.to_owned()),
+        queue: found.queues.first().filter(|_| found.queues.len() == 1).cloned(),
+        jobs: found.jobs,
+        error: found.error,
+        ..Alert::new(AlertKind::DeadJobs, AlertState::Raised, since, now)
+    }
+}
+
+fn of_trouble(trouble: &Trouble, state: AlertState, since: Timestamp, now: Timestamp) -> Alert {
+    let Trouble { kind, queue, count, names, oldest: (oldest, due), limit } = trouble;
+    let late = now.since(*due);
+    let text = match limit {
+        Some(limit) => format!(
+            "the oldest job of the queue {queue} has been due for {}, more than {}; {} queued",
+            in_words(late),
+            in_words(*limit),
+            jobs(*count)
+        ),
+        None => format!("{} in the queue {queue}, and no live worker runs {}", jobs(*count), names.join(", ")),
+    };
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Alert {
+        text,
+        count: *count,
+        name: names.first().filter(|_| names.len() == 1).cloned(),
+        queue: Some(queue.clone()),
+        jobs: vec![*oldest],
+        lateness_ms: Some(millis(late)),
+        limit_ms: limit.map(millis),
+        ..Alert::new(*kind, state, since, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace =
+        Pace { gather: Duration::from_secs(10), hold: Duration::from_secs(30), remind: Duration::from_secs(3_600) };
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::MIN.after(Duration::from_secs(100_000 + seconds))
+    }
+
+    fn counts(mail: u64) -> Counts {
+        if mail == 0 { Counts::new() } else { Counts::from([("mail".to_owned(), mail)]) }
+    }
+
+    fn found(count: u64) -> BTreeMap<String, Found> {
+        BTreeMap::from([("mail".to_owned(), Found { count, ..Found::default() })])
+    }
+
+    fn late(queue: &str) -> Trouble {
+        Trouble {
+            kind: AlertKind::Late,
+            queue: queue.to_owned(),
+            count: 3,
+            names: Vec::new(),
+            oldest: (JobId::from_bits(7), at(0)),
+            limit: Some(Duration::from_secs(60)),
+        }
+    }
+
+    fn told(alerts: &[Alert]) -> Vec<(AlertState, u64)> {
+        alerts.iter().map(|alert| (alert.state, alert.count)).collect()
+    }
+
+    #[test]
+    fn a_burst_of_deaths_is_one_alert_and_the_next_comes_a_minute_later() {
+        let mut memory = Memory::beginning(at(0));
+        for second in 0..10 {
+            memory.count(found(2), counts(2), at(second));
+            assert_eq!(memory.tell_died(PACE, at(second)), []);
+        }
+        assert_eq!(told(&memory.tell_died(PACE, at(10))), [(AlertState::Raised, 20)]);
+        memory.count(found(1), counts(21), at(12));
+        assert_eq!(memory.tell_died(PACE, at(69)), []);
+        assert_eq!(told(&memory.tell_died(PACE, at(70))), [(AlertState::Raised, 1)]);
+        assert_eq!(memory.tell_died(PACE, at(500)), []);
+        assert!(memory.died.is_empty(), "what is told is forgotten in the end");
+    }
+
+    #[test]
+    fn a_death_that_shows_late_is_counted_and_one_that_dies_again_too() {
+        let mut memory = Memory::beginning(at(0));
+        memory.count(found(2), counts(2), at(60));
+        assert_eq!(memory.uncounted(&counts(2), counts(0)), counts(0));
+        assert_eq!(memory.uncounted(&counts(3), counts(0)), counts(1), "one more shows");
+        assert_eq!(memory.uncounted(&counts(0), counts(2)), counts(2), "both were retried and died again");
+    }
+
+    #[test]
+    fn the_memory_is_left_alone_while_nothing_happens_but_not_for_long() {
+        let (mut memory, before) = (Memory::beginning(at(0)), Memory::beginning(at(0)));
+        memory.count(BTreeMap::new(), counts(0), at(59));
+        assert_eq!(memory, before);
+        memory.count(BTreeMap::new(), counts(0), at(60));
+        assert_eq!((memory.since, memory.until), (at(60).before(SHOWS_WITHIN), at(60)));
+    }
+
+    #[test]
+    fn a_trouble_is_told_once_it_holds_then_every_hour_then_when_it_is_over() {
+        let (mut memory, trouble) = (Memory::beginning(at(0)), [late("mail")]);
+        let mut tell = |seen: &[Trouble], second| told(&memory.tell_troubles(seen, PACE, at(second)));
+        assert_eq!(tell(&trouble, 0), []);
+        assert_eq!(tell(&trouble, 30), [(AlertState::Raised, 3)]);
+        assert_eq!(tell(&trouble, 3_629), []);
+        assert_eq!(tell(&trouble, 3_630), [(AlertState::Reminder, 3)]);
+        assert_eq!(tell(&[], 3_700), [], "it may come back");
+        assert_eq!(tell(&trouble, 3_729), []);
+        assert_eq!(tell(&[], 3_800), []);
+        assert_eq!(tell(&[], 3_830), [(AlertState::Resolved, 0)]);
+        assert_eq!(tell(&[], 9_000), []);
+        assert!(memory.troubles.is_empty());
+    }
+
+    #[test]
+    fn a_trouble_that_does_not_last_is_not_told_and_others_are_told_apart() {
+        let mut memory = Memory::beginning(at(0));
+        assert_eq!(memory.tell_troubles(&[late("mail")], PACE, at(0)), []);
+        assert_eq!(memory.tell_troubles(&[late("web")], PACE, at(29)), []);
+        assert_eq!(memory.tell_troubles(&[late("mail"), late("web")], PACE, at(31)), [], "it began anew");
+        let alerts = memory.tell_troubles(&[late("mail"), late("web")], PACE, at(59));
+        assert_eq!(alerts.iter().map(|alert| alert.queue.as_deref()).collect::<Vec<_>>(), [Some("web")]);
+        assert!(alerts[0].text.contains("due for 59 s, more than 60 s"), "{}", alerts[0].text);
+    }
+
+    #[test]
+    fn what_is_stored_comes_back() {
+        let mut memory = Memory::beginning(at(0));
+        memory.count(found(2), counts(2), at(60));
+        memory.tell_troubles(&[late("mail")], PACE, at(60));
+        let stored = serde_json::to_string(&memory).unwrap();
+        assert_eq!(serde_json::from_str::<Memory>(&stored).unwrap(), memory);
+    }
+}

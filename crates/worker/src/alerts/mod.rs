@@ -1,0 +1,181 @@
+//! Alerts: what somebody should know of without looking.
+//!
+//! | step | file |
+//! |---|---|
+//! | what is to be told, to whom | [`Alerts`], [`Webhook`] |
+//! | look for it, in one worker of all | `watch` |
+//! | what was told, and is it time to tell it? | `memory` |
+//! | make jobs of what is to be told | `desk` |
+//! | sign and send it | `webhook`, `post` |
+
+mod alert;
+mod desk;
+mod memory;
+#[cfg(feature = "webhooks")]
+mod post;
+mod watch;
+#[cfg(feature = "webhooks")]
+mod webhook;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use punctual_core::{Invalid, check, limits};
+
+pub use self::alert::{Alert, AlertKind, AlertState};
+#[cfg(feature = "webhooks")]
+pub(crate) use self::webhook::Courier;
+#[cfg(feature = "webhooks")]
+pub use self::webhook::Webhook;
+pub(crate) use self::{
+    desk::Desk,
+    memory::Pace,
+    watch::{look, watch_on},
+};
+
+/// The queue that alerts stand in on their way to a webhook. Paused, it holds them back.
+pub const ALERTS_QUEUE: &str = "punctual.alerts";
+/// The name of the jobs that they are. One that dies raises no alert.
+pub const ALERT_JOB: &str = "punctual.alert";
+
+/// How long something may have to last, or be, before it is told.
+const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
+
+/// What is told as an alert, and to whom. Every alert is a line of the log; webhooks get it as well.
+///
+/// ```
+/// use punctual_worker::Alerts;
+/// use std::time::Duration;
+/// let alerts = Alerts::new().late_after(Duration::from_secs(120)).late_after_in("bulk", Duration::from_secs(3_600));
+/// assert!(alerts.check().is_ok());
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Alerts {
+    late_after: Duration,
+    late_after_in: BTreeMap<String, Duration>,
+    pub(crate) pace: Pace,
+    pub(crate) look_period: Duration,
+    pub(crate) dashboard: Option<String>,
+    #[cfg(feature = "webhooks")]
+    pub(crate) webhooks: Vec<Webhook>,
+}
+
+impl Default for Alerts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Alerts {
+    /// All kinds of alerts, as lines of the log.
+    pub const fn new() -> Self {
+        Self {
+            late_after: Duration::from_secs(300),
+            late_after_in: BTreeMap::new(),
+            pace: Pace {
+                gather: Duration::from_secs(10),
+                hold: Duration::from_secs(30),
+                remind: Duration::from_secs(3_600),
+            },
+            look_period: Duration::from_secs(5),
+            dashboard: None,
+            #[cfg(feature = "webhooks")]
+            webhooks: Vec::new(),
+        }
+    }
+
+    /// How long the oldest job of a queue may have been due; 5 min by default.
+    pub const fn late_after(mut self, limit: Duration) -> Self {
+        self.late_after = limit;
+        self
+    }
+
+    /// The same for one queue.
+    pub fn late_after_in(mut self, queue: impl Into<String>, limit: Duration) -> Self {
+        self.late_after_in.insert(queue.into(), limit);
+        self
+    }
+
+    /// How long after the first death others are waited for that the same alert tells; 10 s by default.
+    pub const fn gather(mut self, time: Duration) -> Self {
+        self.pace.gather = time;
+        self
+    }
+
+    /// How long a queue has to be late or without workers until it is told, and not to be until that is over; 30 s by default.
+    pub const fn hold(mut self, time: Duration) -> Self {
+        self.pace.hold = time;
+        self
+    }
+
+    /// How often it is told that it still is so; every hour by default.
+    pub const fn remind_every(mut self, period: Duration) -> Self {
+        self.pace.remind = period;
+        self
+    }
+
+    /// How often it is looked for anything to tell; every 5 s by default.
+    pub const fn look_every(mut self, period: Duration) -> Self {
+        self.look_period = period;
+        self
+    }
+
+    /// Where the dashboard is, for a link in each alert: `https://punctual.example`.
+    pub fn dashboard(mut self, url: impl Into<String>) -> Self {
+        self.dashboard = Some(url.into());
+        self
+    }
+
+    /// Sends alerts there; may be called several times.
+    #[cfg(feature = "webhooks")]
+    pub fn webhook(mut self, webhook: Webhook) -> Self {
+        self.webhooks.push(webhook);
+        self
+    }
+
+    /// Refuses what cannot work.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let (least, second) = (Duration::from_millis(1), Duration::from_secs(1));
+        check::duration("late_after", self.late_after, least, DURATION_MAX)?;
+        for (queue, limit) in &self.late_after_in {
+            check::word("queue", queue, limits::QUEUE_MAX_CHARS)?;
+            check::duration("late_after", *limit, least, DURATION_MAX)?;
+        }
+        check::duration("gather", self.pace.gather, Duration::ZERO, DURATION_MAX)?;
+        check::duration("hold", self.pace.hold, Duration::ZERO, DURATION_MAX)?;
+        check::duration("remind", self.pace.remind, second, DURATION_MAX)?;
+        check::duration("look_every", self.look_period, limits::LEASE_MIN, Duration::from_secs(3_600))?;
+        if let Some(url) = &self.dashboard
+            && !(url.starts_with("https://") || url.starts_with("http://"))
+        {
+            return Err(Invalid::new("dashboard", "is no address that begins with https:// or http://"));
+        }
+        self.check_webhooks()
+    }
+
+    #[cfg(feature = "webhooks")]
+    fn check_webhooks(&self) -> Result<(), Invalid> {
+        for (place, webhook) in self.webhooks.iter().enumerate() {
+            webhook.check()?;
+            if self.webhooks[..place].iter().any(|other| other.name() == webhook.name()) {
+                return Err(Invalid::new("webhook", format!("there are two of the name `{}`", webhook.name())));
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "webhooks"))]
+    const fn check_webhooks(&self) -> Result<(), Invalid> {
+        Ok(())
+    }
+
+    /// How late jobs of a queue may be.
+    pub(crate) fn limit_of(&self, queue: &str) -> Duration {
+        self.late_after_in.get(queue).copied().unwrap_or(self.late_after)
+    }
+
+    /// How late jobs of any queue may be.
+    pub(crate) fn least_limit(&self) -> Duration {
+        self.late_after_in.values().copied().fold(self.late_after, Duration::min)
+    }
+}

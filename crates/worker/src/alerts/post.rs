@@ -1,0 +1,162 @@
+//! One POST: by HTTP/1.1, with TLS if the address says so, to nowhere else than that address, and within its time.
+
+use std::{sync::Arc, time::Duration};
+
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Request, Response, Uri,
+    body::{Bytes, Incoming},
+    client::conn::http1,
+    header,
+};
+use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time,
+};
+use tokio_rustls::TlsConnector;
+
+/// What is read of an answer.
+const ANSWER_MAX_BYTES: usize = 2 << 10;
+
+/// Where to.
+pub(super) struct Target {
+    uri: Uri,
+    https: bool,
+    /// Without the brackets of an address of IPv6.
+    host: String,
+    port: u16,
+}
+
+/// An answer.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// The beginning of what it says.
+    pub(super) body: String,
+    /// How long it asks us to wait.
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Target {
+    /// Reads an address. What is wrong with it is told without it: it may hold a secret.
+    pub(super) fn of(url: &str) -> Result<Self, String> {
+        let wrong = || "is no address such as https://ops.example/alerts".to_owned();
+        let uri: Uri = url.parse().map_err(|_| wrong())?;
+        let https = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err("begins neither with https:// nor with http://".to_owned()),
+        };
+        let authority = uri.authority().filter(|authority| !authority.host().is_empty()).ok_or_else(wrong)?;
+        if authority.as_str().contains('@') {
+            return Err("holds a user or a password, which are not sent; the signature shows who sends".to_owned());
+        }
+        let rest = authority.as_str().trim_start_matches(authority.host());
+        if !rest.is_empty() && authority.port_u16().is_none() {
+            return Err(wrong());
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = authority.port_u16().unwrap_or(if https { 443 } else { 80 });
+        Ok(Self { https, host, port, uri })
+    }
+
+    pub(super) const fn is_https(&self) -> bool {
+        self.https
+    }
+}
+
+/// Sends.
+pub(super) struct Poster {
+    tls: Option<TlsConnector>,
+}
+
+impl Poster {
+    /// With the certificates that the system trusts, if TLS is needed.
+    pub(super) fn new(with_tls: bool) -> Result<Self, String> {
+        Ok(Self { tls: if with_tls { Some(connector()?) } else { None } })
+    }
+
+    /// Sends `body`, and returns the answer; or says why there is none.
+    pub(super) async fn post(
+        &self,
+        target: &Target,
+        headers: &[(&'static str, String)],
+        body: String,
+        timeout: Duration,
+    ) -> Result<Answer, String> {
+        let path = target.uri.path_and_query().map_or("/", |path| path.as_str());
+        let authority = target.uri.authority().map_or("", |authority| authority.as_str());
+        let mut request = Request::post(if path.is_empty() { "/" } else { path })
+            .header(header::HOST, authority)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::USER_AGENT, concat!("punctual/", env!("CARGO_PKG_VERSION")));
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| error.to_string())?;
+        let exchange = time::timeout(timeout, self.exchange(target, request)).await;
+        exchange.map_err(|_| format!("no answer within {} ms", timeout.as_millis()))?
+    }
+
+    async fn exchange(&self, target: &Target, request: Request<Full<Bytes>>) -> Result<Answer, String> {
+        let place = (target.host.as_str(), target.port);
+        let stream = TcpStream::connect(place).await.map_err(|error| format!("cannot connect: {error}"))?;
+        match &self.tls {
+            Some(tls) if target.https => {
+                let name = ServerName::try_from(target.host.clone()).map_err(|error| error.to_string())?;
+                let stream = tls.connect(name, stream).await.map_err(|error| format!("cannot speak TLS: {error}"))?;
+                speak(stream, request).await
+            }
+            _ => speak(stream, request).await,
+        }
+    }
+}
+
+async fn speak(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<Answer, String> {
+    let broken = |error: hyper::Error| format!("the connection broke: {error}");
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let exchange = async {
+        let response = sender.send_request(request).await.map_err(broken)?;
+        Ok(read(response).await)
+    };
+    // It has to be driven for as long as somebody reads, and no longer.
+    tokio::select! {
+        answer = exchange => answer,
+        () = async { let _ = connection.await; std::future::pending().await } => Err("the connection broke".to_owned()),
+    }
+}
+
+async fn read(response: Response<Incoming>) -> Answer {
+    let (parts, mut body) = response.into_parts();
+    let seconds = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let mut text = Vec::new();
+    // What breaks in the middle has been answered all the same.
+    while text.len() < ANSWER_MAX_BYTES
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        text.extend(frame.into_data().unwrap_or_default());
+    }
+    text.truncate(ANSWER_MAX_BYTES);
+    let body = String::from_utf8_lossy(&text).trim().to_owned();
+    Answer { status: parts.status.as_u16(), body, retry_after: seconds.map(Duration::from_secs) }
+}
+
+/// Trusts what the system trusts, or the file that `SSL_CERT_FILE` names.
+fn connector() -> Result<TlsConnector, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err("is https, and this system has no certificates to trust; install them, or set SSL_CERT_FILE".into());
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}

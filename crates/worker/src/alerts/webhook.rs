@@ -1,0 +1,231 @@
+//! Webhooks: where alerts go, how they are signed, and the handler of the jobs that bring them there.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use hmac::{Hmac, KeyInit, Mac};
+use punctual_client::{Context, Draft, Failure};
+use punctual_core::{Invalid, RetryPolicy, check, limits};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+use super::{
+    ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, Alerts,
+    post::{Answer, Poster, Target},
+};
+use crate::HandlerResult;
+
+/// The shortest secret: what is shorter can be guessed.
+const SECRET_MIN_BYTES: usize = 16;
+/// The longest.
+const SECRET_MAX_BYTES: usize = 1_024;
+/// How often an alert is sent: over three quarters of an hour, by the waits between.
+const ATTEMPTS: u32 = 10;
+/// How long a job that has brought an alert is kept.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// The longest that a webhook may ask us to wait.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
+
+/// Where alerts are sent, signed with a secret that only both sides know.
+///
+/// ```
+/// use punctual_worker::{AlertKind, Webhook};
+/// let webhook = Webhook::new("ops", "https://ops.example/punctual", "a secret of sixteen bytes or more")
+///     .kinds([AlertKind::DeadJobs, AlertKind::NoWorkers]);
+/// assert!(webhook.check().is_ok());
+/// assert!(!format!("{webhook:?}").contains("secret of"));
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct Webhook {
+    name: String,
+    url: String,
+    secret: Vec<u8>,
+    /// All when empty.
+    kinds: Vec<AlertKind>,
+    timeout: Duration,
+}
+
+impl fmt::Debug for Webhook {
+    /// An address often is a secret too.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").field("name", &self.name).field("kinds", &self.kinds).finish_non_exhaustive()
+    }
+}
+
+impl Webhook {
+    /// A webhook by a name of yours, which its jobs are told apart by.
+    pub fn new(name: impl Into<String>, url: impl Into<String>, secret: impl Into<Vec<u8>>) -> Self {
+        let (name, url, secret) = (name.into(), url.into(), secret.into());
+        Self { name, url, secret, kinds: Vec::new(), timeout: Duration::from_secs(10) }
+    }
+
+    /// Sends only these kinds there; all by default.
+    pub fn kinds(mut self, kinds: impl IntoIterator<Item = AlertKind>) -> Self {
+        self.kinds = kinds.into_iter().collect();
+        self
+    }
+
+    /// How long an answer may take; 10 s by default.
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Refuses what cannot work.
+    pub fn check(&self) -> Result<(), Invalid> {
+        check::word("webhook", &self.name, limits::LABEL_MAX_CHARS)?;
+        Target::of(&self.url).map_err(|problem| Invalid::new("url", problem))?;
+        if !(SECRET_MIN_BYTES..=SECRET_MAX_BYTES).contains(&self.secret.len()) {
+            let problem = format!(
+                "of the webhook {}: {} bytes, not between {SECRET_MIN_BYTES} and {SECRET_MAX_BYTES}",
+                self.name,
+                self.secret.len()
+            );
+            return Err(Invalid::new("secret", problem));
+        }
+        check::duration("timeout", self.timeout, Duration::from_millis(1), Duration::from_secs(60))
+    }
+
+    /// The job that brings an alert there, if it is wanted. It says which webhook by name: neither address nor secret are stored.
+    pub(crate) fn draft(&self, alert: &Alert) -> Option<Draft> {
+        if !self.kinds.is_empty() && !self.kinds.contains(&alert.kind) {
+            return None;
+        }
+        let body = serde_json::value::to_raw_value(alert).ok()?;
+        let delivery = Delivery { webhook: self.name.clone(), seal: self.seal(body.get()), alert: body };
+        let draft = Draft::new(ALERT_JOB, &delivery)
+            .queue(ALERTS_QUEUE)
+            .priority(limits::PRIORITY_MAX)
+            .max_attempts(ATTEMPTS)
+            .retry(RetryPolicy::exponential(Duration::from_secs(5)))
+            .timeout(self.timeout + Duration::from_secs(5))
+            .keep_for(KEPT)
+            .correlation_id(&alert.id)
+            .created_by("punctual")
+            .tag(alert.kind.as_str());
+        Some(draft.description(alert.text.chars().take(limits::DESCRIPTION_MAX_CHARS).collect::<String>()))
+    }
+
+    /// Shows that Punctual itself has made an alert, and not anybody who may enqueue jobs.
+    fn seal(&self, body: &str) -> String {
+        hex(&self.mac(&["seal", &self.name, body]))
+    }
+
+    /// The value of the header that shows a receiver who has sent this, and when.
+    fn signature(&self, unix_seconds: i64, body: &str) -> String {
+        format!("t={unix_seconds},v1={}", hex(&self.mac(&[&unix_seconds.to_string(), body])))
+    }
+
+    /// Of the parts with a dot between them.
+    fn mac(&self, parts: &[&str]) -> Vec<u8> {
+        // Every length of a key is right.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.secret) else { return Vec::new() };
+        mac.update(parts.join(".").as_bytes());
+        mac.finalize().into_bytes().to_vec()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What the job of an alert is about.
+#[derive(Serialize, Deserialize)]
+struct Delivery {
+    webhook: String,
+    seal: String,
+    /// As it was sealed, to the byte.
+    alert: Box<RawValue>,
+}
+
+/// Brings alerts to webhooks.
+pub(crate) struct Courier {
+    webhooks: Vec<(Webhook, Target)>,
+    poster: Poster,
+}
+
+impl Courier {
+    /// For these; none if there are none.
+    pub(crate) fn new(alerts: &Alerts) -> Result<Option<Arc<Self>>, Invalid> {
+        alerts.check()?;
+        if alerts.webhooks.is_empty() {
+            return Ok(None);
+        }
+        let problem = |problem| Invalid::new("url", problem);
+        let target = |webhook: &Webhook| Ok((webhook.clone(), Target::of(&webhook.url).map_err(problem)?));
+        let webhooks = alerts.webhooks.iter().map(target).collect::<Result<Vec<_>, Invalid>>()?;
+        let poster = Poster::new(webhooks.iter().any(|(_, target)| target.is_https())).map_err(problem)?;
+        Ok(Some(Arc::new(Self { webhooks, poster })))
+    }
+
+    /// Runs the job of an alert.
+    pub(crate) async fn bring(self: Arc<Self>, ctx: Context) -> HandlerResult {
+        let unreadable = |error: serde_json::Error| Failure::for_good(format!("the payload is no alert: {error}"));
+        let Delivery { webhook: name, seal, alert } = ctx.claim().job.spec.payload.read().map_err(unreadable)?;
+        let Some((webhook, target)) = self.webhooks.iter().find(|(webhook, _)| webhook.name == name) else {
+            return Err(Failure::new(format!("the configuration of this worker has no webhook `{name}`")));
+        };
+        let body = alert.get();
+        if !bool::from(seal.as_bytes().ct_eq(webhook.seal(body).as_bytes())) {
+            let problem = "made by somebody else than Punctual, or with another secret than this worker has";
+            return Err(Failure::new(format!("the alert was {problem} for the webhook {name}")));
+        }
+        let now = ctx.punctual().store().now().as_micros() / 1_000_000;
+        let id = ctx.claim().job.spec.correlation_id.clone().unwrap_or_default();
+        let headers = [("punctual-signature", webhook.signature(now, body)), ("punctual-id", id)];
+        let posted = self.poster.post(target, &headers, body.to_owned(), webhook.timeout).await;
+        judge(&ctx, &name, posted)
+    }
+}
+
+/// What an answer means for the job.
+fn judge(ctx: &Context, webhook: &str, posted: Result<Answer, String>) -> HandlerResult {
+    let Answer { status, body, retry_after } =
+        posted.map_err(|problem| Failure::new(format!("the webhook {webhook}: {problem}")))?;
+    ctx.info(if body.is_empty() { format!("answered {status}") } else { format!("answered {status}: {body}") });
+    let refused = match status {
+        200..=299 => return Ok(None),
+        300..=399 => format!("the webhook {webhook} answered {status}: it is not followed elsewhere"),
+        _ => format!("the webhook {webhook} answered {status}"),
+    };
+    Err(match retry_after {
+        Some(after) => Failure::retry_after(after.min(RETRY_AFTER_MAX), refused),
+        None => Failure::new(refused),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_the_one_that_others_compute() {
+        let webhook = Webhook::new("ops", "http://localhost/", "0123456789abcdef");
+        // printf '1700000000.{}' | openssl dgst -sha256 -hmac 0123456789abcdef
+        let expected = "e4f8e2ecae2295b2ddb2f0b5584c8275e226c0ebe9b3b819e70156bb67122e3e";
+        assert_eq!(webhook.signature(1_700_000_000, "{}"), format!("t=1700000000,v1={expected}"));
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_by_its_field() {
+        let refused = |url: &str, secret: &str| Webhook::new("ops", url, secret).check().unwrap_err().to_string();
+        let secret = "0123456789abcdef";
+        assert!(refused("https://ops.example/", "short").starts_with("secret: of the webhook ops: 5 bytes"));
+        for url in
+            ["", "ops.example", "/path", "ftp://ops.example/", "https://", "https://ada:pw@ops.example/", "http://a:x/"]
+        {
+            assert!(refused(url, secret).starts_with("url: "), "{url}");
+        }
+        assert!(!refused("https://ada:pw@ops.example/", secret).contains("pw"), "an address may hold a secret");
+        for url in ["http://127.0.0.1:8080/x?y=1", "https://[::1]:8443", "HTTPS://ops.example"] {
+            assert_eq!(Webhook::new("ops", url, secret).check(), Ok(()), "{url}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A browser that a program drives.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::{debian, watchdog::Watchdog};
+
+/// A running WebDriver for Chromium. It ends when this is dropped, and also when this process is killed.
+#[derive(Debug)]
+pub struct Browser {
+    port: u16,
+    chromium: String,
+    watchdog: Watchdog,
+    driver: Child,
+    folder: TempDir,
+}
+
+impl Browser {
+    /// Finds its programs, Chromium and the driver, or installs them.
+    pub fn find() -> Result<(PathBuf, PathBuf)> {
+        let chromium = debian::program_on_path("chromium", "chromium")?;
+        Ok((chromium, debian::program_on_path("chromedriver", "chromium-driver")?))
+    }
+
+    /// Starts it with programs that are found, or installed.
+    pub fn start() -> Result<Self> {
+        let (chromium, program) = Self::find()?;
+        let chromium = chromium.display().to_string();
+        let folder = tempfile::Builder::new().prefix("punctual-browser-").tempdir()?;
+        let mut driver = Command::new(&program)
+            .arg("--port=0")
+            .env("TMPDIR", folder.path())
+            .env("HOME", folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        fs::write(folder.path().join("pid"), format!("{}\n", driver.id()))?;
+        let watchdog = Watchdog::start(folder.path(), "pid", "TERM")?;
+        let lines = BufReader::new(driver.stdout.take().context("the driver has no output")?).lines();
+        let port = lines.map_while(Result::ok).find_map(|line| {
+            let (_, port) = line.rsplit_once("started successfully on port ")?;
+            port.trim_end_matches('.').parse().ok()
+        });
+        let port = port.context("chromedriver ended before it listened")?;
+        Ok(Self { port, chromium, watchdog, driver, folder })
+    }
+
+    /// Where it takes commands.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// How a session is to start Chromium, as the driver wants to be told.
+    pub fn arguments(&self) -> Vec<String> {
+        let profile = format!("--user-data-dir={}", self.folder.path().join("profile").display());
+        let mut arguments = vec!["--headless".to_owned(), profile];
+        let quiet = [
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-background-networking",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            "--window-size=1280,900",
+        ];
+        arguments.extend(quiet.map(str::to_owned));
+        arguments
+    }
+
+    /// The program that it drives.
+    pub fn chromium(&self) -> &str {
+        &self.chromium
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.watchdog.end(&mut self.driver);
+    }
+}
