@@ -1,5 +1,7 @@
 //! A connection within a transaction, as the shared operations see it, whichever engine it is of.
 
+use std::ops::Range;
+
 use punctual_core::{StoreError, StoreResult};
 
 /// A statement, by its place in the list of all. Each engine has a text for it.
@@ -33,13 +35,22 @@ impl dyn Row + '_ {
 /// Whether to go on with the next row.
 pub(crate) type GoOn = bool;
 
+/// Rows of values for a statement: calls what it is given with one after the other.
+pub(crate) type Rows<'r> = &'r mut dyn FnMut(&mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> StoreResult<()>;
+
 /// A connection within a transaction.
 pub(crate) trait Db {
     /// Runs a statement; says how many rows it changed.
     fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize>;
 
-    /// The same for one that stores a row, if it is not there; returns the number that the row got.
-    fn insert(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<Option<i64>>;
+    /// Runs a statement of which nobody needs to know how many rows it changed. An engine may do so later, for many at once, but before whatever is
+    /// to see it.
+    fn write(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<()> {
+        self.execute(statement, params).map(drop)
+    }
+
+    /// Runs a statement that stores a row, if it is not there, for each of these; returns the numbers that they got.
+    fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>>;
 
     /// Reads rows, one after the other, for as long as they are wanted.
     fn read(
@@ -48,6 +59,33 @@ pub(crate) trait Db {
         params: &[Value<'_>],
         each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>,
     ) -> StoreResult<()>;
+
+    /// Reads for each of these, in any order; each row comes with the place of what it is for.
+    fn read_each(
+        &self,
+        statement: Statement,
+        rows: Rows<'_>,
+        each: &mut dyn FnMut(usize, &dyn Row) -> StoreResult<()>,
+    ) -> StoreResult<()> {
+        let mut places = 0..;
+        rows(&mut |params| {
+            let place = places.next().unwrap_or_default();
+            self.read(statement, params, &mut |row| each(place, row).map(|()| true))
+        })
+    }
+
+    /// Numbers for events, which no other gets; at least so many.
+    fn event_numbers(&self, count: usize) -> StoreResult<Vec<Range<i64>>>;
+
+    /// Whether nobody ever writes beside this.
+    fn is_only_writer(&self) -> bool {
+        true
+    }
+
+    /// From here on nobody else writes until the end of the transaction. Fails where that means to begin anew.
+    fn be_alone(&self) -> StoreResult<()> {
+        Ok(())
+    }
 }
 
 impl dyn Db + '_ {
@@ -88,9 +126,39 @@ impl dyn Db + '_ {
         params: &[Value<'_>],
         of: impl FnMut(&dyn Row) -> StoreResult<T>,
     ) -> StoreResult<T> {
-        let missing = || StoreError::Other("a row is missing that should be there; was it removed by hand?".to_owned());
         self.one(statement, params, of)?.ok_or_else(missing)
     }
+
+    /// For each of these the row that is there in any case, in their order.
+    pub(crate) fn only_each<T>(
+        &self,
+        statement: Statement,
+        rows: Rows<'_>,
+        mut of: impl FnMut(&dyn Row) -> StoreResult<T>,
+    ) -> StoreResult<Vec<T>> {
+        let (mut count, mut found) = (0, Vec::new());
+        let mut counted = |row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>| {
+            rows(&mut |params| {
+                count += 1;
+                row(params)
+            })
+        };
+        self.read_each(statement, &mut counted, &mut |place, row| {
+            found.push((place, of(row)?));
+            Ok(())
+        })?;
+        found.sort_by_key(|(place, _)| *place);
+        if found.len() == count { Ok(found.into_iter().map(|(_, row)| row).collect()) } else { Err(missing()) }
+    }
+
+    /// Stores one row, if it is not there; returns the number that it got.
+    pub(crate) fn insert(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<Option<i64>> {
+        Ok(self.insert_each(statement, &mut |row| row(params))?.pop().flatten())
+    }
+}
+
+fn missing() -> StoreError {
+    StoreError::Other("a row is missing that should be there; was it removed by hand?".to_owned())
 }
 
 /// Values for a statement, in its order.

@@ -47,10 +47,10 @@ pub(crate) fn replace(
     match before.status {
         Status::Queued => gates::leave(tx, standing(before, seq))?,
         Status::Scheduled | Status::Retrying => {
-            tx.execute(sql::DELETE_DUE, params![before.run_at.as_micros(), seq])?;
+            tx.write(sql::DELETE_DUE, params![before.run_at.as_micros(), seq])?;
         }
         Status::Waiting => {
-            tx.execute(sql::DELETE_WAITING, params![before.run_at.as_micros(), seq])?;
+            tx.write(sql::DELETE_WAITING, params![before.run_at.as_micros(), seq])?;
         }
         Status::Processing => {
             let id = before.id.to_bytes();
@@ -66,22 +66,22 @@ pub(crate) fn replace(
     if matches!(after.status, Status::Cancelled | Status::Deleted)
         && let Some((scope, key)) = after.spec.unique_key()
     {
-        tx.execute(sql::DELETE_KEY, params![scope, key, seq])?;
+        tx.write(sql::DELETE_KEY, params![scope, key, seq])?;
     }
     if let Some(expires_at) = kept_until(before) {
-        tx.execute(sql::DELETE_KEPT, params![expires_at, seq])?;
+        tx.write(sql::DELETE_KEPT, params![expires_at, seq])?;
     }
     if let Some(expires_at) = kept_until(after) {
-        tx.execute(sql::INSERT_KEPT, params![expires_at, seq])?;
+        tx.write(sql::INSERT_KEPT, params![expires_at, seq])?;
     }
     forget_death(tx, seq, before)?;
     if after.status == Status::Deleted {
-        tx.execute(sql::INSERT_DELETED, params![after.updated_at.as_micros(), seq])?;
+        tx.write(sql::INSERT_DELETED, params![after.updated_at.as_micros(), seq])?;
     }
     let run = (before.status == Status::Processing).then_some(before.run);
     let line = EventLine { status: after.status, run, actor, detail };
     let event = tx.event(seq, last_event, line)?;
-    tx.execute(
+    tx.write(
         sql::SAVE_JOB,
         params![
             seq,
@@ -111,7 +111,7 @@ pub(crate) fn replace(
 /// Takes a job off the list of the dead, if it is on it.
 pub(crate) fn forget_death(tx: &Tx<'_>, seq: i64, job: &Job) -> StoreResult<()> {
     if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
-        tx.execute(sql::DELETE_DEAD, params![died_at.as_micros(), seq])?;
+        tx.write(sql::DELETE_DEAD, params![died_at.as_micros(), seq])?;
     }
     Ok(())
 }

@@ -7,20 +7,20 @@
 use std::{collections::HashMap, time::Duration};
 
 use punctual_core::{
-    AttemptId, Claim, ClaimRequest, Claimed, JobId, Settlement, Status, StoreResult, Timestamp, WorkerId, limits,
+    AttemptId, Claim, ClaimRequest, Claimed, Job, JobId, Settlement, Status, StoreResult, Timestamp, WorkerId, limits,
     measure::Measure,
 };
 
 use super::{
     gated::Gated,
     gates,
-    places::{Lane, Place, Standing, head},
+    places::{Lane, Place, Standing},
     read, rows,
     running::Running,
     statements as sql,
     tx::{EventLine, Tx},
 };
-use crate::db::{Db, params};
+use crate::db::{Db, Row, params};
 
 /// A claim of at most so many jobs reads them in the writer's transaction; of more, a reader does it afterwards, while the
 /// writer goes on. For few, the way to another thread takes longer than it saves.
@@ -69,7 +69,12 @@ impl Taken {
 
     /// Reads the jobs.
     pub(crate) fn read(&mut self, db: &dyn Db) -> StoreResult<()> {
-        self.claims = self.holds.iter().map(|hold| hold.read(db)).collect::<StoreResult<_>>()?;
+        let jobs = db.only_each(
+            sql::CLAIM_READ,
+            &mut |row| self.holds.iter().try_for_each(|hold| row(params![hold.seq])),
+            rows::job,
+        )?;
+        self.claims = self.holds.iter().zip(jobs).map(|(hold, (_, job))| hold.claim(job)).collect();
         Ok(())
     }
 
@@ -80,8 +85,8 @@ impl Taken {
 }
 
 impl Hold {
-    fn read(&self, db: &dyn Db) -> StoreResult<Claim> {
-        let (_, mut job) = db.only(sql::CLAIM_READ, params![self.seq], rows::job)?;
+    /// What the worker gets of the job.
+    fn claim(&self, mut job: Job) -> Claim {
         job.status = Status::Processing;
         job.attempt = self.number;
         job.run = self.attempt.run;
@@ -89,7 +94,7 @@ impl Hold {
         job.lease_until = Some(self.lease_until);
         job.started_at = Some(self.started_at);
         job.updated_at = self.started_at;
-        Ok(Claim { job: Box::new(job), worker: self.worker })
+        Claim { job: Box::new(job), worker: self.worker }
     }
 }
 
@@ -103,6 +108,7 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
     let gated = Gated::read(tx.db)?;
     let mut taken = Taken::default();
     if gates::are_any(tx, &gated)? {
+        tx.db.be_alone()?;
         take_gated(tx, request, &gated, &mut taken)?;
     } else {
         let lanes = served(&gated, read::lanes(tx.db, &request.queues, &request.names)?);
@@ -143,8 +149,15 @@ fn take_gated(tx: &mut Tx<'_>, request: &ClaimRequest, gated: &Gated, taken: &mu
     Ok(())
 }
 
+/// Gives jobs to the worker.
 fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> StoreResult<Vec<Hold>> {
-    places.iter().map(|place| hold(tx, request, place)).collect()
+    let queued = tx.db.only_each(
+        sql::CLAIM_TAKE,
+        &mut |row| places.iter().try_for_each(|place| row(params![place.seq])),
+        QueuedJob::of,
+    )?;
+    tx.expect_events(places.len())?;
+    places.iter().zip(queued).map(|(place, job)| hold(tx, request, place, job)).collect()
 }
 
 /// Takes jobs that will be due within the instants that the request names, each as of its time. Gates count starts as they happen, so
@@ -152,14 +165,13 @@ fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> St
 fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize, gated: &Gated) -> StoreResult<Vec<Hold>> {
     let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
     let (mut holds, now) = (Vec::new(), tx.now);
-    for (run_at, seq) in due {
-        let job = DueJob::read(tx, run_at, seq)?;
+    for job in due {
         let (queue, name) = &job.lane;
         let free = job.key.is_none() && !gated.paused.contains(queue) && !gated.guards(queue);
         if holds.len() < limit && free && request.serves(queue, name) {
-            tx.now = now.max(Timestamp::from_micros(run_at));
+            tx.now = now.max(Timestamp::from_micros(job.run_at));
             job.promote(tx)?;
-            holds.push(hold(tx, request, &job.place())?);
+            holds.extend(hold_all(tx, request, &[job.place()])?);
         }
     }
     tx.now = now;
@@ -169,20 +181,31 @@ fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize, gated: &Gat
 /// Makes due scheduled and retrying jobs queued; says how many.
 pub(crate) fn promote(tx: &mut Tx<'_>, limit: usize) -> StoreResult<usize> {
     let due = due_until(tx, tx.now, limit)?;
-    due.iter().try_for_each(|(run_at, seq)| promote_one(tx, *run_at, *seq))?;
+    tx.expect_events(due.len())?;
+    due.iter().try_for_each(|job| promote_one(tx, job))?;
     Ok(due.len())
 }
 
-/// The jobs that are due by `until`: when, and which.
-fn due_until(tx: &Tx<'_>, until: Timestamp, limit: usize) -> StoreResult<Vec<(i64, i64)>> {
-    tx.db.all(sql::DUE, params![until.as_micros(), limit], |row| Ok((row.get(0)?, row.get(1)?)))
+/// The jobs that are due by `until`.
+fn due_until(tx: &Tx<'_>, until: Timestamp, limit: usize) -> StoreResult<Vec<DueJob>> {
+    let due: Vec<(i64, i64)> =
+        tx.db.all(sql::DUE, params![until.as_micros(), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if due.is_empty() {
+        return Ok(Vec::new());
+    }
+    tx.db.be_alone()?;
+    let mut jobs =
+        tx.db.only_each(sql::DUE_JOB, &mut |row| due.iter().try_for_each(|(_, seq)| row(params![seq])), DueJob::of)?;
+    jobs.iter_mut().zip(due).for_each(|(job, place)| (job.run_at, job.seq) = place);
+    Ok(jobs)
 }
 
-fn promote_one(tx: &mut Tx<'_>, run_at: i64, seq: i64) -> StoreResult<()> {
-    let job = DueJob::read(tx, run_at, seq)?;
+fn promote_one(tx: &mut Tx<'_>, job: &DueJob) -> StoreResult<()> {
     job.promote(tx)?;
     let (queue, name) = &job.lane;
-    gates::put(tx, Standing { queue, name, priority: job.priority, run_at, seq, key: job.key.as_deref() })
+    let DueJob { priority, run_at, seq, key, .. } = job;
+    let key = key.as_deref();
+    gates::put(tx, Standing { queue, name, priority: *priority, run_at: *run_at, seq: *seq, key })
 }
 
 /// A job that waits for its time.
@@ -197,17 +220,16 @@ struct DueJob {
 }
 
 impl DueJob {
-    fn read(tx: &Tx<'_>, run_at: i64, seq: i64) -> StoreResult<Self> {
-        tx.db.only(sql::DUE_JOB, params![seq], |row| {
-            Ok(Self {
-                run_at,
-                seq,
-                status: rows::word(row, 0)?,
-                lane: (row.get(1)?, row.get(2)?),
-                priority: row.get(3)?,
-                last_event: row.get(4)?,
-                key: row.get(5)?,
-            })
+    /// Without its place.
+    fn of(row: &dyn Row) -> StoreResult<Self> {
+        Ok(Self {
+            run_at: 0,
+            seq: 0,
+            status: rows::word(row, 0)?,
+            lane: (row.get(1)?, row.get(2)?),
+            priority: row.get(3)?,
+            last_event: row.get(4)?,
+            key: row.get(5)?,
         })
     }
 
@@ -219,8 +241,8 @@ impl DueJob {
     fn promote(&self, tx: &mut Tx<'_>) -> StoreResult<()> {
         let line = EventLine::plain(Status::Queued, None);
         let event = tx.event(self.seq, self.last_event, line)?;
-        tx.execute(sql::PROMOTE_JOB, params![self.seq, tx.now.as_micros(), event])?;
-        tx.execute(sql::DELETE_DUE, params![self.run_at, self.seq])?;
+        tx.write(sql::PROMOTE_JOB, params![self.seq, tx.now.as_micros(), event])?;
+        tx.write(sql::DELETE_DUE, params![self.run_at, self.seq])?;
         tx.count(&self.lane.0, &self.lane.1, Some(self.status), Some(Status::Queued));
         Ok(())
     }
@@ -229,13 +251,18 @@ impl DueJob {
 /// The first places among all lanes that the worker serves, in the order of claims.
 fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> StoreResult<Vec<Place<'l>>> {
     let mut places = Vec::new();
-    for lane in lanes {
-        places.extend(head(tx, lane, request.limit)?);
-        // Keeps memory and the final sort small when there are many lanes.
-        if places.len() > 4 * request.limit {
-            keep_first(&mut places, request);
-        }
-    }
+    tx.db.read_each(
+        sql::LANE_HEAD,
+        &mut |row| lanes.iter().try_for_each(|(queue, name)| row(params![queue, name, request.limit])),
+        &mut |lane, row| {
+            places.push(Place::of(&lanes[lane], row)?);
+            // Keeps memory and the final sort small when there are many lanes.
+            if places.len() > 4 * request.limit {
+                keep_first(&mut places, request);
+            }
+            Ok(())
+        },
+    )?;
     keep_first(&mut places, request);
     Ok(places)
 }
@@ -248,21 +275,47 @@ fn keep_first(places: &mut Vec<Place<'_>>, request: &ClaimRequest) {
 /// Takes places out of their lanes, given in the order of claims. Of each lane and priority they are the first, so that
 /// one range takes them all.
 fn leave_lanes(tx: &Tx<'_>, places: &[Place<'_>]) -> StoreResult<()> {
+    // Others may be taking some that are between these.
+    if !tx.db.is_only_writer() {
+        return places.iter().try_for_each(|place| gates::take(tx, place.standing()));
+    }
     let last_of_each: HashMap<_, _> =
         places.iter().map(|place| ((place.lane, place.priority), (place.run_at, place.seq))).collect();
     for (((queue, name), priority), (run_at, seq)) in last_of_each {
-        tx.execute(sql::DELETE_LANE_HEAD, params![queue, name, priority, run_at, seq])?;
+        tx.write(sql::DELETE_LANE_HEAD, params![queue, name, priority, run_at, seq])?;
     }
     Ok(())
 }
 
+/// What a claim must know of a queued job.
+struct QueuedJob {
+    id: [u8; 16],
+    attempts: u32,
+    runs: u32,
+    keep_for: Option<Duration>,
+    user: Option<String>,
+    last_event: Option<i64>,
+    flow: bool,
+}
+
+impl QueuedJob {
+    fn of(row: &dyn Row) -> StoreResult<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            attempts: row.get(1)?,
+            runs: row.get(2)?,
+            keep_for: row.get::<Option<u64>>(3)?.map(Duration::from_millis),
+            user: row.get(4)?,
+            last_event: row.get(5)?,
+            flow: row.get(6)?,
+        })
+    }
+}
+
 /// Gives one job to the worker.
-fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>) -> StoreResult<Hold> {
+fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJob) -> StoreResult<Hold> {
     let Place { lane: (queue, name), priority, seq, run_at, gate } = place;
-    let taken = tx.db.only(sql::CLAIM_TAKE, params![seq], |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
-    });
-    let (id, attempts, runs, keep_for, user, last_event, flow): ([u8; 16], u32, u32, Option<u64>, _, _, _) = taken?;
+    let QueuedJob { id, attempts, runs, keep_for, user, last_event, flow } = job;
     let event = tx.event(*seq, last_event, EventLine::plain(Status::Processing, Some(runs + 1)))?;
     let running = Running {
         seq: *seq,
@@ -274,7 +327,7 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>) -> StoreResu
         priority: *priority,
         queue: queue.clone(),
         name: name.clone(),
-        keep_for: keep_for.map(Duration::from_millis),
+        keep_for,
         user,
         last_event: Some(event),
         flow,

@@ -72,10 +72,10 @@ pub(crate) fn join(tx: &mut Tx<'_>, seq: i64, job: &NewJob, family: &Family) -> 
     let policy = job.spec.extras.on_parent_failure.as_str();
     for (parent, id, fate) in &family.parents {
         let succeeded = fate.succeeded();
-        tx.execute(sql::INSERT_DEPENDENCY, params![parent, seq, policy, succeeded])?;
+        tx.write(sql::INSERT_DEPENDENCY, params![parent, seq, policy, succeeded])?;
         if succeeded.is_none() {
-            tx.execute(sql::MARK_PARENT, params![parent])?;
-            tx.execute(sql::MARK_RUNNING_PARENT, params![id.to_bytes()])?;
+            tx.write(sql::MARK_PARENT, params![parent])?;
+            tx.write(sql::MARK_RUNNING_PARENT, params![id.to_bytes()])?;
         }
     }
     if let Some((workflow, node)) = job.spec.place() {
@@ -90,7 +90,7 @@ pub(crate) fn join(tx: &mut Tx<'_>, seq: i64, job: &NewJob, family: &Family) -> 
 /// A job takes its place in a workflow, perhaps that of another.
 fn take_place(tx: &mut Tx<'_>, seq: i64, job: &NewJob, workflow: WorkflowId, node: &str) -> StoreResult<()> {
     let former = former(tx, workflow, node)?;
-    tx.execute(sql::INSERT_NODE, params![workflow.to_bytes(), node, seq])?;
+    tx.write(sql::INSERT_NODE, params![workflow.to_bytes(), node, seq])?;
     if let (Some((_, former)), Some(workflow)) = (former, job.spec.workflow_id) {
         tx.count_end_of(workflow, former, Status::Waiting);
     }
@@ -100,12 +100,13 @@ fn take_place(tx: &mut Tx<'_>, seq: i64, job: &NewJob, workflow: WorkflowId, nod
 /// Lets what follows from the ends of jobs happen, until nothing follows any more.
 pub(crate) fn follow(tx: &mut Tx<'_>) -> StoreResult<()> {
     while !tx.ended.is_empty() {
+        tx.db.be_alone()?;
         let ended = std::mem::take(&mut tx.ended);
         let (edges, waiting, seqs) = pending_children(tx, &ended)?;
         let statuses = ended.iter().map(|(id, (_, status))| (*id, *status)).collect();
         let Consequences { met, children } = flow::follow(&statuses, &edges, &waiting);
         for (parent, child, succeeded) in met {
-            tx.execute(sql::MEET_DEPENDENCY, params![ended[&parent].0, seqs[&child], succeeded])?;
+            tx.write(sql::MEET_DEPENDENCY, params![ended[&parent].0, seqs[&child], succeeded])?;
         }
         for (child, next) in children {
             match next {
@@ -137,9 +138,9 @@ fn pending_children(tx: &Tx<'_>, ended: &BTreeMap<JobId, (i64, Status)>) -> Stor
 }
 
 fn wait(tx: &Tx<'_>, seq: i64, waiting: Waiting) -> StoreResult<()> {
-    tx.execute(sql::WAIT_ON, params![seq, waiting.on])?;
+    tx.write(sql::WAIT_ON, params![seq, waiting.on])?;
     if waiting.any_failed {
-        tx.execute(sql::NOTE_FAILURE, params![seq])?;
+        tx.write(sql::NOTE_FAILURE, params![seq])?;
     }
     Ok(())
 }
@@ -150,13 +151,13 @@ fn start(tx: &mut Tx<'_>, seq: i64) -> StoreResult<()> {
     let (status, run_at) = flow::start_after_parents(job.run_at, tx.now);
     let last_event = tx.db.only(sql::LAST_EVENT, params![seq], |row| row.get(0))?;
     let event = tx.event(seq, last_event, EventLine::plain(status, None))?;
-    tx.execute(sql::DELETE_WAITING, params![job.run_at.as_micros(), seq])?;
-    tx.execute(sql::START_JOB, params![seq, status.as_str(), run_at.as_micros(), tx.now.as_micros(), event])?;
+    tx.write(sql::DELETE_WAITING, params![job.run_at.as_micros(), seq])?;
+    tx.write(sql::START_JOB, params![seq, status.as_str(), run_at.as_micros(), tx.now.as_micros(), event])?;
     job.run_at = run_at;
     if status == Status::Queued {
         gates::put(tx, standing(&job, seq))?;
     } else {
-        tx.execute(sql::INSERT_DUE, params![run_at.as_micros(), seq])?;
+        tx.write(sql::INSERT_DUE, params![run_at.as_micros(), seq])?;
     }
     tx.count(&job.spec.queue, &job.spec.name, Some(Status::Waiting), Some(status));
     tx.woke_work = true;
@@ -186,7 +187,7 @@ pub(crate) fn lose(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
 /// Forgets whom a job waited for, who waited for it, and its place in a workflow.
 pub(crate) fn forget(tx: &Tx<'_>, seq: i64) -> StoreResult<()> {
     for forget in [sql::DELETE_DEPENDENCIES, sql::DELETE_DEPENDENTS, sql::DELETE_NODE] {
-        tx.execute(forget, params![seq])?;
+        tx.write(forget, params![seq])?;
     }
     Ok(())
 }

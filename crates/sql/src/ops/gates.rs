@@ -31,10 +31,10 @@ pub(crate) fn put(tx: &mut Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
     let Standing { queue, name, priority, run_at, seq, key } = job;
     tx.woke_work = true;
     match key {
-        None => tx.execute(sql::INSERT_READY, params![queue, name, priority, run_at, seq]).map(drop),
+        None => tx.write(sql::INSERT_READY, params![queue, name, priority, run_at, seq]),
         Some(key) => {
             touch(tx, queue, key);
-            tx.execute(sql::INSERT_KEYED, params![queue, key, name, priority, run_at, seq]).map(drop)
+            tx.write(sql::INSERT_KEYED, params![queue, key, name, priority, run_at, seq])
         }
     }
 }
@@ -49,8 +49,8 @@ pub(crate) fn leave(tx: &mut Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
 pub(crate) fn take(tx: &Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
     let Standing { queue, name, priority, run_at, seq, key } = job;
     match key {
-        None => tx.execute(sql::DELETE_READY, params![queue, name, priority, run_at, seq]).map(drop),
-        Some(key) => tx.execute(sql::DELETE_KEYED, params![queue, key, name, priority, run_at, seq]).map(drop),
+        None => tx.write(sql::DELETE_READY, params![queue, name, priority, run_at, seq]),
+        Some(key) => tx.write(sql::DELETE_KEYED, params![queue, key, name, priority, run_at, seq]),
     }
 }
 
@@ -73,12 +73,13 @@ pub(crate) fn look_at_touched(tx: &mut Tx<'_>) -> StoreResult<()> {
     if keys.is_empty() {
         return Ok(());
     }
+    tx.db.be_alone()?;
     let gated = Gated::read(tx.db)?;
     keys.iter().try_for_each(|(queue, key)| look_at(tx, &gated, queue, key).map(drop))
 }
 
 fn mark_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> StoreResult<()> {
-    tx.execute(sql::INSERT_MARK, params![queue, at.as_micros(), key]).map(drop)
+    tx.write(sql::INSERT_MARK, params![queue, at.as_micros(), key])
 }
 
 /// Whether claims have to mind gates.
@@ -104,7 +105,7 @@ fn look_in(tx: &Tx<'_>, gated: &Gated, queue: &str) -> StoreResult<bool> {
         tx.db.all(sql::DUE_MARKS, params![queue, tx.now.as_micros(), LOOK_MAX_KEYS], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
-    marks.iter().try_for_each(|(at, key)| tx.execute(sql::DELETE_MARK, params![queue, at, key]).map(drop))?;
+    marks.iter().try_for_each(|(at, key)| tx.write(sql::DELETE_MARK, params![queue, at, key]))?;
     let all = marks.len() < LOOK_MAX_KEYS;
     let keys: BTreeSet<String> = marks.into_iter().map(|(_, key)| key).collect();
     keys.iter().try_for_each(|key| look_at(tx, gated, queue, key).map(drop))?;
@@ -114,12 +115,12 @@ fn look_in(tx: &Tx<'_>, gated: &Gated, queue: &str) -> StoreResult<bool> {
 /// The limits of a queue have changed: its keys are to be looked at, and starts that are counted as later than now, in moments of a rate that is
 /// another now, are counted as of now.
 pub(crate) fn limits_changed(tx: &Tx<'_>, queue: &str) -> StoreResult<()> {
-    tx.execute(sql::MARK_QUEUE, params![queue])?;
+    tx.write(sql::MARK_QUEUE, params![queue])?;
     let now = tx.now.as_micros();
     let late: Vec<(String, i64)> =
         tx.db.all(sql::LATE_STARTS, params![queue, now], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    tx.execute(sql::DELETE_LATE_STARTS, params![queue, now])?;
-    late.iter().try_for_each(|(key, count)| tx.execute(sql::ADD_START, params![queue, key, now, count]).map(drop))
+    tx.write(sql::DELETE_LATE_STARTS, params![queue, now])?;
+    late.iter().try_for_each(|(key, count)| tx.write(sql::ADD_START, params![queue, key, now, count]))
 }
 
 /// Removes what gates need not remember any more.
@@ -127,11 +128,11 @@ pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
     let gated = Gated::read(tx.db)?;
     for queue in read::queues_by(tx.db, sql::STARTED_QUEUE, &[])? {
         let horizon = gated.limits(&queue).horizon(tx.now).map_or(i64::MAX, Timestamp::as_micros);
-        tx.execute(sql::TRIM_STARTS, params![queue, horizon])?;
+        tx.write(sql::TRIM_STARTS, params![queue, horizon])?;
     }
     for queue in read::queues_by(tx.db, sql::TURNED_QUEUE, &[])? {
         if !gated.limits(&queue).fair {
-            tx.execute(sql::TRIM_TURNS, params![queue])?;
+            tx.write(sql::TRIM_TURNS, params![queue])?;
         }
     }
     Ok(())
@@ -139,7 +140,7 @@ pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
 
 /// Looks whether a key has something to start; says when it may, if its rate holds something back.
 fn look_at(tx: &Tx<'_>, gated: &Gated, queue: &str, key: &str) -> StoreResult<Option<Timestamp>> {
-    tx.execute(sql::DELETE_HEADS, params![queue, key])?;
+    tx.write(sql::DELETE_HEADS, params![queue, key])?;
     let limits = gated.limits(queue);
     let passed = passed_key(tx, limits, queue, key)?;
     let names = names(tx, queue, key)?;
@@ -153,7 +154,7 @@ fn look_at(tx: &Tx<'_>, gated: &Gated, queue: &str, key: &str) -> StoreResult<Op
     let turn = if limits.fair { turn(tx, queue, key)?.max(turn(tx, queue, QUEUE)?) } else { 0 };
     for name in names {
         for (priority, run_at, seq) in first_of(tx, (queue, key, &name), 1)? {
-            tx.execute(sql::INSERT_HEAD, params![queue, name, priority, turn as i64, run_at, seq, key])?;
+            tx.write(sql::INSERT_HEAD, params![queue, name, priority, turn as i64, run_at, seq, key])?;
         }
     }
     Ok(None)
@@ -342,14 +343,14 @@ fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, P
     let lines: HashMap<usize, &Line<_>> = chosen.iter().map(|(line, _)| (*line, &choice.lines[*line])).collect();
     for (number, line) in lines.into_iter().filter(|(_, line)| fair(line)) {
         let key = choice.keys[number].as_deref().unwrap_or(KEYLESS);
-        tx.execute(sql::SAVE_TURN, params![choice.names[line.queue], key, line.turn as i64])?;
+        tx.write(sql::SAVE_TURN, params![choice.names[line.queue], key, line.turn as i64])?;
     }
     for ((queue, gate), before) in choice.names.iter().zip(&choice.queues).zip(&choice.clocks) {
         if gate.clock != *before {
-            tx.execute(sql::SAVE_TURN, params![queue, QUEUE, gate.clock as i64])?;
+            tx.write(sql::SAVE_TURN, params![queue, QUEUE, gate.clock as i64])?;
         }
         if gate::begins_round(*before, gate.clock) {
-            tx.execute(sql::FORGET_TURNS, params![queue, gate.clock as i64])?;
+            tx.write(sql::FORGET_TURNS, params![queue, gate.clock as i64])?;
         }
     }
     Ok(())
@@ -357,8 +358,8 @@ fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, P
 
 fn started(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> StoreResult<()> {
     let Some(rate) = rate else { return Ok(()) };
-    tx.execute(sql::FORGET_STARTS, params![queue, key, rate.horizon(tx.now).as_micros()])?;
-    tx.execute(sql::ADD_START, params![queue, key, rate.moment(tx.now).as_micros(), 1]).map(drop)
+    tx.write(sql::FORGET_STARTS, params![queue, key, rate.horizon(tx.now).as_micros()])?;
+    tx.write(sql::ADD_START, params![queue, key, rate.moment(tx.now).as_micros(), 1])
 }
 
 impl Chosen<'_> {
@@ -368,7 +369,7 @@ impl Chosen<'_> {
         let mut opens_at = None;
         for ((queue, key), more) in &self.keys {
             if !more && gated.limits(queue).key_rate.is_none() {
-                tx.execute(sql::DELETE_HEADS, params![*queue, key])?;
+                tx.write(sql::DELETE_HEADS, params![*queue, key])?;
             } else {
                 opens_at = look_at(tx, gated, queue, key)?.into_iter().chain(opens_at).min();
             }

@@ -68,16 +68,16 @@ fn import_job(tx: &mut Tx<'_>, gated: &Gated, record: &Record) -> StoreResult<bo
         place(tx, seq, record)?;
     }
     for (kind, value) in labels(&job.spec) {
-        tx.execute(sql::INSERT_LABEL, params![kind, value, job.id.to_bytes(), seq])?;
+        tx.write(sql::INSERT_LABEL, params![kind, value, job.id.to_bytes(), seq])?;
     }
     if job.spec.ephemeral {
-        tx.execute(sql::INSERT_EPHEMERAL, params![seq])?;
+        tx.write(sql::INSERT_EPHEMERAL, params![seq])?;
     }
     if let Some((scope, key)) = job.spec.unique_key()
         && !matches!(job.status, Status::Cancelled | Status::Deleted)
     {
         let expires_at = micros(job.spec.unique().expires_at(job.created_at));
-        tx.execute(sql::IMPORT_KEY, params![scope, key, seq, expires_at])?;
+        tx.write(sql::IMPORT_KEY, params![scope, key, seq, expires_at])?;
     }
     keep_executions(tx, seq, record)?;
     tx.count(&job.spec.queue, &job.spec.name, None, Some(job.status));
@@ -139,7 +139,7 @@ fn tell(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<Option<i64>> 
             at_rest = last;
         }
     }
-    tx.execute(sql::IMPORT_LAST_EVENT, params![seq, at_rest])?;
+    tx.write(sql::IMPORT_LAST_EVENT, params![seq, at_rest])?;
     Ok(last)
 }
 
@@ -149,21 +149,21 @@ fn place(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
     match job.status {
         Status::Queued => gates::put(tx, standing(job, seq))?,
         Status::Scheduled | Status::Retrying => {
-            tx.execute(sql::INSERT_DUE, params![job.run_at.as_micros(), seq])?;
+            tx.write(sql::INSERT_DUE, params![job.run_at.as_micros(), seq])?;
         }
         Status::Waiting => {
-            tx.execute(sql::INSERT_WAITING, params![job.run_at.as_micros(), seq, record.any_failed])?;
+            tx.write(sql::INSERT_WAITING, params![job.run_at.as_micros(), seq, record.any_failed])?;
         }
         Status::Deleted => {
-            tx.execute(sql::INSERT_DELETED, params![job.updated_at.as_micros(), seq])?;
+            tx.write(sql::INSERT_DELETED, params![job.updated_at.as_micros(), seq])?;
         }
         _ => {}
     }
     if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
-        tx.execute(sql::INSERT_DEAD, params![died_at.as_micros(), seq, job.spec.name])?;
+        tx.write(sql::INSERT_DEAD, params![died_at.as_micros(), seq, job.spec.name])?;
     }
     if let Some(expires_at) = kept_until(job) {
-        tx.execute(sql::INSERT_KEPT, params![expires_at, seq])?;
+        tx.write(sql::INSERT_KEPT, params![expires_at, seq])?;
     }
     Ok(())
 }
@@ -197,7 +197,7 @@ fn hold(tx: &mut Tx<'_>, gated: &Gated, seq: i64, job: &Job, last_event: Option<
 fn keep_executions(tx: &Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
     for attempt in &record.attempts {
         let Some(finished_at) = attempt.finished_at else { continue };
-        tx.execute(
+        tx.write(
             sql::INSERT_ATTEMPT,
             params![
                 seq,
@@ -214,7 +214,7 @@ fn keep_executions(tx: &Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
     let id = record.job.id.to_bytes();
     for (line, log) in record.logs.iter().enumerate() {
         let LogLine { run, at, level, message } = log;
-        tx.execute(sql::INSERT_LOG, params![id, run, line, at.as_micros(), level.as_str(), message])?;
+        tx.write(sql::INSERT_LOG, params![id, run, line, at.as_micros(), level.as_str(), message])?;
     }
     Ok(())
 }
@@ -226,8 +226,8 @@ fn import_dependency(tx: &Tx<'_>, dependency: &Dependency) -> StoreResult<bool> 
         == 1;
     if is_new && succeeded.is_none() {
         let seq: i64 = tx.db.only(sql::SEQ_OF, params![parent.to_bytes()], |row| row.get(0))?;
-        tx.execute(sql::MARK_PARENT, params![seq])?;
-        tx.execute(sql::MARK_RUNNING_PARENT, params![parent.to_bytes()])?;
+        tx.write(sql::MARK_PARENT, params![seq])?;
+        tx.write(sql::MARK_RUNNING_PARENT, params![parent.to_bytes()])?;
     }
     Ok(is_new)
 }
@@ -240,7 +240,7 @@ fn import_workflow(tx: &Tx<'_>, workflow: &Workflow, nodes: &[(String, JobId)]) 
         params![id, name, created_by, created_at, updated_at, ends.total, ends.succeeded, ends.dead, ends.cancelled];
     let is_new = tx.execute(sql::IMPORT_WORKFLOW, row)? == 1;
     for (node, job) in nodes {
-        tx.execute(sql::IMPORT_NODE, params![id, node, job.to_bytes()])?;
+        tx.write(sql::IMPORT_NODE, params![id, node, job.to_bytes()])?;
     }
     Ok(is_new)
 }
@@ -266,7 +266,7 @@ fn import_schedule(tx: &Tx<'_>, schedule: &Schedule, done: &[ScheduleEvent]) -> 
     )? == 1;
     for event in done.iter().rev().filter(|_| is_new) {
         let row = (&schedule.spec.name, event.at.as_micros());
-        tx.execute(sql::INSERT_SCHEDULE_EVENT, params![row.0, row.1, event.actor, event.what])?;
+        tx.write(sql::INSERT_SCHEDULE_EVENT, params![row.0, row.1, event.actor, event.what])?;
     }
     Ok(is_new)
 }
@@ -279,7 +279,7 @@ fn import_queue(tx: &Tx<'_>, queue: &Queue, done: &[QueueEvent]) -> StoreResult<
         params![name, settings.paused, rows::text(settings)?, revision, at, updated_by, limited],
     )? == 1;
     for event in done.iter().rev().filter(|_| is_new) {
-        tx.execute(sql::INSERT_QUEUE_EVENT, params![name, event.at.as_micros(), event.actor, event.what])?;
+        tx.write(sql::INSERT_QUEUE_EVENT, params![name, event.at.as_micros(), event.actor, event.what])?;
     }
     Ok(is_new)
 }

@@ -3,7 +3,7 @@
 use punctual_core::{ClaimRequest, Job, Spec, StoreResult, Timestamp, gate::Order};
 
 use super::{statements as sql, tx::Tx};
-use crate::db::params;
+use crate::db::{Row, params};
 
 /// Where a queued job stands.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,12 @@ pub(crate) struct Place<'l> {
     pub(crate) gate: Option<String>,
 }
 
-impl Place<'_> {
+impl<'l> Place<'l> {
+    /// A row of its lane.
+    pub(crate) fn of(lane: &'l Lane, row: &dyn Row) -> StoreResult<Self> {
+        Ok(Place { lane, priority: row.get(0)?, run_at: row.get(1)?, seq: row.get(2)?, gate: None })
+    }
+
     /// Sorts in the order of claims.
     pub(crate) fn order(&self, request: &ClaimRequest) -> Order {
         let rank = request.rank(&self.lane.0, self.priority);
@@ -52,7 +57,5 @@ impl Place<'_> {
 
 /// The first places of a lane.
 pub(crate) fn head<'l>(tx: &Tx<'_>, lane: &'l Lane, limit: usize) -> StoreResult<Vec<Place<'l>>> {
-    tx.db.all(sql::LANE_HEAD, params![lane.0, lane.1, limit], |row| {
-        Ok(Place { lane, priority: row.get(0)?, run_at: row.get(1)?, seq: row.get(2)?, gate: None })
-    })
+    tx.db.all(sql::LANE_HEAD, params![lane.0, lane.1, limit], |row| Place::of(lane, row))
 }

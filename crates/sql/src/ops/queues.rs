@@ -37,7 +37,7 @@ fn write(tx: &mut Tx<'_>, save: &QueueSave, settings: &str) -> StoreResult<bool>
         gates::limits_changed(tx, name)?;
     }
     if saved {
-        tx.execute(sql::INSERT_QUEUE_EVENT, params![name, tx.now.as_micros(), actor, what])?;
+        tx.write(sql::INSERT_QUEUE_EVENT, params![name, tx.now.as_micros(), actor, what])?;
         // What was paused may start now.
         tx.woke_work = true;
     }

@@ -11,7 +11,7 @@ pub(crate) fn beat(tx: &Tx<'_>, beat: &Beat) -> StoreResult<()> {
     let (queues, names) = (rows::text(&beat.queues)?, rows::text(&beat.names)?);
     let Beat { host, pid, concurrency, running, .. } = beat;
     let (id, now) = (beat.id.to_bytes(), tx.now.as_micros());
-    tx.execute(sql::BEAT, params![id, host, pid, queues, names, concurrency, running, now]).map(drop)
+    tx.write(sql::BEAT, params![id, host, pid, queues, names, concurrency, running, now])
 }
 
 pub(crate) fn end_leases(tx: &Tx<'_>, worker: WorkerId) -> StoreResult<usize> {
@@ -19,7 +19,7 @@ pub(crate) fn end_leases(tx: &Tx<'_>, worker: WorkerId) -> StoreResult<usize> {
 }
 
 pub(crate) fn leave(tx: &Tx<'_>, worker: WorkerId) -> StoreResult<()> {
-    tx.execute(sql::LEAVE, params![worker.to_bytes()]).map(drop)
+    tx.write(sql::LEAVE, params![worker.to_bytes()])
 }
 
 pub(crate) fn workers(db: &dyn Db) -> StoreResult<Vec<WorkerRecord>> {

@@ -33,7 +33,7 @@ fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     const MANY_ROWS: usize = 20_000;
     let (mut jobs, mut rows) = (0, 0);
     if !seqs.is_empty() {
-        tx.execute(sql::KEEP_EVENT_NUMBER, &[])?;
+        tx.write(sql::KEEP_EVENT_NUMBER, &[])?;
     }
     for seq in seqs {
         rows += remove(tx, *seq)?;
@@ -52,25 +52,25 @@ fn remove(tx: &mut Tx<'_>, seq: i64) -> StoreResult<usize> {
     if job.status == Status::Queued {
         gates::leave(tx, standing(&job, seq))?;
     }
-    tx.execute(sql::DELETE_DUE, params![run_at, seq])?;
-    tx.execute(sql::DELETE_WAITING, params![run_at, seq])?;
+    tx.write(sql::DELETE_DUE, params![run_at, seq])?;
+    tx.write(sql::DELETE_WAITING, params![run_at, seq])?;
     flow::forget(tx, seq)?;
     if let Some((scope, key)) = job.spec.unique_key() {
-        tx.execute(sql::DELETE_KEY, params![scope, key, seq])?;
+        tx.write(sql::DELETE_KEY, params![scope, key, seq])?;
     }
     for (kind, value) in labels(&job.spec) {
-        tx.execute(sql::DELETE_LABEL, params![kind, value, job.id.to_bytes()])?;
+        tx.write(sql::DELETE_LABEL, params![kind, value, job.id.to_bytes()])?;
     }
     if let Some(expires_at) = kept_until(&job) {
-        tx.execute(sql::DELETE_KEPT, params![expires_at, seq])?;
+        tx.write(sql::DELETE_KEPT, params![expires_at, seq])?;
     }
     forget_death(tx, seq, &job)?;
-    tx.execute(sql::DELETE_DELETED, params![job.updated_at.as_micros(), seq])?;
-    tx.execute(sql::DELETE_EPHEMERAL, params![seq])?;
+    tx.write(sql::DELETE_DELETED, params![job.updated_at.as_micros(), seq])?;
+    tx.write(sql::DELETE_EPHEMERAL, params![seq])?;
     let mut rows = tx.execute(sql::DELETE_EVENTS, params![seq])?;
     rows += tx.execute(sql::DELETE_LOGS, params![seq])?;
     rows += tx.execute(sql::DELETE_ATTEMPTS, params![seq])?;
-    tx.execute(sql::DELETE_JOB, params![seq])?;
+    tx.write(sql::DELETE_JOB, params![seq])?;
     tx.count(queue, name, Some(job.status), None);
     tx.count_pending(job.spec.user_id.as_deref(), name, Some(job.status), None);
     Ok(rows)

@@ -1,11 +1,11 @@
 //! Who holds a job.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use punctual_core::{Settlement, StoreResult, Timestamp, WorkerId};
 
 use super::{rows, statements as sql, tx::Tx};
-use crate::db::{Db, params};
+use crate::db::{Db, Row, params};
 
 /// A row of the running ones: who holds a job, since when and until when.
 #[derive(Debug)]
@@ -31,29 +31,41 @@ pub(crate) struct Running {
 impl Running {
     /// Who holds the job, if anybody does.
     pub(crate) fn find(db: &dyn Db, id: [u8; 16]) -> StoreResult<Option<Self>> {
-        db.one(sql::RUNNING, params![id], |row| {
-            Ok(Self {
-                seq: row.get(0)?,
-                run: row.get(1)?,
-                attempt: row.get(2)?,
-                worker: WorkerId::from_bytes(row.get(3)?),
-                lease_until: rows::instant(row, 4)?,
-                started_at: rows::instant(row, 5)?,
-                priority: row.get(6)?,
-                queue: row.get(7)?,
-                name: row.get(8)?,
-                keep_for: row.get::<Option<u64>>(9)?.map(Duration::from_millis),
-                user: row.get(10)?,
-                last_event: row.get(11)?,
-                flow: row.get(12)?,
-                gate: row.get(13)?,
-            })
+        db.one(sql::RUNNING, params![id], Self::of)
+    }
+
+    /// Who holds jobs, of those that somebody holds.
+    pub(crate) fn find_each(db: &dyn Db, ids: &[[u8; 16]]) -> StoreResult<HashMap<[u8; 16], Self>> {
+        let mut found = HashMap::new();
+        db.read_each(sql::RUNNING, &mut |row| ids.iter().try_for_each(|id| row(params![id])), &mut |place, row| {
+            found.insert(ids[place], Self::of(row)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn of(row: &dyn Row) -> StoreResult<Self> {
+        Ok(Self {
+            seq: row.get(0)?,
+            run: row.get(1)?,
+            attempt: row.get(2)?,
+            worker: WorkerId::from_bytes(row.get(3)?),
+            lease_until: rows::instant(row, 4)?,
+            started_at: rows::instant(row, 5)?,
+            priority: row.get(6)?,
+            queue: row.get(7)?,
+            name: row.get(8)?,
+            keep_for: row.get::<Option<u64>>(9)?.map(Duration::from_millis),
+            user: row.get(10)?,
+            last_event: row.get(11)?,
+            flow: row.get(12)?,
+            gate: row.get(13)?,
         })
     }
 
     /// Stores it.
     pub(crate) fn insert(&self, tx: &Tx<'_>, id: [u8; 16]) -> StoreResult<()> {
-        tx.execute(
+        tx.write(
             sql::INSERT_RUNNING,
             params![
                 id,

@@ -84,7 +84,7 @@ pub(crate) fn remove(tx: &Tx<'_>, name: &str, actor: &str) -> StoreResult<bool> 
 }
 
 fn record(tx: &Tx<'_>, name: &str, actor: &str, what: &str) -> StoreResult<()> {
-    tx.execute(sql::INSERT_SCHEDULE_EVENT, params![name, tx.now.as_micros(), actor, what]).map(drop)
+    tx.write(sql::INSERT_SCHEDULE_EVENT, params![name, tx.now.as_micros(), actor, what])
 }
 
 pub(crate) fn events(db: &dyn Db, name: &str, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {

@@ -12,22 +12,40 @@ use super::{
     rows,
     running::Running,
     statements as sql,
-    tx::{EventLine, Tx},
+    tx::{EventLine, Held, Tx},
 };
 use crate::db::{Db, params};
 
-/// Closes the attempt, if it is still under way: its row, its counters, and the end of the lease. Says whether it was.
+/// Closes the attempt of a job that is held: its row, its counters, and the end of the lease.
 pub(crate) fn close(
     tx: &mut Tx<'_>,
     held: &Running,
     id: [u8; 16],
     status: AttemptStatus,
     error: Option<&str>,
+) -> StoreResult<()> {
+    tx.write(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
+    keep(tx, held, status, error)
+}
+
+/// The same for one that this process remembers to have claimed; says whether it still holds it.
+fn close_remembered(
+    tx: &mut Tx<'_>,
+    held: &Running,
+    id: [u8; 16],
+    status: AttemptStatus,
+    error: Option<&str>,
 ) -> StoreResult<bool> {
-    if tx.execute(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])? == 0 {
-        return Ok(false);
+    let is_held = tx.execute(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])? > 0;
+    if is_held {
+        keep(tx, held, status, error)?;
     }
-    tx.execute(
+    Ok(is_held)
+}
+
+/// Keeps what is known of an attempt that has ended.
+fn keep(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&str>) -> StoreResult<()> {
+    tx.write(
         sql::INSERT_ATTEMPT,
         params![
             held.seq,
@@ -44,45 +62,43 @@ pub(crate) fn close(
     if let Some(gate) = &held.gate {
         gates::freed(tx, &held.queue, gate);
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Ends executions whose fence holds.
 pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-    settlements.iter().map(|settlement| settle_one(tx, settlement)).collect()
-}
-
-fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> StoreResult<Settled> {
-    let error = settlement.fault.as_ref().map(rows::text).transpose()?;
-    settle_held(tx, settlement, error.as_deref())
+    // Where each is looked up, all are at once, in one order.
+    let mut ids: Vec<_> = settlements.iter().map(|settlement| settlement.attempt.job.to_bytes()).collect();
+    ids.retain(|id| !tx.held.contains_key(id));
+    ids.sort_unstable();
+    ids.dedup();
+    let mut found = Running::find_each(tx.db, &ids)?;
+    tx.expect_events(settlements.iter().map(|settlement| settlement.ending.path().len()).sum())?;
+    settlements.iter().map(|settlement| settle_one(tx, settlement, &mut found)).collect()
 }
 
 /// Ends the execution that the settlement means, if it may: as this process remembers it, or as the table has it.
-fn settle_held(tx: &mut Tx<'_>, settlement: &Settlement, error: Option<&str>) -> StoreResult<Settled> {
-    let id = settlement.attempt.job.to_bytes();
-    // How long a lease lasts, only the table knows.
-    let remembered = tx.held.remove(&id).filter(|held| held.is_of(settlement) && !settlement.only_if_expired);
-    if let Some(held) = remembered
-        && end(tx, settlement, &held, error)?
-    {
-        return Ok(Settled::Done);
+fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) -> StoreResult<Settled> {
+    let error = settlement.fault.as_ref().map(rows::text).transpose()?;
+    let (id, error) = (settlement.attempt.job.to_bytes(), error.as_deref());
+    if let Some(held) = tx.held.remove(&id) {
+        // How long a lease lasts, only the table knows.
+        if held.is_of(settlement)
+            && !settlement.only_if_expired
+            && close_remembered(tx, &held, id, settlement.attempt_status, error)?
+        {
+            rest(tx, settlement, &held, error)?;
+            return Ok(Settled::Done);
+        }
+        // Somebody has ended it, or has begun to wait for its end.
+        found.extend(Running::find(tx.db, id)?.map(|held| (id, held)));
     }
-    // Not remembered; or somebody has ended it, or has begun to wait for its end.
-    let held = Running::find(tx.db, id)?.filter(|held| held.is_of(settlement));
-    match held.filter(|held| !settlement.only_if_expired || held.lease_until <= tx.now) {
-        Some(held) if end(tx, settlement, &held, error)? => Ok(Settled::Done),
-        _ => Ok(Settled::Stale),
-    }
-}
-
-/// Closes the attempt and lets the job come to rest; says whether the attempt was under way.
-fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<&str>) -> StoreResult<bool> {
-    let id = settlement.attempt.job.to_bytes();
-    let closed = close(tx, held, id, settlement.attempt_status, error)?;
-    if closed {
-        rest(tx, settlement, held, error)?;
-    }
-    Ok(closed)
+    let may_end = |held: &Running| !settlement.only_if_expired || held.lease_until <= tx.now;
+    let ends = found.get(&id).is_some_and(|held| held.is_of(settlement) && may_end(held));
+    let Some(held) = ends.then(|| found.remove(&id)).flatten() else { return Ok(Settled::Stale) };
+    close(tx, &held, id, settlement.attempt_status, error)?;
+    rest(tx, settlement, &held, error)?;
+    Ok(Settled::Done)
 }
 
 /// When the job may start next, if it does.
@@ -103,7 +119,7 @@ fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<
         let line = EventLine::plain(*step, Some(held.run));
         last_event = Some(tx.event(held.seq, last_event, line)?);
     }
-    tx.execute(
+    tx.write(
         sql::SETTLE_JOB,
         params![
             held.seq,
@@ -126,15 +142,15 @@ fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<
         let run_at = run_at.unwrap_or(0);
         gates::put(tx, Standing { queue, name, priority: *priority, run_at, seq: *seq, key })?;
     } else if status.is_timed() {
-        tx.execute(sql::INSERT_DUE, params![run_at, held.seq])?;
+        tx.write(sql::INSERT_DUE, params![run_at, held.seq])?;
     }
     if let (true, Some(keep)) = (status.is_finished(), held.keep_for) {
-        tx.execute(sql::INSERT_KEPT, params![tx.now.after(keep).as_micros(), held.seq])?;
+        tx.write(sql::INSERT_KEPT, params![tx.now.after(keep).as_micros(), held.seq])?;
     }
     tx.count(&held.queue, &held.name, Some(Status::Processing), Some(status));
     tx.count_pending(held.user.as_deref(), &held.name, Some(Status::Processing), Some(status));
     if status == Status::Dead {
-        tx.execute(sql::INSERT_DEAD, params![tx.now.as_micros(), held.seq, held.name])?;
+        tx.write(sql::INSERT_DEAD, params![tx.now.as_micros(), held.seq, held.name])?;
         tx.tally(&held.queue, &held.name, Measure::Died, held.started_at, tx.now);
     }
     if held.flow && status.is_finished() {
@@ -181,11 +197,11 @@ pub(crate) fn note(tx: &mut Tx<'_>, notes: &[Note]) -> StoreResult<()> {
 fn write_note(tx: &mut Tx<'_>, note: &Note, progress: Option<&str>) -> StoreResult<()> {
     let (id, run) = (note.attempt.job.to_bytes(), note.attempt.run);
     if let Some(progress) = progress {
-        tx.execute(sql::SET_PROGRESS, params![id, run, note.worker.to_bytes(), progress])?;
+        tx.write(sql::SET_PROGRESS, params![id, run, note.worker.to_bytes(), progress])?;
         tx.woke_jobs = true;
     }
     for (number, line) in &note.lines {
-        tx.execute(sql::INSERT_LOG, params![id, run, number, line.at.as_micros(), line.level.as_str(), line.message])?;
+        tx.write(sql::INSERT_LOG, params![id, run, number, line.at.as_micros(), line.level.as_str(), line.message])?;
     }
     Ok(())
 }

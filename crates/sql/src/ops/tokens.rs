@@ -8,7 +8,7 @@ use super::{rows, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
 pub(crate) fn add(tx: &Tx<'_>, token: &Token) -> StoreResult<()> {
-    tx.execute(
+    tx.write(
         sql::INSERT_TOKEN,
         params![
             token.id.to_bytes(),
@@ -21,7 +21,6 @@ pub(crate) fn add(tx: &Tx<'_>, token: &Token) -> StoreResult<()> {
             token.expires_at.map(|at| at.as_micros()),
         ],
     )
-    .map(drop)
 }
 
 pub(crate) fn list(db: &dyn Db) -> StoreResult<Vec<Token>> {
@@ -46,7 +45,7 @@ pub(crate) fn remove(tx: &Tx<'_>, id: TokenId) -> StoreResult<bool> {
 }
 
 pub(crate) fn once(tx: &Tx<'_>, key: &str, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {
-    tx.execute(sql::INSERT_REQUEST, params![key, fingerprint, tx.now.as_micros(), seed.cast_signed()])?;
+    tx.write(sql::INSERT_REQUEST, params![key, fingerprint, tx.now.as_micros(), seed.cast_signed()])?;
     tx.db.only(sql::REQUEST, params![key], |row| {
         let seed = row.get::<i64>(2)?.cast_unsigned();
         Ok(Once { fingerprint: row.get(0)?, at: rows::instant(row, 1)?, seed })
@@ -55,7 +54,7 @@ pub(crate) fn once(tx: &Tx<'_>, key: &str, fingerprint: [u8; 32], seed: u64) -> 
 
 /// Removes tokens and requests that are out of time.
 pub(crate) fn trim(tx: &Tx<'_>, limit: usize) -> StoreResult<()> {
-    tx.execute(sql::TRIM_TOKENS, params![tx.now.as_micros()])?;
+    tx.write(sql::TRIM_TOKENS, params![tx.now.as_micros()])?;
     let before = tx.now.before(limits::ONCE_KEPT).as_micros();
-    tx.execute(sql::TRIM_REQUESTS, params![before, limit as i64]).map(drop)
+    tx.write(sql::TRIM_REQUESTS, params![before, limit as i64])
 }

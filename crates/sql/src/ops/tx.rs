@@ -1,9 +1,12 @@
 //! One operation of the port inside a write transaction: its connection, its time, and what it must keep in step.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    ops::Range,
+};
 
 use punctual_core::{
-    JobId, Status, StoreResult, Timestamp, WorkflowId,
+    JobId, Status, StoreError, StoreResult, Timestamp, WorkflowId,
     measure::{self, Measure},
     workflow::EndsChange,
 };
@@ -20,8 +23,8 @@ pub(crate) struct Tx<'c> {
     pub(crate) woke_work: bool,
     /// Whether a job changed that somebody may be waiting for.
     pub(crate) woke_jobs: bool,
-    /// The number of the next event, once it has been looked up.
-    next_event: Option<i64>,
+    /// Numbers for events, the next ones first.
+    numbers: VecDeque<Range<i64>>,
     /// Changes of the counters, by queue and name; written once at the end instead of once for each row.
     lanes: Vec<Lane>,
     /// Jobs from whose end something follows, with their places, until it has.
@@ -60,7 +63,7 @@ impl<'c> Tx<'c> {
             now,
             woke_work: false,
             woke_jobs: false,
-            next_event: None,
+            numbers: VecDeque::new(),
             lanes: Vec::new(),
             ended: BTreeMap::new(),
             keys: BTreeSet::new(),
@@ -76,15 +79,29 @@ impl<'c> Tx<'c> {
         self.db.execute(statement, params)
     }
 
-    /// The number that the next event will have.
-    pub(crate) fn next_event(&mut self) -> StoreResult<i64> {
-        match self.next_event {
-            Some(next) => Ok(next),
-            None => {
-                let next = self.db.only(sql::NEXT_EVENT, &[], |row| row.get(0))?;
-                Ok(*self.next_event.insert(next))
-            }
+    /// The same where nobody needs to know how many: perhaps later, together with others.
+    pub(crate) fn write(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<()> {
+        self.db.write(statement, params)
+    }
+
+    /// Gets numbers for so many events at once.
+    pub(crate) fn expect_events(&mut self, count: usize) -> StoreResult<()> {
+        if self.numbers.is_empty() && count > 0 {
+            self.numbers = self.db.event_numbers(count)?.into();
         }
+        Ok(())
+    }
+
+    /// The number of an event that is about to be written.
+    pub(crate) fn number_event(&mut self) -> StoreResult<i64> {
+        self.expect_events(1)?;
+        let numbers = self.numbers.front_mut().ok_or_else(|| StoreError::Other("no number for an event".to_owned()))?;
+        let number = numbers.start;
+        numbers.start += 1;
+        if numbers.is_empty() {
+            self.numbers.pop_front();
+        }
+        Ok(number)
     }
 
     /// Writes an event; returns its number, by which the job's next event must name it.
@@ -100,14 +117,25 @@ impl<'c> Tx<'c> {
         previous: Option<i64>,
         line: EventLine<'_>,
     ) -> StoreResult<i64> {
-        let seq = self.next_event()?;
+        let number = self.number_event()?;
+        self.write_event(number, at, job, previous, line)?;
+        Ok(number)
+    }
+
+    /// Writes an event that has its number.
+    pub(crate) fn write_event(
+        &self,
+        number: i64,
+        at: Timestamp,
+        job: i64,
+        previous: Option<i64>,
+        line: EventLine<'_>,
+    ) -> StoreResult<()> {
         let EventLine { status, run, actor, detail } = line;
-        self.execute(
+        self.write(
             sql::INSERT_EVENT,
-            params![seq, job, previous, at.as_micros(), status.as_str(), run, actor, detail],
-        )?;
-        self.next_event = Some(seq + 1);
-        Ok(seq)
+            params![number, job, previous, at.as_micros(), status.as_str(), run, actor, detail],
+        )
     }
 
     /// Remembers a claim for its settle.
@@ -191,8 +219,7 @@ impl<'c> Tx<'c> {
 
     fn write_ends(&self, workflow: WorkflowId, ends: EndsChange) -> StoreResult<()> {
         let EndsChange { succeeded, dead, cancelled } = ends;
-        self.execute(sql::COUNT_ENDS, params![workflow.to_bytes(), self.now.as_micros(), succeeded, dead, cancelled])
-            .map(drop)
+        self.write(sql::COUNT_ENDS, params![workflow.to_bytes(), self.now.as_micros(), succeeded, dead, cancelled])
     }
 
     fn write_pending(&self, (user, name): &(String, String), change: i64) -> StoreResult<()> {
@@ -200,9 +227,9 @@ impl<'c> Tx<'c> {
         if change == 0 {
             return Ok(());
         }
-        self.execute(sql::ADD_PENDING, params![user, name, change])?;
+        self.write(sql::ADD_PENDING, params![user, name, change])?;
         if change < 0 {
-            self.execute(sql::CLEAR_PENDING, params![user, name])?;
+            self.write(sql::CLEAR_PENDING, params![user, name])?;
         }
         Ok(())
     }
@@ -211,12 +238,12 @@ impl<'c> Tx<'c> {
         let Lane { queue, name, counts, tallies } = lane;
         for (status, change) in Status::ALL.iter().zip(counts) {
             if *change != 0 {
-                self.execute(sql::ADD_COUNT, params![queue, name, status.as_str(), change])?;
+                self.write(sql::ADD_COUNT, params![queue, name, status.as_str(), change])?;
             }
         }
         let hour = measure::hour(self.now).as_micros();
         for ((measure, bucket), count) in tallies {
-            self.execute(sql::ADD_TALLY, params![hour, name, queue, measure.as_str(), bucket, count])?;
+            self.write(sql::ADD_TALLY, params![hour, name, queue, measure.as_str(), bucket, count])?;
         }
         Ok(())
     }

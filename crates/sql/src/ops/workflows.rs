@@ -10,7 +10,7 @@ use crate::db::{Db, Row, params};
 /// Stores a workflow with its jobs.
 pub(crate) fn submit(tx: &mut Tx<'_>, workflow: &NewWorkflow, jobs: &[NewJob]) -> StoreResult<()> {
     let total = jobs.iter().filter(|job| job.spec.workflow_id == Some(workflow.id)).count();
-    tx.execute(
+    tx.write(
         sql::INSERT_WORKFLOW,
         params![workflow.id.to_bytes(), workflow.name, workflow.created_by, tx.now.as_micros(), total],
     )?;

@@ -1,6 +1,6 @@
 //! A connection to a file, as the shared operations see it.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, ops::Range};
 
 use punctual_core::StoreResult;
 use rusqlite::{
@@ -9,7 +9,10 @@ use rusqlite::{
 };
 
 use super::{error::store_error, statements};
-use crate::db::{Db, GoOn, Row, Statement, Value};
+use crate::{
+    db::{Db, GoOn, Row, Rows, Statement, Value},
+    ops::statements::NEXT_EVENT,
+};
 
 /// A connection within a transaction.
 pub(crate) struct SqliteDb<'c> {
@@ -77,8 +80,13 @@ impl Db for SqliteDb<'_> {
         self.with(statement, params, |statement| statement.raw_execute().map_err(store_error))
     }
 
-    fn insert(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<Option<i64>> {
-        Ok((self.execute(statement, params)? > 0).then(|| self.connection.last_insert_rowid()))
+    fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>> {
+        let mut numbers = Vec::new();
+        rows(&mut |row| {
+            numbers.push((self.execute(statement, row)? > 0).then(|| self.connection.last_insert_rowid()));
+            Ok(())
+        })?;
+        Ok(numbers)
     }
 
     fn read(
@@ -96,5 +104,11 @@ impl Db for SqliteDb<'_> {
             }
             Ok(())
         })
+    }
+
+    /// All from the next one on: there is one writer.
+    fn event_numbers(&self, _: usize) -> StoreResult<Vec<Range<i64>>> {
+        let next = (self as &dyn Db).only(NEXT_EVENT, &[], |row| row.get(0))?;
+        Ok(vec![next..i64::MAX])
     }
 }
