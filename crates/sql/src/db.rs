@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use punctual_core::{StoreError, StoreResult};
 
+use crate::ops::statements::NAMES;
+
 /// A statement, by its place in the list of all. Each engine has a text for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Statement(pub(crate) usize);
@@ -126,7 +128,7 @@ impl dyn Db + '_ {
         params: &[Value<'_>],
         of: impl FnMut(&dyn Row) -> StoreResult<T>,
     ) -> StoreResult<T> {
-        self.one(statement, params, of)?.ok_or_else(missing)
+        self.one(statement, params, of)?.ok_or_else(|| missing(statement))
     }
 
     /// For each of these the row that is there in any case, in their order.
@@ -148,7 +150,7 @@ impl dyn Db + '_ {
             Ok(())
         })?;
         found.sort_by_key(|(place, _)| *place);
-        if found.len() == count { Ok(found.into_iter().map(|(_, row)| row).collect()) } else { Err(missing()) }
+        if found.len() == count { Ok(found.into_iter().map(|(_, row)| row).collect()) } else { Err(missing(statement)) }
     }
 
     /// Stores one row, if it is not there; returns the number that it got.
@@ -157,8 +159,9 @@ impl dyn Db + '_ {
     }
 }
 
-fn missing() -> StoreError {
-    StoreError::Other("a row is missing that should be there; was it removed by hand?".to_owned())
+fn missing(Statement(place): Statement) -> StoreError {
+    let name = NAMES[place];
+    StoreError::Other(format!("`{name}` found no row that should be there; was it removed by hand?"))
 }
 
 /// Values for a statement, in its order.

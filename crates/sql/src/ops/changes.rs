@@ -1,30 +1,94 @@
-//! What happened since a former look. Events are numbered by the transactions that store them, one after the other, so that a number is a cursor.
+//! What happened since a former look. Events are numbered, so that a number is a cursor. Where several write at once, an event can be seen after others
+//! with greater numbers; the numbers that are missing are part of the cursor, and looked for again.
+
+use std::ops::Range;
 
 use punctual_core::{
-    Changes, Event, EventId, JobEvent, JobId, StoreResult, Timestamp, WorkflowId, changes::CountCursor,
+    Changes, Event, EventId, JobEvent, JobId, StoreResult, Timestamp, WorkflowId,
+    changes::{CountCursor, Gap},
+    limits,
 };
 
 use super::{rows, statements as sql};
 use crate::db::{Db, Row, params};
 
+/// At a first look, so many of the last numbers are looked at for missing ones.
+const FIRST_LOOK_MAX_NUMBERS: u64 = 10_000;
+/// A cursor has at most so many gaps; after that the oldest are given up.
+const GAPS_MAX_COUNT: usize = 64;
+
 pub(crate) fn changes(db: &dyn Db, now: Timestamp, since: Option<&str>, limit: usize) -> StoreResult<Changes> {
     let next: u64 = db.only(sql::NEXT_EVENT, &[], |row| row.get(0))?;
-    let end = CountCursor { last: next - 1, at: now }.to_string();
-    let Some(since) = since.map(CountCursor::parse).transpose()? else { return Ok(Changes::none(end, false)) };
-    // A number that no event has yet is that of another file.
+    let end = |missed| {
+        let gaps = open_gaps(db, now, next - 1)?;
+        Ok(Changes::none(CountCursor { last: next - 1, at: now, gaps }.to_string(), missed))
+    };
+    let Some(since) = since.map(CountCursor::parse).transpose()? else { return end(false) };
+    // A number that no event has yet is that of another store.
     if since.is_too_old(now) || since.last >= next {
-        return Ok(Changes::none(end, true));
+        return end(true);
     }
-    let mut events = read(db, since.last, limit + 1)?;
+    let mut events = Vec::new();
+    for Gap { numbers, .. } in &since.gaps {
+        events.extend(read(db, numbers.clone(), limit + 1)?);
+    }
+    events.extend(read(db, since.last + 1..u64::MAX, limit + 1)?);
     let missed = events.len() > limit;
     events.truncate(limit);
+    let number = |event: &JobEvent| event.event.id.number();
     // Others may have stored some since the number was looked at.
-    let last = events.last().map_or(0, |last| last.event.id.number()).max(next - 1);
-    Ok(Changes { events, cursor: CountCursor { last, at: now }.to_string(), missed })
+    let last = events.last().map_or(0, number).max(next - 1);
+    let gaps = match missed {
+        true => open_gaps(db, now, last)?,
+        false if db.is_only_writer() => Vec::new(),
+        false => still_open(&since, now, last, events.iter().map(number)),
+    };
+    Ok(Changes { events, cursor: CountCursor { last, at: now, gaps }.to_string(), missed })
 }
 
-fn read(db: &dyn Db, last: u64, limit: usize) -> StoreResult<Vec<JobEvent>> {
-    db.all(sql::CHANGES, params![last, limit], job_event)
+/// Numbers up to the last one of which no event can be seen.
+fn open_gaps(db: &dyn Db, now: Timestamp, last: u64) -> StoreResult<Vec<Gap>> {
+    if db.is_only_writer() {
+        return Ok(Vec::new());
+    }
+    let first = last.saturating_sub(FIRST_LOOK_MAX_NUMBERS);
+    let seen: Vec<u64> = db.all(sql::EVENT_NUMBERS, params![first, FIRST_LOOK_MAX_NUMBERS], |row| row.get(0))?;
+    // What was before the first that is there has gone long ago.
+    let first = seen.first().copied().unwrap_or(last + 1);
+    Ok(newest(between(first..last + 1, seen.into_iter(), now)))
+}
+
+/// What is missing after a look that saw these numbers.
+fn still_open(before: &CountCursor, now: Timestamp, last: u64, seen: impl Iterator<Item = u64> + Clone) -> Vec<Gap> {
+    let young = before.gaps.iter().filter(|gap| gap.since > now.before(limits::CHANGES_MAX_AGE));
+    let old = young.flat_map(|gap| between(gap.numbers.clone(), seen.clone(), gap.since));
+    newest(old.chain(between(before.last + 1..last + 1, seen.clone(), now)))
+}
+
+/// The numbers between those that were seen, which are in their order.
+fn between(numbers: Range<u64>, seen: impl Iterator<Item = u64>, since: Timestamp) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    let mut next = numbers.start;
+    for number in seen.filter(|number| numbers.contains(number)).chain([numbers.end]) {
+        if next < number {
+            gaps.push(Gap { numbers: next..number, since });
+        }
+        next = number + 1;
+    }
+    gaps
+}
+
+fn newest(gaps: impl IntoIterator<Item = Gap>) -> Vec<Gap> {
+    let gaps: Vec<Gap> = gaps.into_iter().collect();
+    gaps[gaps.len().saturating_sub(GAPS_MAX_COUNT)..].to_vec()
+}
+
+/// Events with these numbers.
+fn read(db: &dyn Db, numbers: Range<u64>, limit: usize) -> StoreResult<Vec<JobEvent>> {
+    let limit = limit.min(usize::try_from(numbers.end - numbers.start).unwrap_or(limit));
+    let mut events = db.all(sql::CHANGES, params![numbers.start - 1, limit], job_event)?;
+    events.retain(|event| event.event.id.number() < numbers.end);
+    Ok(events)
 }
 
 fn job_event(row: &dyn Row) -> StoreResult<JobEvent> {
@@ -45,4 +109,36 @@ fn job_event(row: &dyn Row) -> StoreResult<JobEvent> {
         workflow_id: workflow.map(WorkflowId::from_bytes),
         ..JobEvent::new(JobId::from_bytes(row.get(6)?), row.get(7)?, row.get(8)?, extras, event)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    fn gap(numbers: Range<u64>, since: i64) -> Gap {
+        Gap { numbers, since: at(since) }
+    }
+
+    #[test]
+    fn what_is_missing_stays_known_until_it_comes() {
+        let before = CountCursor { last: 10, at: at(1), gaps: vec![gap(3..6, 1), gap(8..9, 1)] };
+        let seen = [4, 8, 11, 14].into_iter();
+        let expected = [gap(3..4, 1), gap(5..6, 1), gap(12..14, 2)];
+        assert_eq!(still_open(&before, at(2), 14, seen), expected);
+    }
+
+    #[test]
+    fn what_does_not_come_is_given_up() {
+        let hour = limits::CHANGES_MAX_AGE.as_micros() as i64;
+        let before = CountCursor { last: 10, at: at(1), gaps: vec![gap(3..6, 1), gap(8..9, 7)] };
+        assert_eq!(still_open(&before, at(hour + 5), 10, [].into_iter()), [gap(8..9, 7)]);
+        let many = CountCursor { last: 1, at: at(1), gaps: Vec::new() };
+        let odd = (1..200).map(|number| 2 * number);
+        let left = still_open(&many, at(2), 400, odd);
+        assert_eq!((left.len(), &left[63]), (GAPS_MAX_COUNT, &gap(399..401, 2)));
+    }
 }

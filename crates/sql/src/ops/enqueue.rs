@@ -14,6 +14,9 @@ use crate::labels::labels;
 
 /// Stores jobs with their events, and puts each where claims will find it.
 pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+    if !jobs.iter().all(|job| stands_alone(job) && job.spec.extras.concurrency_key.is_none()) {
+        tx.db.be_alone()?;
+    }
     tx.expect_events(jobs.len())?;
     let mut enqueued = Vec::with_capacity(jobs.len());
     // What becomes of others, those may depend on that came just before.
@@ -31,9 +34,6 @@ fn stands_alone(job: &NewJob) -> bool {
 fn enqueue_some(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) -> StoreResult<()> {
     let mut arrivals = Vec::with_capacity(jobs.len());
     for job in jobs {
-        if !stands_alone(job) {
-            tx.db.be_alone()?;
-        }
         if let Some(holder) = in_the_way(tx, job)? {
             let updated = update(tx, holder, job)?;
             enqueued.push(Enqueued { updated, ..Enqueued::existing(holder.1) });

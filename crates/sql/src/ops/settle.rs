@@ -73,6 +73,10 @@ pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult
     ids.sort_unstable();
     ids.dedup();
     let mut found = Running::find_each(tx.db, &ids)?;
+    // Before there are numbers that would be lost.
+    if found.values().any(|held| held.flow || held.gate.is_some()) {
+        tx.db.be_alone()?;
+    }
     tx.expect_events(settlements.iter().map(|settlement| settlement.ending.path().len()).sum())?;
     settlements.iter().map(|settlement| settle_one(tx, settlement, &mut found)).collect()
 }

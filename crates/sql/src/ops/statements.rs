@@ -45,6 +45,7 @@ macro_rules! every_statement {
             INSERT_EVENT "insert_event"
             NEXT_EVENT "next_event"
             KEEP_EVENT_NUMBER "keep_event_number"
+            EVENT_NUMBERS "event_numbers"
             CHANGES "changes"
             LAST_EVENT "last_event"
             DELETE_EVENTS "delete_events"
@@ -202,6 +203,9 @@ macro_rules! name_all {
         enum Place {
             $($name),*
         }
+
+        /// What they are called.
+        pub(crate) const NAMES: &[&str] = &[$($file),*];
 
         $(pub(crate) const $name: Statement = Statement(Place::$name as usize);)*
     };

@@ -228,7 +228,8 @@ impl<'c> Tx<'c> {
             return Ok(());
         }
         self.write(sql::ADD_PENDING, params![user, name, change])?;
-        if change < 0 {
+        // Where several write, numbers are added up later, and those that come to nothing are forgotten then.
+        if change < 0 && self.db.is_only_writer() {
             self.write(sql::CLEAR_PENDING, params![user, name])?;
         }
         Ok(())

@@ -1,48 +1,74 @@
 //! A connection to a server, as the shared operations see it.
+//!
+//! Operations run on a thread where waiting is allowed, and ask whoever has the connection. What they write waits until something is read, or until
+//! the end, so that rows for the same statement go as one document.
 
-use std::{borrow::Cow, cell::RefCell};
+use std::{
+    borrow::Cow,
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    ops::Range,
+};
 
+use futures_util::io::{AsyncRead, AsyncWrite};
 use punctual_core::{StoreError, StoreResult};
 use tiberius::{ColumnData, ToSql};
-use tokio::runtime::Handle;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task,
+};
 
-use super::{error::store_error, session::Client, statements};
-use crate::db::{Db, GoOn, Row, Statement, Value};
+use super::{
+    error::{broken_off, store_error},
+    later::{Later, Lines},
+    session::Locking,
+    statements,
+};
+use crate::db::{Db, GoOn, Row, Rows, Statement, Value};
 
-/// A connection within a transaction, on a thread where waiting is allowed.
-pub(crate) struct ServerDb<'c> {
-    client: RefCell<&'c mut Client>,
-    runtime: &'c Handle,
-    /// Where the server is, for errors.
-    store: &'c str,
+/// New numbers for events, which come in the order in which they are given out.
+const EVENT_NUMBERS: &str = "select next value for punctual_event_sequence from openjson(@P1)";
+
+/// Something to do on the connection.
+struct Request {
+    text: &'static str,
+    params: Vec<Owned>,
+    /// Whether rows come back; else only how many were changed.
+    reads: bool,
+    answer: oneshot::Sender<StoreResult<Answer>>,
 }
 
-impl<'c> ServerDb<'c> {
-    pub(crate) const fn new(client: &'c mut Client, runtime: &'c Handle, store: &'c str) -> Self {
-        Self { client: RefCell::new(client), runtime, store }
-    }
-
-    fn rows(&self, Statement(place): Statement, params: &[Value<'_>]) -> StoreResult<Vec<tiberius::Row>> {
-        let params: Vec<&dyn ToSql> = params.iter().map(|value| value as &dyn ToSql).collect();
-        let mut client = self.client.borrow_mut();
-        let read = async { client.query(statements::ALL[place].1, &params).await?.into_results().await };
-        // One that stores a row if there is none may answer in the second part.
-        self.runtime
-            .block_on(read)
-            .map(|results| results.into_iter().flatten().collect())
-            .map_err(|error| store_error(self.store, &error))
-    }
+#[derive(Default)]
+struct Answer {
+    rows: Vec<tiberius::Row>,
+    changed: usize,
 }
 
-impl ToSql for Value<'_> {
-    fn to_sql(&self) -> ColumnData<'_> {
-        match self {
+/// A value on its way to another thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Owned(ColumnData<'static>);
+
+impl From<&Value<'_>> for Owned {
+    fn from(value: &Value<'_>) -> Self {
+        Self(match value {
             // The server makes every other type of this one.
             Value::Null => ColumnData::I32(None),
             Value::Int(number) => ColumnData::I64(Some(*number)),
-            Value::Text(text) => ColumnData::String(Some(Cow::Borrowed(text))),
-            Value::Bytes(bytes) => ColumnData::Binary(Some(Cow::Borrowed(bytes))),
-        }
+            Value::Text(text) => ColumnData::String(Some(Cow::Owned((*text).to_owned()))),
+            Value::Bytes(bytes) => ColumnData::Binary(Some(Cow::Owned(bytes.to_vec()))),
+        })
+    }
+}
+
+impl From<String> for Owned {
+    fn from(text: String) -> Self {
+        Self(ColumnData::String(Some(Cow::Owned(text))))
+    }
+}
+
+impl ToSql for Owned {
+    fn to_sql(&self) -> ColumnData<'_> {
+        self.0.clone()
     }
 }
 
@@ -66,16 +92,126 @@ impl Row for tiberius::Row {
     }
 }
 
-impl Db for ServerDb<'_> {
-    fn execute(&self, Statement(place): Statement, params: &[Value<'_>]) -> StoreResult<usize> {
+/// Lets `work` use a connection from a thread where waiting is allowed.
+pub(crate) async fn serve<S, F, T>(client: &mut tiberius::Client<S>, store: &str, work: F) -> StoreResult<T>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+    F: FnOnce(Link) -> StoreResult<T> + Send + 'static,
+    T: Send + 'static,
+{
+    let (requests, mut asked) = mpsc::unbounded_channel();
+    let done = task::spawn_blocking(move || work(Link { requests }));
+    while let Some(Request { text, params, reads, answer }) = asked.recv().await {
         let params: Vec<&dyn ToSql> = params.iter().map(|value| value as &dyn ToSql).collect();
-        let mut client = self.client.borrow_mut();
-        let done = self.runtime.block_on(client.execute(statements::ALL[place].1, &params));
-        done.map(|done| done.total() as usize).map_err(|error| store_error(self.store, &error))
+        let answered = async {
+            if reads {
+                // One that stores a row if there is none may answer in the second part.
+                let results = client.query(text, &params).await?.into_results().await?;
+                return Ok(Answer { rows: results.into_iter().flatten().collect(), changed: 0 });
+            }
+            let changed = client.execute(text, &params).await?.total() as usize;
+            Ok(Answer { rows: Vec::new(), changed })
+        };
+        // Whoever asked waits for it.
+        drop(answer.send(answered.await.map_err(|error| store_error(store, &error))));
+    }
+    done.await.map_err(|error| broken_off(&error))?
+}
+
+/// The way to the connection.
+pub(crate) struct Link {
+    requests: mpsc::UnboundedSender<Request>,
+}
+
+impl Link {
+    fn ask(&self, text: &'static str, params: Vec<Owned>, reads: bool) -> StoreResult<Answer> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request { text, params, reads, answer }).map_err(|_| StoreError::Closed)?;
+        answered.blocking_recv().map_err(|_| StoreError::Closed)?
+    }
+}
+
+/// A connection within a transaction.
+pub(crate) struct ServerDb {
+    link: Link,
+    locking: Cell<Locking>,
+    later: RefCell<Later>,
+}
+
+impl ServerDb {
+    pub(crate) fn new(link: Link, locking: Locking) -> Self {
+        Self { link, locking: Cell::new(locking), later: RefCell::default() }
     }
 
-    fn insert(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<Option<i64>> {
-        self.rows(statement, params)?.first().map(|row| (row as &dyn Row).get(0)).transpose()
+    /// Does what was put off.
+    pub(crate) fn flush(&self) -> StoreResult<()> {
+        let later = std::mem::take(&mut *self.later.borrow_mut());
+        for (statement, params) in later.into_requests() {
+            self.link.ask(statements::text(statement), params, false)?;
+        }
+        Ok(())
+    }
+
+    fn ask(&self, statement: Statement, params: &[Value<'_>], reads: bool) -> StoreResult<Answer> {
+        self.flush()?;
+        let params = if statements::takes_lines(statement) {
+            vec![Owned::from(Lines::of(params).into_document())]
+        } else {
+            params.iter().map(Owned::from).collect()
+        };
+        self.link.ask(statements::text(statement), params, reads)
+    }
+
+    /// Asks for rows for all of these; each has the place of what it is for behind its own columns.
+    fn ask_each(&self, statement: Statement, lines: Lines) -> StoreResult<Vec<tiberius::Row>> {
+        self.flush()?;
+        let mut rows = Vec::new();
+        for document in lines.into_documents() {
+            rows.extend(self.link.ask(statements::text(statement), vec![Owned::from(document)], true)?.rows);
+        }
+        Ok(rows)
+    }
+}
+
+impl Db for ServerDb {
+    fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize> {
+        Ok(self.ask(statement, params, false)?.changed)
+    }
+
+    fn write(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<()> {
+        self.later.borrow_mut().add(statement, params);
+        Ok(())
+    }
+
+    fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>> {
+        if !statements::takes_lines(statement) {
+            let mut numbers = Vec::new();
+            rows(&mut |params| {
+                let stored = self.ask(statement, params, true)?.rows;
+                numbers.push(stored.first().map(|row| (row as &dyn Row).get(0)).transpose()?);
+                Ok(())
+            })?;
+            return Ok(numbers);
+        }
+        let (mut lines, mut ids) = (Lines::default(), Vec::new());
+        rows(&mut |params| {
+            let id: [u8; 16] = match params.first() {
+                Some(Value::Bytes(bytes)) => (*bytes).try_into().unwrap_or_default(),
+                _ => Default::default(),
+            };
+            // The first of several with the same id is stored.
+            if !ids.contains(&id) {
+                lines.add(params);
+            }
+            ids.push(id);
+            Ok(())
+        })?;
+        let mut stored = HashMap::new();
+        for row in self.ask_each(statement, lines)? {
+            let row: &dyn Row = &row;
+            stored.insert(row.get::<[u8; 16]>(0)?, row.get::<i64>(1)?);
+        }
+        Ok(ids.iter().map(|id| stored.remove(id)).collect())
     }
 
     fn read(
@@ -84,11 +220,62 @@ impl Db for ServerDb<'_> {
         params: &[Value<'_>],
         each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>,
     ) -> StoreResult<()> {
-        for row in self.rows(statement, params)? {
+        for row in self.ask(statement, params, true)?.rows {
             if !each(&row)? {
                 break;
             }
         }
         Ok(())
+    }
+
+    fn read_each(
+        &self,
+        statement: Statement,
+        rows: Rows<'_>,
+        each: &mut dyn FnMut(usize, &dyn Row) -> StoreResult<()>,
+    ) -> StoreResult<()> {
+        let mut lines = Lines::default();
+        rows(&mut |params| {
+            lines.add(params);
+            Ok(())
+        })?;
+        for row in self.ask_each(statement, lines)? {
+            let place = (&row as &dyn Row).get(row.len() - 1)?;
+            each(place, &row)?;
+        }
+        Ok(())
+    }
+
+    fn event_numbers(&self, count: usize) -> StoreResult<Vec<Range<i64>>> {
+        self.flush()?;
+        let document = format!("[{}]", vec!["0"; count].join(","));
+        let rows = self.link.ask(EVENT_NUMBERS, vec![Owned::from(document)], true)?.rows;
+        let mut ranges: Vec<Range<i64>> = Vec::new();
+        for row in &rows {
+            let number: i64 = (row as &dyn Row).get(0)?;
+            match ranges.last_mut() {
+                Some(range) if range.end == number => range.end += 1,
+                _ => ranges.push(number..number + 1),
+            }
+        }
+        Ok(ranges)
+    }
+
+    fn is_only_writer(&self) -> bool {
+        false
+    }
+
+    fn be_alone(&self) -> StoreResult<()> {
+        match self.locking.get() {
+            Locking::Alone => Ok(()),
+            // Two who hold the lock together would wait for each other.
+            Locking::Beside => Err(StoreError::Busy { waited_ms: 0 }),
+            Locking::Within => {
+                let rows = self.link.ask(Locking::Alone.text(), Vec::new(), true)?.rows;
+                Locking::check(&rows)?;
+                self.locking.set(Locking::Alone);
+                Ok(())
+            }
+        }
     }
 }

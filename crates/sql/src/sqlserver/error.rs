@@ -6,6 +6,8 @@ use tiberius::error::Error;
 /// Picked as the victim of a deadlock; waited too long for a lock.
 const DEADLOCK: u32 = 1205;
 const LOCK_TIMEOUT: u32 = 1222;
+/// A row with that key came in between.
+const DUPLICATE: [u32; 2] = [2601, 2627];
 /// There is no room: in the database, in its log, on the disk.
 const FULL: [u32; 3] = [1105, 9002, 1101];
 /// The login failed; the database cannot be opened; a right is missing.
@@ -16,6 +18,10 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
     let text = error.to_string();
     match error.code() {
         Some(DEADLOCK | LOCK_TIMEOUT) => StoreError::Busy { waited_ms: 0 },
+        Some(code) if DUPLICATE.contains(&code) => {
+            tracing::debug!(error = text, "a row came in between");
+            StoreError::Busy { waited_ms: 0 }
+        }
         Some(code) if FULL.contains(&code) => StoreError::Full(text),
         Some(code) if REFUSED.contains(&code) => unreachable(store, text),
         Some(_) => StoreError::Other(text),
@@ -28,4 +34,9 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
 
 fn unreachable(store: &str, reason: String) -> StoreError {
     StoreError::Unreachable { store: store.to_owned(), reason }
+}
+
+/// An operation that did not come to its end.
+pub(crate) fn broken_off(error: &tokio::task::JoinError) -> StoreError {
+    StoreError::Other(format!("an operation broke off: {error}"))
 }

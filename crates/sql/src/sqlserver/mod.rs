@@ -4,26 +4,30 @@
 //! |---|---|
 //! | which tables are there? | `migrations/` |
 //! | which statements? | `sql/`, by `statements` |
-//! | how are they run? | `db`, on connections of `session` |
+//! | how are they run? | `db`, on connections of `session`; what is written, by `later` |
+//! | what becomes of numbers that many change? | `sums` |
 //! | what do operations do? | `../ops/` |
 //! | which addresses are there? | `url` |
 
 mod db;
 mod error;
+mod later;
 mod schema;
 mod session;
 mod statements;
+mod sums;
 mod url;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use futures_util::io::{AsyncRead, AsyncWrite};
 use punctual_core::Offer;
 pub use tiberius;
 use tokio::time::{self, Instant};
 
 pub use self::schema::MIGRATIONS;
-use self::session::Sessions;
+use self::{session::Sessions, sums::Sums};
 use crate::{
     db::Db,
     ops::{
@@ -85,6 +89,7 @@ pub struct SqlServerStore {
     options: Options,
     version: String,
     sessions: Arc<Sessions>,
+    sums: Arc<Sums>,
     /// Something may have happened to jobs; there may be something to claim; claims are to wait no longer.
     jobs: Wakes,
     work: Wakes,
@@ -108,6 +113,7 @@ impl SqlServerStore {
             options,
             version,
             sessions: Arc::new(sessions),
+            sums: Arc::default(),
             jobs: Wakes::new(),
             work: Wakes::new(),
             hurried: Wakes::new(),
@@ -127,14 +133,7 @@ impl SqlServerStore {
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
-        let (done, woke) = self.sessions.write(work).await?;
-        if woke.work {
-            self.work.wake();
-        }
-        if woke.jobs {
-            self.jobs.wake();
-        }
-        Ok(done)
+        self.write_as(false, work).await
     }
 
     async fn write_many<F, T>(&self, _: usize, work: F) -> StoreResult<T>
@@ -142,7 +141,7 @@ impl SqlServerStore {
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
-        self.write(work).await
+        self.write_as(true, work).await
     }
 
     async fn write_soon<F, T>(&self, work: F) -> StoreResult<T>
@@ -150,7 +149,56 @@ impl SqlServerStore {
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
-        self.write(work).await
+        self.write_as(true, work).await
+    }
+
+    /// Writes, if need be alone.
+    async fn write_as<F, T>(&self, beside: bool, work: F) -> StoreResult<T>
+    where
+        F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let (done, woke) = self.sessions.write(beside, work).await?;
+        if woke.work {
+            self.work.wake();
+        }
+        if woke.jobs {
+            self.jobs.wake();
+        }
+        if self.sums.are_due()
+            && let Err(error) = self.sessions.run_alone(&sums::ADD_UP).await
+        {
+            tracing::warn!(%error, "numbers could not be added up; that is tried again later");
+        }
+        Ok(done)
+    }
+
+    /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they exist if and only if that
+    /// transaction commits. Workers notice within a tenth of a second.
+    ///
+    /// The jobs must have been checked, as the client's `enqueue_in` does.
+    pub async fn enqueue_in<S>(&self, client: &mut tiberius::Client<S>, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        self.sessions.write_within(client, move |tx| enqueue::enqueue(tx, &jobs)).await
+    }
+
+    /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one. Until that transaction
+    /// ends, nobody else writes.
+    pub async fn settle_in<S>(
+        &self,
+        client: &mut tiberius::Client<S>,
+        settlements: Vec<Settlement>,
+    ) -> StoreResult<Vec<Settled>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        let settle = move |tx: &mut Tx<'_>| {
+            tx.db.be_alone()?;
+            settle::settle(tx, &settlements)
+        };
+        self.sessions.write_within(client, settle).await
     }
 
     /// One try, on a task of its own, which gives back what nobody waits for any more.
@@ -159,7 +207,7 @@ impl SqlServerStore {
         let (own, request) = (self.clone(), request.clone());
         tokio::spawn(async move {
             let taken = own
-                .write(move |tx| {
+                .write_as(true, move |tx| {
                     let mut taken = claim::claim(tx, &request)?;
                     if !taken.is_read() {
                         taken.read(tx.db)?;
@@ -206,12 +254,18 @@ store_by_operations! {
             if !claimed.claims.is_empty() || Instant::now() >= deadline {
                 return Ok(claimed);
             }
-            let due = look_again_at.map_or(POLL, |at| at.since(self.now()));
-            let pause = POLL.min(due).min(deadline - Instant::now());
-            tokio::select! {
-                () = work.changed() => {}
-                () = time::sleep(pause) => {}
-                () = hurried.changed() => return Ok(claimed),
+            loop {
+                let due = look_again_at.map_or(POLL, |at| at.since(self.now()));
+                let pause = POLL.min(due).min(deadline.saturating_duration_since(Instant::now()));
+                tokio::select! {
+                    () = work.changed() => break,
+                    () = time::sleep(pause) => {}
+                    () = hurried.changed() => return Ok(claimed),
+                }
+                // What others have brought is looked for without a lock.
+                if Instant::now() >= deadline || self.sessions.peek(self.now().after(request.ahead)).await? {
+                    break;
+                }
             }
         }
     }

@@ -3,7 +3,10 @@
 use punctual_core::{AppliedMigration, Schema, StoreError, StoreResult, Timestamp};
 use tiberius::error::Error;
 
-use super::{error::store_error, session::Client};
+use super::{
+    error::store_error,
+    session::{Client, run},
+};
 use crate::{
     db::Row,
     migrate::{self, Migration},
@@ -37,10 +40,6 @@ pub(crate) async fn migrate(client: &mut Client, store: &str) -> StoreResult<()>
         tracing::info!(version = migration.version, name = migration.name, "applied a migration");
     }
     run(client, NOT_ALONE).await.map_err(error)
-}
-
-async fn run(client: &mut Client, text: &str) -> Result<(), Error> {
-    client.simple_query(text).await?.into_results().await.map(drop)
 }
 
 /// One migration, all of it or nothing. A line `go` ends a batch.

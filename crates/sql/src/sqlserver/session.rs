@@ -5,14 +5,23 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
+use futures_util::io::{AsyncRead, AsyncWrite};
 use punctual_core::{Clock as _, StoreError, StoreResult, SystemClock, Timestamp};
 use tiberius::error::Error;
-use tokio::{net::TcpStream, runtime::Handle, sync::Semaphore, task, time};
+use tokio::{
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time,
+};
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
-use super::{Options, db::ServerDb, error::store_error};
+use super::{
+    Options,
+    db::{Link, ServerDb, serve},
+    error::store_error,
+};
 use crate::{
-    db::Db,
+    db::{Db, Row},
     ops::tx::{Tx, finish},
 };
 
@@ -26,22 +35,73 @@ set xact_abort on
 set transaction isolation level read committed
 set lock_timeout 30000";
 
-/// Writes come one after the other: whoever writes holds this lock until the end of its transaction. So nobody ever waits for somebody who
-/// waits for them.
-const ALONE: &str = "declare @lock int
-exec @lock = sp_getapplock @Resource = 'punctual', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 60000
-select @lock, datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime())";
+/// How an operation stands to others, by the lock `punctual` that it holds until the end of its transaction. As this is the first lock that it
+/// takes, nobody who is alone waits for somebody who waits for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Locking {
+    /// Nobody else writes.
+    Alone,
+    /// Others write too. Jobs in their lanes are locked as they are taken, and skipped if they are; what is held is locked in one order; all
+    /// else is added only.
+    Beside,
+    /// Within a transaction of an application's own, without the lock until it is needed.
+    Within,
+}
 
-/// How often an operation begins anew that the server has picked as the victim of a deadlock.
+/// Takes the lock; says how that went, the time, and whether this is a transaction at all.
+macro_rules! lock {
+    ($mode:literal) => {
+        concat!(
+            "declare @lock int
+exec @lock = sp_getapplock @Resource = 'punctual', @LockMode = '",
+            $mode,
+            "', @LockOwner = 'Transaction', @LockTimeout = 60000
+select @lock, datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime()), @@trancount"
+        )
+    };
+}
+
+impl Locking {
+    /// What begins an operation.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Alone => lock!("Exclusive"),
+            Self::Beside => lock!("Shared"),
+            Self::Within => {
+                "select 0, datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime()), @@trancount"
+            }
+        }
+    }
+
+    /// Whether it was answered with a lock; the server's time if so.
+    pub(crate) fn check(rows: &[tiberius::Row]) -> StoreResult<Timestamp> {
+        let row: &dyn Row = rows.last().ok_or_else(|| StoreError::Other("no answer to a lock".to_owned()))?;
+        if row.get::<i64>(0)? < 0 {
+            return Err(StoreError::Busy { waited_ms: 60_000 });
+        }
+        if row.get::<i64>(2)? == 0 {
+            return Err(StoreError::Other("the connection is in no transaction; begin one first".to_owned()));
+        }
+        row.get(1).map(Timestamp::from_micros)
+    }
+}
+
+/// Whether anything is queued, or due by a time.
+const PEEK: &str = "select case when exists (select 1 from punctual_ready with (readpast))
+    or exists (select 1 from punctual_heads with (readpast))
+    or exists (select 1 from punctual_marks with (readpast) where at <= @P1)
+    or exists (select 1 from punctual_due with (readpast) where run_at <= @P1) then 1 else 0 end";
+
+/// How often an operation begins anew: alone if it turned out to need that, or if the server has picked it as the victim of a deadlock.
 const TRIES_MAX: usize = 5;
 
 /// Connections that are open and idle.
 pub(crate) struct Sessions {
     options: Options,
     /// How far the server's clock is ahead of this machine's, in microseconds, as was seen last.
-    ahead: Arc<AtomicI64>,
+    ahead: AtomicI64,
     turns: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Client>>>,
+    idle: Mutex<Vec<Client>>,
 }
 
 /// What an operation woke.
@@ -54,7 +114,7 @@ pub(crate) struct Woke {
 impl Sessions {
     pub(crate) fn new(options: Options) -> Self {
         let turns = Arc::new(Semaphore::new(options.max_connections));
-        Self { options, ahead: Arc::default(), turns, idle: Arc::default() }
+        Self { options, ahead: AtomicI64::default(), turns, idle: Mutex::default() }
     }
 
     /// The server's time, as well as it is known.
@@ -64,7 +124,7 @@ impl Sessions {
 
     /// Opens a connection.
     pub(crate) async fn open(&self) -> StoreResult<Client> {
-        let location = self.options.location();
+        let location = &self.options.location;
         let unreachable = |reason: String| StoreError::Unreachable { store: location.clone(), reason };
         let mut config = self.options.config.clone();
         let mut address = config.get_addr();
@@ -77,8 +137,7 @@ impl Sessions {
             let connected = time::timeout(self.options.connect_timeout, connect).await;
             match connected.map_err(|_| unreachable("it does not answer".to_owned()))?? {
                 Ok(mut client) => {
-                    let set = async { client.simple_query(SETTINGS).await?.into_results().await };
-                    set.await.map_err(|error| store_error(&location, &error))?;
+                    run(&mut client, SETTINGS).await.map_err(|error| store_error(location, &error))?;
                     return Ok(client);
                 }
                 // The server is one of several, and names another.
@@ -87,37 +146,25 @@ impl Sessions {
                     config.host(&host);
                     config.port(port);
                 }
-                Err(error) => return Err(store_error(&location, &error)),
+                Err(error) => return Err(store_error(location, &error)),
             }
         }
         Err(unreachable("it names one server after the other".to_owned()))
     }
 
-    /// Works with a connection, on a thread where waiting is allowed.
-    async fn with<F, T>(&self, work: F) -> StoreResult<T>
-    where
-        F: FnOnce(&mut Client, &Handle, &str) -> StoreResult<T> + Send + 'static,
-        T: Send + 'static,
-    {
+    /// A connection of which nobody else has the use. It is closed, unless it is given back.
+    async fn take(&self) -> StoreResult<Leased> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut client = match kept {
+        let client = match kept {
             Some(client) => client,
             None => self.open().await?,
         };
-        let (idle, location, runtime) = (Arc::clone(&self.idle), self.options.location(), Handle::current());
-        let work = move || {
-            let done = work(&mut client, &runtime, &location);
-            // One on which something failed may be in the middle of anything.
-            if done.is_ok() {
-                idle.lock().unwrap_or_else(PoisonError::into_inner).push(client);
-            }
-            drop(turn);
-            done
-        };
-        task::spawn_blocking(work)
-            .await
-            .map_err(|error| StoreError::Other(format!("an operation broke off: {error}")))?
+        Ok(Leased { client, _turn: turn })
+    }
+
+    fn give_back(&self, leased: Leased) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(leased.client);
     }
 
     /// Reads.
@@ -126,60 +173,135 @@ impl Sessions {
         F: FnOnce(&dyn Db) -> StoreResult<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.with(move |client, runtime, store| work(&ServerDb::new(client, runtime, store))).await
+        let mut leased = self.take().await?;
+        let store = &self.options.location;
+        let done = serve(&mut leased.client, store, |link| work(&ServerDb::new(link, Locking::Alone))).await?;
+        self.give_back(leased);
+        Ok(done)
     }
 
-    /// Writes, in one transaction; again if the server has picked it as the victim of a deadlock.
-    pub(crate) async fn write<F, T>(&self, work: F) -> StoreResult<(T, Woke)>
+    /// Writes, in one transaction: beside others at first if that may do.
+    pub(crate) async fn write<F, T>(&self, beside: bool, work: F) -> StoreResult<(T, Woke)>
     where
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
-        let (work, clock, ahead) = (Arc::new(work), self.options.clock.clone(), Arc::clone(&self.ahead));
-        for last in (0..TRIES_MAX).map(|tries| tries + 1 == TRIES_MAX) {
-            let (work, clock, ahead) = (Arc::clone(&work), clock.clone(), Arc::clone(&ahead));
-            let tried = self
-                .with(move |client, runtime, store| {
-                    let now = begin(client, runtime, store)?;
-                    ahead.store(now.as_micros() - SystemClock.now().as_micros(), Ordering::Relaxed);
-                    let db = ServerDb::new(client, runtime, store);
-                    let mut tx = Tx::new(&db, clock.map_or(now, |clock| clock.now()));
-                    let done = work(&mut tx)?;
-                    finish(&mut tx)?;
-                    let woke = Woke { work: tx.woke_work, jobs: tx.woke_jobs };
-                    drop(tx);
-                    runtime.block_on(client.commit_transaction()).map_err(|error| store_error(store, &error))?;
-                    Ok((done, woke))
-                })
-                .await;
-            match tried {
-                Err(StoreError::Busy { .. }) if !last => {}
+        let work = Arc::new(work);
+        let mut locking = if beside { Locking::Beside } else { Locking::Alone };
+        for _ in 1..TRIES_MAX {
+            match self.try_to_write(locking, &work).await {
+                Err(StoreError::Busy { .. }) => locking = Locking::Alone,
                 tried => return tried,
             }
         }
-        Err(StoreError::Busy { waited_ms: 0 })
+        self.try_to_write(locking, &work).await
+    }
+
+    async fn try_to_write<F, T>(&self, locking: Locking, work: &Arc<F>) -> StoreResult<(T, Woke)>
+    where
+        F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let (mut leased, store) = (self.take().await?, &self.options.location);
+        let error = |error: Error| store_error(store, &error);
+        run(&mut leased.client, "begin transaction").await.map_err(error)?;
+        let begun = rows(&mut leased.client, locking.text()).await.map_err(error)?;
+        let now = Locking::check(&begun)?;
+        self.ahead.store(now.as_micros() - SystemClock.now().as_micros(), Ordering::Relaxed);
+        let now = self.options.clock.as_ref().map_or(now, |clock| clock.now());
+        let work = Arc::clone(work);
+        let done = serve(&mut leased.client, store, move |link| operate(link, locking, now, |tx| work(tx))).await?;
+        run(&mut leased.client, "commit").await.map_err(error)?;
+        self.give_back(leased);
+        Ok(done)
+    }
+
+    /// Runs texts while nobody else writes.
+    pub(crate) async fn run_alone(&self, texts: &[&str]) -> StoreResult<()> {
+        let (mut leased, store) = (self.take().await?, &self.options.location);
+        let error = |error: Error| store_error(store, &error);
+        run(&mut leased.client, "begin transaction").await.map_err(error)?;
+        Locking::check(&rows(&mut leased.client, Locking::Alone.text()).await.map_err(error)?)?;
+        for text in texts {
+            run(&mut leased.client, text).await.map_err(error)?;
+        }
+        run(&mut leased.client, "commit").await.map_err(error)?;
+        self.give_back(leased);
+        Ok(())
+    }
+
+    /// Whether there may be something to claim by then, in any queue.
+    pub(crate) async fn peek(&self, until: Timestamp) -> StoreResult<bool> {
+        let mut leased = self.take().await?;
+        let asked = async { leased.client.query(PEEK, &[&until.as_micros()]).await?.into_first_result().await };
+        let rows = asked.await.map_err(|error| store_error(&self.options.location, &error))?;
+        self.give_back(leased);
+        rows.first().map_or(Ok(false), |row| (row as &dyn Row).get(0))
+    }
+
+    /// Writes within a transaction of an application's own: all of it, or nothing.
+    pub(crate) async fn write_within<S, F, T>(&self, client: &mut tiberius::Client<S>, work: F) -> StoreResult<T>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+        F: FnOnce(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let store = &self.options.location;
+        let error = |error: Error| store_error(store, &error);
+        let begun = rows(client, Locking::Within.text()).await.map_err(error)?;
+        let now = Locking::check(&begun)?;
+        let now = self.options.clock.as_ref().map_or(now, |clock| clock.now());
+        run(client, "save transaction punctual").await.map_err(error)?;
+        let done = serve(client, store, move |link| operate(link, Locking::Within, now, work)).await;
+        if done.is_err() {
+            // Where that cannot be, the server has ended the transaction itself.
+            drop(run(client, "if xact_state() = 1 rollback transaction punctual").await);
+        }
+        done.map(|(done, _)| done)
     }
 }
 
-/// Begins a transaction in which nobody else writes; returns the server's time.
-fn begin(client: &mut Client, runtime: &Handle, store: &str) -> StoreResult<Timestamp> {
-    let begun = runtime.block_on(async {
-        client.begin_transaction().await?;
-        client.simple_query(ALONE).await?.into_results().await
-    });
-    let rows = begun.map_err(|error| store_error(store, &error))?;
-    let row = rows.last().and_then(|rows| rows.first()).ok_or_else(|| StoreError::Other("no lock".to_owned()))?;
-    let row: &dyn crate::db::Row = row;
-    if row.get::<i64>(0)? < 0 {
-        return Err(StoreError::Busy { waited_ms: 60_000 });
-    }
-    row.get(1).map(Timestamp::from_micros)
+/// A connection in use, and the right to one.
+struct Leased {
+    client: Client,
+    _turn: OwnedSemaphorePermit,
+}
+
+/// One operation, to its end.
+fn operate<T>(
+    link: Link,
+    locking: Locking,
+    now: Timestamp,
+    work: impl FnOnce(&mut Tx<'_>) -> StoreResult<T>,
+) -> StoreResult<(T, Woke)> {
+    let db = ServerDb::new(link, locking);
+    let mut tx = Tx::new(&db, now);
+    let done = work(&mut tx)?;
+    finish(&mut tx)?;
+    let woke = Woke { work: tx.woke_work, jobs: tx.woke_jobs };
+    db.flush()?;
+    Ok((done, woke))
+}
+
+/// Runs a text that answers nothing.
+pub(crate) async fn run<S>(client: &mut tiberius::Client<S>, text: &str) -> Result<(), Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    client.simple_query(text).await?.into_results().await.map(drop)
+}
+
+/// The rows of the last answer to a text.
+async fn rows<S>(client: &mut tiberius::Client<S>, text: &str) -> Result<Vec<tiberius::Row>, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    Ok(client.simple_query(text).await?.into_results().await?.pop().unwrap_or_default())
 }
 
 /// What the server says that it is.
 pub(crate) async fn version(client: &mut Client, store: &str) -> StoreResult<String> {
-    let asked = async { client.simple_query("select @@version").await?.into_first_result().await };
-    let rows = asked.await.map_err(|error| store_error(store, &error))?;
-    let row: &dyn crate::db::Row = rows.first().ok_or_else(|| StoreError::Other("it has no version".to_owned()))?;
+    let rows = rows(client, "select @@version").await.map_err(|error| store_error(store, &error))?;
+    let row: &dyn Row = rows.first().ok_or_else(|| StoreError::Other("it has no version".to_owned()))?;
     Ok(row.get::<&str>(0)?.lines().next().unwrap_or_default().trim().to_owned())
 }

@@ -67,9 +67,4 @@ impl Options {
         }
         Ok(())
     }
-
-    /// The address, without secrets.
-    pub(crate) fn location(&self) -> String {
-        self.location.clone()
-    }
 }

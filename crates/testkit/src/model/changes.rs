@@ -6,7 +6,7 @@ use super::state::State;
 
 impl State {
     pub(super) fn changes(&self, now: Timestamp, since: Option<&str>, limit: usize) -> StoreResult<Changes> {
-        let cursor = CountCursor { last: self.events, at: now }.to_string();
+        let cursor = CountCursor { last: self.events, at: now, gaps: Vec::new() }.to_string();
         let Some(since) = since.map(CountCursor::parse).transpose()? else { return Ok(Changes::none(cursor, false)) };
         if since.is_too_old(now) || since.last > self.events {
             return Ok(Changes::none(cursor, true));

@@ -137,6 +137,8 @@ create table punctual_events (
     actor    nvarchar(512),
     detail   nvarchar(max)
 )
+-- Numbers of events. They can be seen in the order in which their transactions end, which is another one.
+create sequence punctual_event_sequence as bigint start with 1 increment by 1 cache 1000
 -- One row each: numbers that were given out, and are not given again when what had them is gone.
 create table punctual_event_numbers (only_one int not null primary key, last bigint not null)
 create table punctual_notification_numbers (only_one int not null primary key, last bigint not null)
@@ -153,19 +155,22 @@ create table punctual_keys (
     primary key nonclustered (scope, [key])
 )
 
--- How many jobs there are, how many unfinished ones users have, what was counted in each hour.
+-- How many jobs there are, how many unfinished ones users have, what was counted in each hour. Whatever changes a number adds a row, so that nobody
+-- waits for anybody; from time to time the rows of one thing are made one.
 create table punctual_counts (
     queue  nvarchar(256) collate Latin1_General_BIN2 not null,
     name   nvarchar(256) collate Latin1_General_BIN2 not null,
     status varchar(16)   collate Latin1_General_BIN2 not null,
     n      bigint        not null,
-    primary key nonclustered (queue, name, status)
+    id     bigint        not null identity,
+    primary key nonclustered (queue, name, status, id)
 )
 create table punctual_pending (
     user_id nvarchar(512) collate Latin1_General_BIN2 not null,
     name    nvarchar(256) collate Latin1_General_BIN2 not null,
     n       bigint        not null,
-    primary key nonclustered (user_id, name)
+    id      bigint        not null identity,
+    primary key nonclustered (user_id, name, id)
 )
 create table punctual_tallies (
     hour    bigint        not null,
@@ -174,7 +179,8 @@ create table punctual_tallies (
     measure varchar(16)   collate Latin1_General_BIN2 not null,
     bucket  int           not null,
     n       bigint        not null,
-    primary key nonclustered (hour, name, queue, measure, bucket)
+    id      bigint        not null identity,
+    primary key nonclustered (hour, name, queue, measure, bucket, id)
 )
 go
 

@@ -1,3 +1,4 @@
 -- Keeps the count of a queue, name and status in step.
-update punctual_counts set n = n + @P4 where queue = @P1 and name = @P2 and status = @P3
-if @@rowcount = 0 insert into punctual_counts (queue, name, status, n) values (@P1, @P2, @P3, @P4)
+insert into punctual_counts (queue, name, status, n)
+select i.queue, i.name, i.status, i.n
+from openjson(@P1) with (queue nvarchar(256) '$[0]', name nvarchar(256) '$[1]', status varchar(16) '$[2]', n bigint '$[3]') i

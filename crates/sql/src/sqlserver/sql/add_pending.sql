@@ -1,3 +1,4 @@
 -- Keeps the count of a user's unfinished jobs in step.
-update punctual_pending set n = n + @P3 where user_id = @P1 and name = @P2
-if @@rowcount = 0 insert into punctual_pending (user_id, name, n) values (@P1, @P2, @P3)
+insert into punctual_pending (user_id, name, n)
+select i.user_id, i.name, i.n
+from openjson(@P1) with (user_id nvarchar(512) '$[0]', name nvarchar(256) '$[1]', n bigint '$[2]') i

@@ -1,3 +1,5 @@
 -- Counts what ended or started in an hour.
-update punctual_tallies set n = n + @P6 where hour = @P1 and name = @P2 and queue = @P3 and measure = @P4 and bucket = @P5
-if @@rowcount = 0 insert into punctual_tallies (hour, name, queue, measure, bucket, n) values (@P1, @P2, @P3, @P4, @P5, @P6)
+insert into punctual_tallies (hour, name, queue, measure, bucket, n)
+select i.hour, i.name, i.queue, i.measure, i.bucket, i.n
+from openjson(@P1) with (
+    hour bigint '$[0]', name nvarchar(256) '$[1]', queue nvarchar(256) '$[2]', measure varchar(16) '$[3]', bucket int '$[4]', n bigint '$[5]') i

@@ -1,2 +1,4 @@
 -- A job that is dropped at restart.
-insert into punctual_ephemeral (job) values (@P1)
+insert into punctual_ephemeral (job)
+select i.job
+from openjson(@P1) with (job bigint '$[0]') i

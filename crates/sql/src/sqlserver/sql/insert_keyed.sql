@@ -1,2 +1,6 @@
 -- Puts a job at its place among the queued ones of its key. In: queue, key, name, priority, run_at, job.
-insert into punctual_keyed (queue, [key], name, priority, run_at, job) values (@P1, @P2, @P3, @P4, @P5, @P6)
+insert into punctual_keyed (queue, [key], name, priority, run_at, job)
+select i.queue, i.[key], i.name, i.priority, i.run_at, i.job
+from openjson(@P1) with (
+    queue nvarchar(256) '$[0]', [key] nvarchar(1024) '$[1]', name nvarchar(256) '$[2]', priority tinyint '$[3]', run_at bigint '$[4]',
+    job bigint '$[5]') i
