@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod tests;
 
 use std::{
     path::{Path, PathBuf},
@@ -40,6 +41,8 @@ enum Task {
 /// Where the tests find the servers that were started for them.
 const POSTGRES_URL: &str = "PUNCTUAL_TEST_POSTGRES_URL";
 const REDIS_URL: &str = "PUNCTUAL_TEST_REDIS_URL";
+/// Where they find one that nobody can start here.
+const SQLSERVER_URL: &str = "PUNCTUAL_TEST_SQLSERVER_URL";
 
 /// The examples, each of which must run to its end.
 const EXAMPLES: [&str; 6] =
@@ -64,22 +67,35 @@ fn main() -> ExitCode {
 fn ci() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
-    test()?;
     run(Command::new(env!("CARGO"))
         .args(["doc", "--workspace", "--no-deps", "--quiet"])
-        .env("RUSTDOCFLAGS", "--deny warnings"))
+        .env("RUSTDOCFLAGS", "--deny warnings"))?;
+    test()
 }
 
 fn test() -> Result<()> {
     // Now rather than while tests that need it wait for each other.
     Browser::find()?;
     let servers = Servers::start(Care::None)?;
+    tests::run_all(|command| _ = servers.named_to(command))?;
     let with_servers = |args: &[&str]| run(servers.named_to(Command::new(env!("CARGO")).args(args)));
-    with_servers(&["test", "--workspace", "--quiet"])?;
+    with_servers(&["test", "--workspace", "--doc", "--quiet"])?;
     for example in EXAMPLES {
         with_servers(&["run", "--quiet", "--package", "examples", "--example", example])?;
     }
+    let sqlserver = sqlserver()?;
+    eprintln!("All tests and examples passed. {sqlserver}");
     Ok(())
+}
+
+/// Runs the suite on a server that somebody names: none can be installed here. Says what was done.
+fn sqlserver() -> Result<&'static str> {
+    if std::env::var_os(SQLSERVER_URL).is_none() {
+        return Ok("The suite of SQL Server did not run: PUNCTUAL_TEST_SQLSERVER_URL names no server.");
+    }
+    let suite = ["test", "--package", "punctual-sql", "--features", "sqlserver", "--test", "sqlserver_conformance"];
+    cargo(&suite)?;
+    Ok("So did the suite of SQL Server, on the server that PUNCTUAL_TEST_SQLSERVER_URL names.")
 }
 
 fn with(command: &[String]) -> Result<()> {

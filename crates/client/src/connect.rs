@@ -7,8 +7,8 @@ use punctual_core::{Error, Store, StoreError};
 use crate::Punctual;
 
 impl Punctual {
-    /// Opens the store at `url`, such as `sqlite:punctual.db` or `postgres://user@host/database`, and brings its schema up to
-    /// date.
+    /// Opens the store at `url`, such as `sqlite:punctual.db`, `postgres://user@host/database` or
+    /// `sqlserver://user:password@host/database`, and brings its schema up to date.
     ///
     /// Redis hands out the jobs of a PostgreSQL database if the address says where it is: `postgres://…?dispatch=redis://host:6379`.
     /// With `locks=redis://a,redis://b,redis://c`, most of these independent servers have to agree on a lock; with `lock_jobs=true`, on a job's
@@ -37,6 +37,11 @@ async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
                 None => Ok(Arc::new(punctual_sql::postgres::PostgresStore::open(url.parse()?).await?)),
                 Some(address) => dispatched(url.parse()?, address, &dispatch).await,
             }
+        }
+        #[cfg(feature = "sqlserver")]
+        Some("sqlserver" | "mssql") => {
+            let store = punctual_sql::sqlserver::SqlServerStore::open(url.parse()?).await?;
+            Ok(Arc::new(store))
         }
         _ => {
             let reason = "no engine of this build knows that kind of address; try sqlite:punctual.db".to_owned();

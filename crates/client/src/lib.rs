@@ -37,6 +37,8 @@ pub mod redis {
 }
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(feature = "sqlserver")]
+pub mod sqlserver;
 pub mod trace;
 mod unique;
 mod within;

@@ -6,7 +6,8 @@ use serde::Serialize;
 use crate::{Context, Draft, Punctual};
 
 /// A transaction of the caller's own: `&rusqlite::Transaction` or `&rusqlite::Connection` with a SQLite store, which answer at
-/// once; `&mut sqlx::Transaction` or `&mut sqlx::PgConnection` with a PostgreSQL store, whose answers are awaited.
+/// once; `&mut sqlx::Transaction` or `&mut sqlx::PgConnection` with a PostgreSQL store, and `&mut tiberius::Client` in a transaction
+/// with a SQL Server store, whose answers are awaited.
 pub trait Within<'a>: Sized {
     /// What [`Punctual::enqueue_in`] answers: a result, or a future of one.
     type Enqueued;
@@ -53,6 +54,22 @@ impl Punctual {
     /// sqlx::query("insert into orders (id) values (7)").execute(&mut *transaction).await?;
     /// punctual.enqueue_in(&mut transaction, [Draft::new("confirm-order", &7)]).await?;
     /// transaction.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// With a SQL Server store, on a connection of `tiberius`:
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "sqlserver")]
+    /// # async fn example<S>(mut client: punctual_client::sqlserver::tiberius::Client<S>) -> Result<(), Box<dyn std::error::Error>>
+    /// # where S: futures_util::io::AsyncRead + futures_util::io::AsyncWrite + Unpin + Send {
+    /// use punctual_client::{Draft, Punctual};
+    /// let punctual = Punctual::connect("sqlserver://app:secret@db.example.com/shop").await?;
+    /// client.begin_transaction().await?;
+    /// client.execute("insert into orders (id) values (7)", &[]).await?;
+    /// punctual.enqueue_in(&mut client, [Draft::new("confirm-order", &7)]).await?;
+    /// client.commit_transaction().await?;
     /// # Ok(())
     /// # }
     /// ```

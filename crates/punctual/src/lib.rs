@@ -44,6 +44,8 @@ pub use punctual_client::postgres;
 pub use punctual_client::redis;
 #[cfg(feature = "sqlite")]
 pub use punctual_client::sqlite;
+#[cfg(feature = "sqlserver")]
+pub use punctual_client::sqlserver;
 pub use punctual_client::{
     Admin, Context, Draft, Failure, HeldLock, Job, ParentResult, Punctual, Recurring, Subscription, Synced, Unique,
     Workflow, admin, trace, words,

@@ -200,6 +200,8 @@ impl Server {
     }
 
     async fn connect(&self) -> RedisResult<Connection> {
+        // Where a build has several, TLS does not choose by itself. Whoever embeds us may have chosen one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let hosts = self.address.hosts.iter().map(String::as_str);
         if self.address.kind == Kind::Cluster {
             let cluster: ClusterClient = ClusterClientBuilder::new(hosts)

@@ -5,7 +5,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use punctual_sql::sqlserver::{MIGRATIONS, Options, SqlServerStore};
+use punctual_core::{JobId, Outcome, Settled, Spec, Status, Store as _, StoreError, settle};
+use punctual_sql::sqlserver::{Client, MIGRATIONS, Options, SqlServerStore};
 use punctual_testkit::{Fixture, conformance, random};
 
 /// Databases of this run that no test uses now.
@@ -72,5 +73,141 @@ async fn random_operations_agree_with_the_model() {
 async fn what_is_handed_over_goes_on_as_it_would_have() {
     for seed in random::seeds(1..=2) {
         random::replay_handed_over(&fixture().await, seed, 200).await;
+    }
+}
+
+/// A store, a fixture of it, and a connection of an application's own to the same database.
+async fn with_application() -> (SqlServerStore, Fixture, Client, Options) {
+    let clock = Fixture::start();
+    let (database, options) = Database::empty().await;
+    let options = options.clock(clock.clone());
+    let store = SqlServerStore::open(options.clone()).await.unwrap();
+    let application = options.connect().await.unwrap();
+    (store.clone(), Fixture::new(store, clock).keep(database), application, options)
+}
+
+#[tokio::test]
+async fn jobs_of_a_transaction_exist_once_it_commits() {
+    let (store, fx, mut application, _) = with_application().await;
+    let of = |key: &'static str| fx.new_job(move |spec: &mut Spec| spec.unique_key = Some(key.to_owned()));
+    application.begin_transaction().await.unwrap();
+    let kept = store.enqueue_in(&mut application, vec![fx.new_job(|_| ()), of("a")]).await.unwrap();
+    application.commit_transaction().await.unwrap();
+    application.begin_transaction().await.unwrap();
+    let lost = store.enqueue_in(&mut application, vec![fx.new_job(|_| ()), of("b")]).await.unwrap();
+    application.rollback_transaction().await.unwrap();
+    for enqueued in &kept {
+        assert_eq!(fx.job(enqueued.id).await.status, Status::Queued);
+    }
+    for enqueued in &lost {
+        assert_eq!(store.get(enqueued.id).await.unwrap(), None);
+    }
+    assert_eq!(store.counts().await.unwrap()[0].count, 2);
+    assert_eq!(fx.claim(fx.worker(), 10).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_fails_leaves_the_transaction_as_it_was() {
+    let (store, fx, mut application, _) = with_application().await;
+    let outside = store.enqueue_in(&mut application, vec![fx.new_job(|_| ())]).await;
+    assert!(matches!(outside, Err(StoreError::Other(text)) if text.contains("begin one first")));
+    application.begin_transaction().await.unwrap();
+    let first = store.enqueue_in(&mut application, vec![fx.new_job(|_| ())]).await.unwrap();
+    let mut orphan = fx.new_job(|_| ());
+    orphan.parents = vec![JobId::from_bits(7)];
+    let refused = store.enqueue_in(&mut application, vec![fx.new_job(|_| ()), orphan]).await;
+    assert!(matches!(refused, Err(StoreError::UnknownParent(_))), "{refused:?}");
+    application.commit_transaction().await.unwrap();
+    assert_eq!(store.counts().await.unwrap()[0].count, 1);
+    assert_eq!(fx.job(first[0].id).await.status, Status::Queued);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_open_holds_up_nobody() {
+    let (store, fx, mut application, _) = with_application().await;
+    application.begin_transaction().await.unwrap();
+    let late = store.enqueue_in(&mut application, vec![fx.new_job(|_| ())]).await.unwrap()[0].id;
+    let id = fx.enqueue(|_| ()).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    assert_eq!(claim.job.id, id);
+    assert_eq!(fx.settle(&claim, Outcome::Succeeded { result: None }).await, Settled::Done);
+    application.commit_transaction().await.unwrap();
+    assert_eq!(fx.claim_one(fx.worker()).await.job.id, late);
+}
+
+#[tokio::test]
+async fn what_is_committed_late_is_told_all_the_same() {
+    let (store, fx, mut application, _) = with_application().await;
+    let start = store.changes(None, 100).await.unwrap().cursor;
+    application.begin_transaction().await.unwrap();
+    let late = store.enqueue_in(&mut application, vec![fx.new_job(|_| ())]).await.unwrap()[0].id;
+    let soon = fx.enqueue(|_| ()).await;
+    let first = store.changes(Some(start), 100).await.unwrap();
+    let told = |changes: &punctual_core::Changes| changes.events.iter().map(|event| event.job).collect::<Vec<_>>();
+    assert_eq!((told(&first), first.missed), (vec![soon], false));
+    // Whoever begins to look now has missed nothing of it either.
+    let newcomer = store.changes(None, 100).await.unwrap().cursor;
+    application.commit_transaction().await.unwrap();
+    for cursor in [first.cursor, newcomer] {
+        let second = store.changes(Some(cursor), 100).await.unwrap();
+        assert_eq!((told(&second), second.missed), (vec![late], false));
+        assert!(store.changes(Some(second.cursor), 100).await.unwrap().events.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_handlers_writes_and_its_jobs_end_are_one() {
+    let (store, fx, mut application, _) = with_application().await;
+    let id = fx.enqueue(|_| ()).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    let success = || vec![settle(&claim, Outcome::Succeeded { result: None }, 0.5)];
+    application.begin_transaction().await.unwrap();
+    assert_eq!(store.settle_in(&mut application, success()).await.unwrap(), [Settled::Done]);
+    application.rollback_transaction().await.unwrap();
+    assert_eq!(fx.job(id).await.status, Status::Processing);
+    application.begin_transaction().await.unwrap();
+    assert_eq!(store.settle_in(&mut application, success()).await.unwrap(), [Settled::Done]);
+    application.commit_transaction().await.unwrap();
+    assert_eq!(fx.job(id).await.status, Status::Succeeded);
+    application.begin_transaction().await.unwrap();
+    assert_eq!(store.settle_in(&mut application, success()).await.unwrap(), [Settled::Stale]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_many_processes_get_every_job_once() {
+    const JOBS: usize = 120;
+    let (store, fx, _, options) = with_application().await;
+    let all = fx.enqueue_all((0..JOBS).map(|_| fx.new_job(|_| ())).collect()).await;
+    let mut processes = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let (options, request) = (options.clone(), fx.request(fx.worker(), 7));
+        processes.spawn(async move {
+            let store = SqlServerStore::open(options).await.unwrap();
+            let mut done = Vec::new();
+            loop {
+                let claims = store.claim(request.clone()).await.unwrap().claims;
+                if claims.is_empty() {
+                    return done;
+                }
+                let ends = claims.iter().map(|claim| settle(claim, Outcome::Succeeded { result: None }, 0.5));
+                assert!(store.settle(ends.collect()).await.unwrap().iter().all(|settled| *settled == Settled::Done));
+                done.extend(claims.iter().map(|claim| claim.job.id));
+            }
+        });
+    }
+    let mut done: Vec<JobId> = processes.join_all().await.concat();
+    // One may find everything locked by others for a moment, and leave; nothing is left when all have.
+    done.extend(fx.claim(fx.worker(), JOBS).await.iter().map(|claim| claim.job.id));
+    done.sort_unstable();
+    let mut expected = all;
+    expected.sort_unstable();
+    assert_eq!(done, expected);
+    let before = store.counts().await.unwrap();
+    for _ in 0..60 {
+        store.tend().await.unwrap();
+    }
+    assert_eq!(store.counts().await.unwrap(), before, "added up, it is the same");
+    for finding in store.examine().await.unwrap() {
+        assert!(finding.ok, "{}: {}", finding.check, finding.message);
     }
 }

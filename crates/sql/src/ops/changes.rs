@@ -53,9 +53,7 @@ fn open_gaps(db: &dyn Db, now: Timestamp, last: u64) -> StoreResult<Vec<Gap>> {
     }
     let first = last.saturating_sub(FIRST_LOOK_MAX_NUMBERS);
     let seen: Vec<u64> = db.all(sql::EVENT_NUMBERS, params![first, FIRST_LOOK_MAX_NUMBERS], |row| row.get(0))?;
-    // What was before the first that is there has gone long ago.
-    let first = seen.first().copied().unwrap_or(last + 1);
-    Ok(newest(between(first..last + 1, seen.into_iter(), now)))
+    Ok(newest(between(first + 1..last + 1, seen.into_iter(), now)))
 }
 
 /// What is missing after a look that saw these numbers.
@@ -85,10 +83,8 @@ fn newest(gaps: impl IntoIterator<Item = Gap>) -> Vec<Gap> {
 
 /// Events with these numbers.
 fn read(db: &dyn Db, numbers: Range<u64>, limit: usize) -> StoreResult<Vec<JobEvent>> {
-    let limit = limit.min(usize::try_from(numbers.end - numbers.start).unwrap_or(limit));
-    let mut events = db.all(sql::CHANGES, params![numbers.start - 1, limit], job_event)?;
-    events.retain(|event| event.event.id.number() < numbers.end);
-    Ok(events)
+    let end = numbers.end.min(i64::MAX.cast_unsigned());
+    db.all(sql::CHANGES, params![numbers.start, end, limit], job_event)
 }
 
 fn job_event(row: &dyn Row) -> StoreResult<JobEvent> {

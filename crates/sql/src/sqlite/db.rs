@@ -109,6 +109,6 @@ impl Db for SqliteDb<'_> {
     /// All from the next one on: there is one writer.
     fn event_numbers(&self, _: usize) -> StoreResult<Vec<Range<i64>>> {
         let next = (self as &dyn Db).only(NEXT_EVENT, &[], |row| row.get(0))?;
-        Ok(vec![next..i64::MAX])
+        Ok(std::iter::once(next..i64::MAX).collect())
     }
 }

@@ -26,6 +26,12 @@ mod writer;
 #[cfg(test)]
 mod plans;
 
+/// Every statement with the name of its file, for tests of other engines' texts.
+#[cfg(all(test, feature = "sqlserver"))]
+pub(crate) const fn texts() -> &'static [(&'static str, &'static str)] {
+    statements::ALL
+}
+
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

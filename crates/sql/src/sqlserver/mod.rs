@@ -27,6 +27,7 @@ pub use tiberius;
 use tokio::time::{self, Instant};
 
 pub use self::schema::MIGRATIONS;
+pub use self::session::Client;
 use self::{session::Sessions, sums::Sums};
 use crate::{
     db::Db,
@@ -62,9 +63,14 @@ impl Options {
         options
     }
 
+    /// A connection of the caller's own, such as for transactions in which jobs are enqueued.
+    pub async fn connect(&self) -> StoreResult<Client> {
+        Sessions::new(self.clone()).open().await
+    }
+
     /// Runs a text on a connection of its own, such as one that makes a database.
     pub async fn run(&self, text: &str) -> StoreResult<()> {
-        let mut client = Sessions::new(self.clone()).open().await?;
+        let mut client = self.connect().await?;
         let done = async { client.simple_query(text).await?.into_results().await };
         done.await.map(drop).map_err(|error| error::store_error(&self.location, &error))
     }
@@ -165,11 +171,7 @@ impl SqlServerStore {
         if woke.jobs {
             self.jobs.wake();
         }
-        if self.sums.are_due()
-            && let Err(error) = self.sessions.run_alone(&sums::ADD_UP).await
-        {
-            tracing::warn!(%error, "numbers could not be added up; that is tried again later");
-        }
+        self.sums.note();
         Ok(done)
     }
 
@@ -272,6 +274,10 @@ store_by_operations! {
 
     fn hurry(&self) {
         self.hurried.wake();
+    }
+
+    async fn tend(&self) -> StoreResult<()> {
+        if self.sums.are_due() { self.sessions.run_alone(&sums::ADD_UP).await } else { Ok(()) }
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

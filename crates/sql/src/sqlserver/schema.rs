@@ -24,11 +24,16 @@ const CREATE_SCHEMA: &str = "if object_id('punctual_schema') is null create tabl
 )";
 
 /// Of several processes that start at once, one does it.
-const ALONE: &str = "declare @lock int
-exec @lock = sp_getapplock @Resource = 'punctual schema', @LockMode = 'Exclusive', @LockOwner = 'Session', @LockTimeout = 60000
+const ALONE: &str = "declare @lock int;
+exec @lock = sp_getapplock @Resource = 'punctual schema', @LockMode = 'Exclusive', @LockOwner = 'Session', @LockTimeout = 60000;
 select @lock";
 const NOT_ALONE: &str = "exec sp_releaseapplock @Resource = 'punctual schema', @LockOwner = 'Session'";
+const APPLIED: &str = "select version, name, checksum, applied_at from punctual_schema order by version";
 const NOW: &str = "select datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime())";
+
+/// All that is sent besides the migrations.
+#[cfg(test)]
+pub(crate) const TEXTS: [&str; 5] = [CREATE_SCHEMA, ALONE, NOT_ALONE, NOW, APPLIED];
 
 /// Applies what is missing, under a lock.
 pub(crate) async fn migrate(client: &mut Client, store: &str) -> StoreResult<()> {
@@ -69,8 +74,7 @@ pub(crate) async fn read(client: &mut Client, store: &str) -> StoreResult<Schema
 }
 
 async fn applied(client: &mut Client, store: &str) -> StoreResult<Vec<AppliedMigration>> {
-    let text = "select version, name, checksum, applied_at from punctual_schema order by version";
-    let read = async { client.simple_query(text).await?.into_first_result().await };
+    let read = async { client.simple_query(APPLIED).await?.into_first_result().await };
     let rows = read.await.map_err(|error| store_error(store, &error))?;
     let of = |row: &tiberius::Row| -> Result<AppliedMigration, StoreError> {
         let row: &dyn Row = row;

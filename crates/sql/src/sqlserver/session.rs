@@ -25,14 +25,15 @@ use crate::{
     ops::tx::{Tx, finish},
 };
 
-pub(crate) type Client = tiberius::Client<Compat<TcpStream>>;
+/// A connection.
+pub type Client = tiberius::Client<Compat<TcpStream>>;
 
 /// What indexes with a condition need, and that a failed statement ends its transaction.
-const SETTINGS: &str =
-    "set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on
-set numeric_roundabort off
-set xact_abort on
-set transaction isolation level read committed
+pub(crate) const SETTINGS: &str =
+    "set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
+set numeric_roundabort off;
+set xact_abort on;
+set transaction isolation level read committed;
 set lock_timeout 30000";
 
 /// How an operation stands to others, by the lock `punctual` that it holds until the end of its transaction. As this is the first lock that it
@@ -52,10 +53,10 @@ pub(crate) enum Locking {
 macro_rules! lock {
     ($mode:literal) => {
         concat!(
-            "declare @lock int
+            "declare @lock int;
 exec @lock = sp_getapplock @Resource = 'punctual', @LockMode = '",
             $mode,
-            "', @LockOwner = 'Transaction', @LockTimeout = 60000
+            "', @LockOwner = 'Transaction', @LockTimeout = 60000;
 select @lock, datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime()), @@trancount"
         )
     };
@@ -87,7 +88,7 @@ impl Locking {
 }
 
 /// Whether anything is queued, or due by a time.
-const PEEK: &str = "select case when exists (select 1 from punctual_ready with (readpast))
+pub(crate) const PEEK: &str = "select case when exists (select 1 from punctual_ready with (readpast))
     or exists (select 1 from punctual_heads with (readpast))
     or exists (select 1 from punctual_marks with (readpast) where at <= @P1)
     or exists (select 1 from punctual_due with (readpast) where run_at <= @P1) then 1 else 0 end";
@@ -124,6 +125,8 @@ impl Sessions {
 
     /// Opens a connection.
     pub(crate) async fn open(&self) -> StoreResult<Client> {
+        // Where a build has several, TLS does not choose by itself. Whoever embeds us may have chosen one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let location = &self.options.location;
         let unreachable = |reason: String| StoreError::Unreachable { store: location.clone(), reason };
         let mut config = self.options.config.clone();

@@ -1,6 +1,6 @@
 //! The texts of all statements, one file each.
 //!
-//! Those that begin with `openjson(@P1)` somewhere take a document of lines; the others take their values as they are. Where rows are read for each
+//! Nothing is put together at run time: what a file says is what the server gets. Those that read `openjson(@P1)` take a document of lines; the others take their values as they are. Where rows are read for each
 //! line, the line's place is the last column.
 
 use std::sync::LazyLock;
@@ -60,4 +60,115 @@ pub(crate) fn takes_lines(Statement(place): Statement) -> bool {
 /// Which tables it touches, a bit each.
 pub(crate) fn tables(Statement(place): Statement) -> u64 {
     KNOWN[place].tables
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use sqlparser::{dialect::MsSqlDialect, parser::Parser};
+
+    use super::{super::*, *};
+
+    /// What else is sent, with a name.
+    fn own() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let locks = [session::Locking::Alone, session::Locking::Beside, session::Locking::Within];
+        let locks = locks.into_iter().map(|locking| ("a lock", locking.text()));
+        let sums = sums::ADD_UP.into_iter().map(|text| ("sums", text));
+        let batches =
+            MIGRATIONS.iter().flat_map(|migration| migration.sql.split("\ngo\n").map(|batch| (migration.name, batch)));
+        let others = [("a peek", session::PEEK), ("settings", session::SETTINGS), ("numbers", db::EVENT_NUMBERS)];
+        locks.chain(sums).chain(batches).chain(others).chain(schema::TEXTS.into_iter().map(|text| ("the schema", text)))
+    }
+
+    #[test]
+    fn every_text_is_the_dialect() {
+        // What the parser does not know, though the server does.
+        let unknown = [
+            (" option (maxrecursion 0)", ""),
+            (" nonclustered", ""),
+            ("exec @lock = ", "exec "),
+            ("delete top (20000)", "delete"),
+            ("start with 1 increment by 1", "increment by 1 start with 1"),
+            ("next value for punctual_event_sequence", "1"),
+            ("set numeric_roundabort off", ""),
+            ("set xact_abort on", ""),
+            ("set lock_timeout 30000", ""),
+        ];
+        for (name, text) in ALL.iter().copied().chain(own()) {
+            let known = unknown.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+            let parsed = Parser::parse_sql(&MsSqlDialect {}, &known);
+            assert!(matches!(&parsed, Ok(statements) if !statements.is_empty()), "{name}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn every_file_is_a_statement() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlserver/sql");
+        let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let files: BTreeSet<String> =
+            files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+        assert_eq!(files, ALL.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+
+    /// How many values a text names: `?1` and so on, `@P1` and so on, or those of a line besides its place.
+    fn values(text: &str) -> usize {
+        let code: String = text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
+        let highest = |mark: &str| {
+            let after = code.split(mark).skip(1);
+            after.filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()).max()
+        };
+        if code.contains("openjson(@P1)") {
+            let place = usize::from(code.contains(" place int '$["));
+            return highest("$[").unwrap() + 1 - place;
+        }
+        highest("@P").or_else(|| highest("?")).unwrap_or(0)
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn every_statement_takes_the_values_that_operations_give_it() {
+        let theirs = crate::sqlite::texts();
+        for ((name, text), (same, known)) in ALL.iter().zip(theirs) {
+            assert_eq!((*name, values(text)), (*same, values(known)), "as many values as SQLite's");
+        }
+    }
+
+    #[test]
+    fn lines_are_read_as_the_types_that_columns_have() {
+        // A line says the type of a column as its table does; other names have none there.
+        let tables = MIGRATIONS.iter().map(|migration| migration.sql).collect::<String>();
+        let column = |table: &str, name: &str| -> Option<String> {
+            let body = tables.split(&format!("create table {table} (")).nth(1)?.split("primary key").next()?;
+            let words = body
+                .split([',', '\n'])
+                .find_map(|line| line.trim().strip_prefix(&format!("{name} ")).map(str::trim))?;
+            Some(words.split_whitespace().next()?.to_owned())
+        };
+        for (name, text) in ALL.iter().filter(|(_, text)| text.starts_with("-- ") && text.contains("openjson(@P1)")) {
+            let Some(table) = text.split("insert into ").nth(1).and_then(|rest| rest.split(' ').next()) else {
+                continue;
+            };
+            let lines = text.split("with (").nth(1).unwrap().split("')").next().unwrap();
+            for line in lines.split(',').map(str::trim).filter(|line| line.contains("'$[")) {
+                let (column_name, rest) = line.split_once(' ').unwrap();
+                let kind = rest.split(' ').next().unwrap();
+                let expected = column(table, column_name).map(|kind| kind.replace("binary(16)", "char(36)"));
+                assert!(
+                    expected.as_deref().is_none_or(|expected| expected == kind),
+                    "{name}: {column_name} is {expected:?}, not {kind}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_touches_the_same_tables_is_known() {
+        use crate::ops::statements as sql;
+        assert_ne!(tables(sql::INSERT_DUE) & tables(sql::DELETE_DUE), 0);
+        assert_eq!(tables(sql::INSERT_DUE) & tables(sql::INSERT_READY), 0);
+        assert!(takes_lines(sql::INSERT_JOB) && !takes_lines(sql::INSERT_KEY));
+    }
 }

@@ -57,9 +57,9 @@ create table punctual_labels (
 go
 
 -- Finished jobs that say themselves how long they are kept, first to go first; dead jobs; deleted ones; those that are dropped at restart.
-create table punctual_kept (expires_at bigint not null, job bigint not null, primary key (expires_at, job))
-create table punctual_dead (died_at bigint not null, job bigint not null, name nvarchar(256) collate Latin1_General_BIN2 not null, primary key (died_at, job))
-create table punctual_deleted (deleted_at bigint not null, job bigint not null, primary key (deleted_at, job))
+create table punctual_kept (expires_at bigint not null, job bigint not null, primary key (expires_at, job));
+create table punctual_dead (died_at bigint not null, job bigint not null, name nvarchar(256) collate Latin1_General_BIN2 not null, primary key (died_at, job));
+create table punctual_deleted (deleted_at bigint not null, job bigint not null, primary key (deleted_at, job));
 create table punctual_ephemeral (job bigint not null primary key)
 go
 
@@ -71,8 +71,8 @@ create table punctual_ready (
     run_at   bigint        not null,
     job      bigint        not null,
     primary key nonclustered (queue, name, priority desc, run_at, job)
-)
-create table punctual_due (run_at bigint not null, job bigint not null, primary key (run_at, job))
+);
+create table punctual_due (run_at bigint not null, job bigint not null, primary key (run_at, job));
 create table punctual_waiting (
     run_at     bigint not null,
     job        bigint not null,
@@ -116,7 +116,7 @@ create table punctual_attempts (
     finished_at bigint        not null,
     error       nvarchar(max),
     primary key (job, run)
-)
+);
 create table punctual_logs (
     job     bigint        not null,
     run     int           not null,
@@ -125,7 +125,7 @@ create table punctual_logs (
     level   varchar(16)   collate Latin1_General_BIN2 not null,
     message nvarchar(max) not null,
     primary key (job, run, line)
-)
+);
 -- Events, in the order in which they happened; each names its job's event before it.
 create table punctual_events (
     seq      bigint        not null primary key,
@@ -136,13 +136,13 @@ create table punctual_events (
     run      int,
     actor    nvarchar(512),
     detail   nvarchar(max)
-)
+);
 -- Numbers of events. They can be seen in the order in which their transactions end, which is another one.
-create sequence punctual_event_sequence as bigint start with 1 increment by 1 cache 1000
+create sequence punctual_event_sequence as bigint start with 1 increment by 1 cache 1000;
 -- One row each: numbers that were given out, and are not given again when what had them is gone.
-create table punctual_event_numbers (only_one int not null primary key, last bigint not null)
-create table punctual_notification_numbers (only_one int not null primary key, last bigint not null)
-insert into punctual_event_numbers (only_one, last) values (1, 0)
+create table punctual_event_numbers (only_one int not null primary key, last bigint not null);
+create table punctual_notification_numbers (only_one int not null primary key, last bigint not null);
+insert into punctual_event_numbers (only_one, last) values (1, 0);
 insert into punctual_notification_numbers (only_one, last) values (1, 0)
 go
 
@@ -153,7 +153,7 @@ create table punctual_keys (
     job        bigint         not null,
     expires_at bigint,
     primary key nonclustered (scope, [key])
-)
+);
 
 -- How many jobs there are, how many unfinished ones users have, what was counted in each hour. Whatever changes a number adds a row, so that nobody
 -- waits for anybody; from time to time the rows of one thing are made one.
@@ -164,14 +164,14 @@ create table punctual_counts (
     n      bigint        not null,
     id     bigint        not null identity,
     primary key nonclustered (queue, name, status, id)
-)
+);
 create table punctual_pending (
     user_id nvarchar(512) collate Latin1_General_BIN2 not null,
     name    nvarchar(256) collate Latin1_General_BIN2 not null,
     n       bigint        not null,
     id      bigint        not null identity,
     primary key nonclustered (user_id, name, id)
-)
+);
 create table punctual_tallies (
     hour    bigint        not null,
     name    nvarchar(256) collate Latin1_General_BIN2 not null,
@@ -194,7 +194,7 @@ create table punctual_workers (
     running     bigint         not null,
     started_at  bigint         not null,
     seen_at     bigint         not null
-)
+);
 -- A freed lock keeps its row, so that its token never goes back.
 create table punctual_locks (
     name       nvarchar(512) collate Latin1_General_BIN2 not null primary key nonclustered,
@@ -212,7 +212,7 @@ create table punctual_dependencies (
     -- How the parent ended; nothing while the child waits for it.
     succeeded bit,
     primary key (parent, child)
-)
+);
 create table punctual_workflows (
     id         binary(16)    not null primary key,
     name       nvarchar(256) not null,
@@ -223,7 +223,7 @@ create table punctual_workflows (
     succeeded  int           not null default 0,
     dead       int           not null default 0,
     cancelled  int           not null default 0
-)
+);
 create table punctual_nodes (
     workflow binary(16)    not null,
     node     nvarchar(256) collate Latin1_General_BIN2 not null,
@@ -251,14 +251,14 @@ create table punctual_schedules (
     created_at  bigint        not null,
     updated_at  bigint        not null,
     updated_by  nvarchar(512) not null
-)
+);
 create table punctual_schedule_events (
     id       bigint        not null identity primary key,
     schedule nvarchar(256) collate Latin1_General_BIN2 not null,
     at       bigint        not null,
     actor    nvarchar(512) not null,
     what     nvarchar(max) not null
-)
+);
 create table punctual_queues (
     name       nvarchar(256) collate Latin1_General_BIN2 not null primary key,
     paused     bit           not null,
@@ -268,7 +268,7 @@ create table punctual_queues (
     updated_at bigint        not null,
     updated_by nvarchar(512) not null,
     limited    bit           not null
-)
+);
 create table punctual_queue_events (
     id    bigint        not null identity primary key,
     queue nvarchar(256) collate Latin1_General_BIN2 not null,
@@ -293,7 +293,7 @@ create table punctual_keyed (
     run_at   bigint         not null,
     job      bigint         not null,
     primary key nonclustered (queue, [key], name, priority desc, run_at, job)
-)
+);
 create table punctual_heads (
     queue    nvarchar(256)  collate Latin1_General_BIN2 not null,
     name     nvarchar(256)  collate Latin1_General_BIN2 not null,
@@ -304,14 +304,14 @@ create table punctual_heads (
     job      bigint         not null,
     [key]    nvarchar(1024) collate Latin1_General_BIN2 not null,
     primary key nonclustered (queue, name, priority desc, turn, run_at, job)
-)
+);
 -- Keys that the next claim looks at, or at a time at which their rate lets more through.
 create table punctual_marks (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     at    bigint         not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
     primary key nonclustered (queue, at, [key])
-)
+);
 -- What was started lately where there is a rate, by the key, or under an empty key by the queue.
 create table punctual_starts (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
@@ -319,7 +319,7 @@ create table punctual_starts (
     at    bigint         not null,
     n     bigint         not null,
     primary key nonclustered (queue, [key], at)
-)
+);
 -- How far keys have come that take turns, and under an empty key how far their queue has.
 create table punctual_turns (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
@@ -340,7 +340,7 @@ create table punctual_notifications (
     message    nvarchar(max) not null,
     job_id     binary(16),
     created_at bigint        not null
-)
+);
 create table punctual_tokens (
     id         binary(16)    not null primary key,
     name       nvarchar(512) not null,
@@ -350,7 +350,7 @@ create table punctual_tokens (
     created_by nvarchar(512) not null,
     created_at bigint        not null,
     expires_at bigint
-)
+);
 create table punctual_requests (
     [key]       nvarchar(1024) collate Latin1_General_BIN2 not null primary key nonclustered,
     fingerprint varbinary(32)  not null,
@@ -392,4 +392,4 @@ select 'job_' + lower(convert(varchar(32), id, 2)) as id, name, queue, status, p
        dateadd(second, started_at / 1000000 % 86400, dateadd(day, started_at / 86400000000, cast('1970-01-01' as datetime2))) as started_at,
        dateadd(second, finished_at / 1000000 % 86400, dateadd(day, finished_at / 86400000000, cast('1970-01-01' as datetime2))) as finished_at,
        progress, payload, result, json_value(error, '$.message') as error
-from punctual_jobs_now
+from punctual_jobs_now;

@@ -1,3 +1,4 @@
--- Events after one, in the order in which they were stored, with what their jobs are selected by. In: its number, how many. Index: primary keys.
-select top (@P2) e.seq, e.at, e.status, e.run, e.actor, e.detail, j.id, j.queue, j.name, j.user_id, j.correlation_id, j.workflow_id, j.extras
-from punctual_events e with (readpast) join punctual_jobs j on j.seq = e.job where e.seq > @P1 order by e.seq
+-- Events in the order of their numbers, with what their jobs are selected by; those that nobody has committed are left out. In: from which number
+-- on, before which one, how many. Index: primary keys.
+select top (@P3) e.seq, e.at, e.status, e.run, e.actor, e.detail, j.id, j.queue, j.name, j.user_id, j.correlation_id, j.workflow_id, j.extras
+from punctual_events e with (readpast) join punctual_jobs j on j.seq = e.job where e.seq >= @P1 and e.seq < @P2 order by e.seq

@@ -11,5 +11,5 @@ from (select top (1000000) * from openjson(@P1) with (
     scheduled_at bigint '$[5]', run_at bigint '$[6]', max_attempts int '$[7]', timeout_ms bigint '$[8]', user_id nvarchar(512) '$[9]',
     correlation_id nvarchar(512) '$[10]', unique_key nvarchar(1024) '$[11]', workflow_id char(36) '$[12]', keep_for_ms bigint '$[13]',
     ephemeral bit '$[14]', created_at bigint '$[15]', extras nvarchar(max) '$[16]', payload nvarchar(max) '$[17]', last_event bigint '$[18]',
-    waiting_on int '$[19]', flow bit '$[20]', line int '$[21]') order by line) i
+    waiting_on int '$[19]', flow bit '$[20]', place int '$[21]') order by place) i
 where not exists (select 1 from punctual_jobs j where j.id = cast(cast(i.id as uniqueidentifier) as binary(16)))

@@ -1,0 +1,43 @@
+//! Jobs in a SQL Server database, and in transactions on it.
+
+use std::{any::Any, future::Future, pin::Pin};
+
+use futures_util::io::{AsyncRead, AsyncWrite};
+use punctual_core::{Enqueued, Error, Invalid, NewJob, Settled, Settlement, StoreError};
+pub use punctual_sql::sqlserver::{Options, SqlServerStore, tiberius};
+use tiberius::Client;
+
+use crate::{Context, Punctual, Within};
+
+/// An answer that is awaited.
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// The connection must be in a transaction that was begun on it.
+impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Within<'a> for &'a mut Client<S> {
+    type Enqueued = Answer<'a, Vec<Enqueued>>;
+    type Settled = Answer<'a, Settled>;
+
+    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued {
+        Box::pin(async move { Ok(store(punctual)?.enqueue_in(self, jobs?).await?) })
+    }
+
+    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
+        Box::pin(async move {
+            let settled = store(ctx.punctual())?.settle_in(self, vec![settlement?]).await?[0];
+            ctx.note_completion(settled);
+            Ok(settled)
+        })
+    }
+}
+
+/// The engine behind a connection, which must be SQL Server for its transactions.
+fn store(punctual: &Punctual) -> Result<&SqlServerStore, StoreError> {
+    let any: &dyn Any = &**punctual.store();
+    any.downcast_ref().ok_or_else(|| {
+        let info = punctual.store().info();
+        StoreError::Other(format!(
+            "a transaction of SQL Server cannot hold jobs of {} ({}); connect Punctual to the same database",
+            info.location, info.engine
+        ))
+    })
+}

@@ -1,0 +1,102 @@
+//! Runs all test binaries, a few at a time: many wait more than they work.
+
+use std::{
+    io::BufRead as _,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::Mutex,
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::root;
+
+/// So many run at once.
+const LANES: usize = 2;
+
+/// Those that take longest begin first, so that nothing waits for them in the end.
+const LONGEST: [&str; 6] =
+    ["chaos", "schedules", "dashboard", "postgres_conformance", "conformance", "sqlite_conformance"];
+
+/// A test binary.
+struct Binary {
+    package: String,
+    name: String,
+    program: PathBuf,
+    /// Where cargo would run it.
+    folder: PathBuf,
+}
+
+/// Builds and runs all; `prepare` tells each where the servers are.
+pub(crate) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> Result<()> {
+    let mut binaries = build()?;
+    let rank = |name: &str| LONGEST.iter().position(|long| *long == name).unwrap_or(LONGEST.len());
+    binaries.sort_by_key(|binary| std::cmp::Reverse(rank(&binary.name)));
+    let (count, start) = (binaries.len(), Instant::now());
+    let (waiting, failed) = (Mutex::new(binaries), Mutex::new(Vec::new()));
+    let next = || waiting.lock().ok()?.pop();
+    let lane = || {
+        while let Some(binary) = next() {
+            if let Err(error) = run(&binary, &prepare)
+                && let Ok(mut failed) = failed.lock()
+            {
+                failed.push(format!("{} of {}: {error:#}", binary.name, binary.package));
+            }
+        }
+    };
+    thread::scope(|scope| (0..LANES).for_each(|_| drop(scope.spawn(lane))));
+    let failed = failed.into_inner().unwrap_or_default();
+    ensure!(failed.is_empty(), "{} of {count} test binaries failed:\n{}", failed.len(), failed.join("\n"));
+    eprintln!("  {count} test binaries in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn build() -> Result<Vec<Binary>> {
+    let args = ["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"];
+    eprintln!("$ cargo {}", args.join(" "));
+    let start = Instant::now();
+    let mut cargo = Command::new(env!("CARGO"));
+    let mut building = cargo.args(args).current_dir(root()).stdout(Stdio::piped()).spawn()?;
+    let said = building.stdout.take().context("cargo says nothing")?;
+    let lines = std::io::BufReader::new(said).lines();
+    let binaries: Vec<Binary> = lines.map_while(Result::ok).filter_map(|line| binary(&line)).collect();
+    let status = building.wait()?;
+    ensure!(status.success(), "cargo test --no-run failed with {status}");
+    eprintln!("  done in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(binaries)
+}
+
+/// What a line of cargo says of a test binary.
+fn binary(line: &str) -> Option<Binary> {
+    let said: Value = serde_json::from_str(line).ok()?;
+    let is_test = said["reason"] == "compiler-artifact" && said["profile"]["test"] == true;
+    let folder = Path::new(said["manifest_path"].as_str()?).parent()?.to_path_buf();
+    is_test.then_some(())?;
+    Some(Binary {
+        package: folder.file_name()?.to_string_lossy().into_owned(),
+        name: said["target"]["name"].as_str()?.to_owned(),
+        program: said["executable"].as_str()?.into(),
+        folder,
+    })
+}
+
+fn run(binary: &Binary, prepare: &impl Fn(&mut Command)) -> Result<()> {
+    let start = Instant::now();
+    let mut command = Command::new(&binary.program);
+    command.arg("--quiet").current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
+    prepare(&mut command);
+    let Output { status, stdout, stderr } = command.output().context("cannot start it")?;
+    let said = [String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)].concat();
+    let seconds = start.elapsed().as_secs_f64();
+    if status.success() {
+        let result = said.lines().rfind(|line| line.starts_with("test result: ")).unwrap_or_default();
+        let passed = result.trim_start_matches("test result: ok. ").split(';').next().unwrap_or_default();
+        eprintln!("  {:<10} {:<28} {passed:>11} {seconds:>6.1} s", binary.package, binary.name);
+        return Ok(());
+    }
+    eprintln!("{} {}\n{said}", binary.package, binary.name);
+    anyhow::bail!("{status} after {seconds:.0} s")
+}
