@@ -51,6 +51,16 @@ pub(crate) trait Db {
         self.execute(statement, params).map(drop)
     }
 
+    /// Runs a statement for each of these; says how many rows were changed in all.
+    fn execute_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<usize> {
+        let mut changed = 0;
+        rows(&mut |params| {
+            changed += self.execute(statement, params)?;
+            Ok(())
+        })?;
+        Ok(changed)
+    }
+
     /// Runs a statement that stores a row, if it is not there, for each of these; returns the numbers that they got.
     fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>>;
 
@@ -151,6 +161,11 @@ impl dyn Db + '_ {
         })?;
         found.sort_by_key(|(place, _)| *place);
         if found.len() == count { Ok(found.into_iter().map(|(_, row)| row).collect()) } else { Err(missing(statement)) }
+    }
+
+    /// Runs a statement for as many rows as there must be. If somebody has taken some of them meanwhile, the operation is to begin anew.
+    pub(crate) fn take_each(&self, statement: Statement, count: usize, rows: Rows<'_>) -> StoreResult<()> {
+        if self.execute_each(statement, rows)? == count { Ok(()) } else { Err(StoreError::Busy { waited_ms: 0 }) }
     }
 
     /// Stores one row, if it is not there; returns the number that it got.

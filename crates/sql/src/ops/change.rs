@@ -55,7 +55,7 @@ pub(crate) fn replace(
         Status::Processing => {
             let id = before.id.to_bytes();
             if let Some(held) = Running::find(tx.db, id)? {
-                close(tx, &held, id, AttemptStatus::Cancelled, None)?;
+                close(tx, &held, id, AttemptStatus::Cancelled)?;
             }
         }
         _ => {}

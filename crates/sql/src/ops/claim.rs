@@ -113,8 +113,8 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
     } else {
         let lanes = served(&gated, read::lanes(tx.db, &request.queues, &request.names)?);
         let places = first_places(tx, &lanes, request)?;
-        taken.holds = hold_all(tx, request, &places)?;
         leave_lanes(tx, &places)?;
+        taken.holds = hold_all(tx, request, &places)?;
     }
     let room = request.limit - taken.holds.len();
     if room > 0 && !request.ahead.is_zero() {
@@ -277,7 +277,12 @@ fn keep_first(places: &mut Vec<Place<'_>>, request: &ClaimRequest) {
 fn leave_lanes(tx: &Tx<'_>, places: &[Place<'_>]) -> StoreResult<()> {
     // Others may be taking some that are between these.
     if !tx.db.is_only_writer() {
-        return places.iter().try_for_each(|place| gates::take(tx, place.standing()));
+        return tx.db.take_each(sql::DELETE_READY, places.len(), &mut |row| {
+            places.iter().try_for_each(|place| {
+                let Place { lane: (queue, name), priority, run_at, seq, .. } = place;
+                row(params![queue, name, priority, run_at, seq])
+            })
+        });
     }
     let last_of_each: HashMap<_, _> =
         places.iter().map(|place| ((place.lane, place.priority), (place.run_at, place.seq))).collect();

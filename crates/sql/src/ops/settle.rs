@@ -16,31 +16,10 @@ use super::{
 };
 use crate::db::{Db, params};
 
-/// Closes the attempt of a job that is held: its row, its counters, and the end of the lease.
-pub(crate) fn close(
-    tx: &mut Tx<'_>,
-    held: &Running,
-    id: [u8; 16],
-    status: AttemptStatus,
-    error: Option<&str>,
-) -> StoreResult<()> {
+/// Closes the attempt of a job that is taken from its worker: its row, its counters, and the end of the lease.
+pub(crate) fn close(tx: &mut Tx<'_>, held: &Running, id: [u8; 16], status: AttemptStatus) -> StoreResult<()> {
     tx.write(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
-    keep(tx, held, status, error)
-}
-
-/// The same for one that this process remembers to have claimed; says whether it still holds it.
-fn close_remembered(
-    tx: &mut Tx<'_>,
-    held: &Running,
-    id: [u8; 16],
-    status: AttemptStatus,
-    error: Option<&str>,
-) -> StoreResult<bool> {
-    let is_held = tx.execute(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])? > 0;
-    if is_held {
-        keep(tx, held, status, error)?;
-    }
-    Ok(is_held)
+    keep(tx, held, status, None)
 }
 
 /// Keeps what is known of an attempt that has ended.
@@ -67,42 +46,69 @@ fn keep(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&s
 
 /// Ends executions whose fence holds.
 pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-    // Where each is looked up, all are at once, in one order.
+    let mut found = find(tx, settlements)?;
+    tx.expect_events(settlements.iter().map(|settlement| settlement.ending.path().len()).sum())?;
+    let (mut settled, mut ends) = (vec![Settled::Stale; settlements.len()], Vec::new());
+    for (place, settlement) in settlements.iter().enumerate() {
+        let id = settlement.attempt.job.to_bytes();
+        if end_remembered(tx, settlement, &mut found)? {
+            settled[place] = Settled::Done;
+        } else if found.get(&id).is_some_and(|held| may_end(tx, held, settlement))
+            && let Some(held) = found.remove(&id)
+        {
+            settled[place] = Settled::Done;
+            ends.push((settlement, held));
+        }
+    }
+    tx.db.take_each(sql::DELETE_RUNNING, ends.len(), &mut |row| {
+        ends.iter().try_for_each(|(settlement, held)| {
+            row(params![settlement.attempt.job.to_bytes(), held.run, held.worker.to_bytes(), held.flow])
+        })
+    })?;
+    ends.iter().try_for_each(|(settlement, held)| end(tx, settlement, held))?;
+    Ok(settled)
+}
+
+/// Those that this process does not remember are looked up, all at once and in one order.
+fn find(tx: &Tx<'_>, settlements: &[Settlement]) -> StoreResult<Held> {
     let mut ids: Vec<_> = settlements.iter().map(|settlement| settlement.attempt.job.to_bytes()).collect();
     ids.retain(|id| !tx.held.contains_key(id));
     ids.sort_unstable();
     ids.dedup();
-    let mut found = Running::find_each(tx.db, &ids)?;
+    let found = Running::find_each(tx.db, &ids)?;
     // Before there are numbers that would be lost.
     if found.values().any(|held| held.flow || held.gate.is_some()) {
         tx.db.be_alone()?;
     }
-    tx.expect_events(settlements.iter().map(|settlement| settlement.ending.path().len()).sum())?;
-    settlements.iter().map(|settlement| settle_one(tx, settlement, &mut found)).collect()
+    Ok(found)
 }
 
-/// Ends the execution that the settlement means, if it may: as this process remembers it, or as the table has it.
-fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) -> StoreResult<Settled> {
-    let error = settlement.fault.as_ref().map(rows::text).transpose()?;
-    let (id, error) = (settlement.attempt.job.to_bytes(), error.as_deref());
-    if let Some(held) = tx.held.remove(&id) {
-        // How long a lease lasts, only the table knows.
-        if held.is_of(settlement)
-            && !settlement.only_if_expired
-            && close_remembered(tx, &held, id, settlement.attempt_status, error)?
-        {
-            rest(tx, settlement, &held, error)?;
-            return Ok(Settled::Done);
+/// Ends an execution that this process remembers to have begun; says whether it did. If not, what the table has is found.
+fn end_remembered(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) -> StoreResult<bool> {
+    let id = settlement.attempt.job.to_bytes();
+    let Some(held) = tx.held.remove(&id) else { return Ok(false) };
+    // How long a lease lasts, only the table knows.
+    if held.is_of(settlement) && !settlement.only_if_expired {
+        let gone = tx.execute(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
+        if gone > 0 {
+            end(tx, settlement, &held)?;
+            return Ok(true);
         }
-        // Somebody has ended it, or has begun to wait for its end.
-        found.extend(Running::find(tx.db, id)?.map(|held| (id, held)));
     }
-    let may_end = |held: &Running| !settlement.only_if_expired || held.lease_until <= tx.now;
-    let ends = found.get(&id).is_some_and(|held| held.is_of(settlement) && may_end(held));
-    let Some(held) = ends.then(|| found.remove(&id)).flatten() else { return Ok(Settled::Stale) };
-    close(tx, &held, id, settlement.attempt_status, error)?;
-    rest(tx, settlement, &held, error)?;
-    Ok(Settled::Done)
+    // Somebody has ended it, or has begun to wait for its end.
+    found.extend(Running::find(tx.db, id)?.map(|held| (id, held)));
+    Ok(false)
+}
+
+fn may_end(tx: &Tx<'_>, held: &Running, settlement: &Settlement) -> bool {
+    held.is_of(settlement) && (!settlement.only_if_expired || held.lease_until <= tx.now)
+}
+
+/// The job that is held no longer comes to rest.
+fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running) -> StoreResult<()> {
+    let error = settlement.fault.as_ref().map(rows::text).transpose()?;
+    keep(tx, held, settlement.attempt_status, error.as_deref())?;
+    rest(tx, settlement, held, error.as_deref())
 }
 
 /// When the job may start next, if it does.

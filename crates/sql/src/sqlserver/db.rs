@@ -187,6 +187,15 @@ impl Db for ServerDb {
         Ok(())
     }
 
+    fn execute_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<usize> {
+        self.flush()?;
+        let mut changed = 0;
+        for document in Lines::all(rows)?.into_documents() {
+            changed += self.link.ask(statements::text(statement), vec![Owned::from(document)], false)?.changed;
+        }
+        Ok(changed)
+    }
+
     fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>> {
         if !statements::takes_lines(statement) {
             let mut numbers = Vec::new();
@@ -238,12 +247,7 @@ impl Db for ServerDb {
         rows: Rows<'_>,
         each: &mut dyn FnMut(usize, &dyn Row) -> StoreResult<()>,
     ) -> StoreResult<()> {
-        let mut lines = Lines::default();
-        rows(&mut |params| {
-            lines.add(params);
-            Ok(())
-        })?;
-        for row in self.ask_each(statement, lines)? {
+        for row in self.ask_each(statement, Lines::all(rows)?)? {
             let place = (&row as &dyn Row).get(row.len() - 1)?;
             each(place, &row)?;
         }

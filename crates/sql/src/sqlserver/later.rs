@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use punctual_core::StoreResult;
+
 use super::{db::Owned, statements};
-use crate::db::{Statement, Value};
+use crate::db::{Rows, Statement, Value};
 
 /// A document has at most so many bytes, roughly.
 const DOCUMENT_MAX_BYTES: usize = 4 << 20;
@@ -21,6 +23,16 @@ impl Lines {
         let mut lines = Self::default();
         lines.add(params);
         lines
+    }
+
+    /// All of these.
+    pub(crate) fn all(rows: Rows<'_>) -> StoreResult<Self> {
+        let mut lines = Self::default();
+        rows(&mut |params| {
+            lines.add(params);
+            Ok(())
+        })?;
+        Ok(lines)
     }
 
     pub(crate) fn add(&mut self, params: &[Value<'_>]) {

@@ -138,7 +138,7 @@ create table punctual_events (
     detail   nvarchar(max)
 );
 -- Numbers of events. They can be seen in the order in which their transactions end, which is another one.
-create sequence punctual_event_sequence as bigint start with 1 increment by 1 cache 1000;
+create sequence punctual_event_sequence as bigint start with 1 increment by 1;
 -- One row each: numbers that were given out, and are not given again when what had them is gone.
 create table punctual_event_numbers (only_one int not null primary key, last bigint not null);
 create table punctual_notification_numbers (only_one int not null primary key, last bigint not null);
