@@ -66,7 +66,9 @@ fn end_with_the_reader() {
 /// Traces go where the environment says.
 fn start_log(command: &Command) -> Traces {
     let usual = if matches!(command, Command::Serve(_)) { "warn" } else { "error" };
-    let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+    // What the driver of SQL Server says, errors say too.
+    let usual = || EnvFilter::new(format!("{usual},tiberius=off"));
+    let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| usual());
     let log = fmt::layer().with_writer(human::LogWriter::new);
     let log: Box<dyn Layer<Registry> + Send + Sync> =
         if std::env::var("PUNCTUAL_LOG_FORMAT").is_ok_and(|format| format == "json") {

@@ -129,6 +129,7 @@ pub(crate) struct Link {
 
 impl Link {
     fn ask(&self, text: &'static str, params: Vec<Owned>, reads: bool) -> StoreResult<Answer> {
+        tracing::trace!(text = text.lines().next(), "asks");
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request { text, params, reads, answer }).map_err(|_| StoreError::Closed)?;
         answered.blocking_recv().map_err(|_| StoreError::Closed)?

@@ -26,6 +26,9 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
         Some(code) if REFUSED.contains(&code) => unreachable(store, text),
         Some(_) => StoreError::Other(text),
         None => match error {
+            Error::Protocol(why) if why.contains("encryption") => {
+                unreachable(store, format!("{why} If it is to go without TLS, say encrypt=off in the address"))
+            }
             Error::Io { .. } | Error::Tls(_) | Error::Routing { .. } => unreachable(store, text),
             _ => StoreError::Other(text),
         },
