@@ -4,11 +4,9 @@ use std::ops::Range;
 
 use punctual_core::{StoreError, StoreResult};
 
-use crate::ops::statements::NAMES;
-
-/// A statement, by its place in the list of all. Each engine has a text for it.
+/// A statement, by its place in the list of all, and by its name. Each engine has a text for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Statement(pub(crate) usize);
+pub(crate) struct Statement(pub(crate) usize, pub(crate) &'static str);
 
 /// A value, on its way to a statement or from a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -174,8 +172,7 @@ impl dyn Db + '_ {
     }
 }
 
-fn missing(Statement(place): Statement) -> StoreError {
-    let name = NAMES[place];
+fn missing(Statement(_, name): Statement) -> StoreError {
     StoreError::Other(format!("`{name}` found no row that should be there; was it removed by hand?"))
 }
 

@@ -204,10 +204,7 @@ macro_rules! name_all {
             $($name),*
         }
 
-        /// What they are called.
-        pub(crate) const NAMES: &[&str] = &[$($file),*];
-
-        $(pub(crate) const $name: Statement = Statement(Place::$name as usize);)*
+        $(pub(crate) const $name: Statement = Statement(Place::$name as usize, $file);)*
     };
 }
 

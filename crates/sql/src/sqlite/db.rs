@@ -29,7 +29,7 @@ impl<'c> SqliteDb<'c> {
     /// Uses a statement with these values.
     fn with<T>(
         &self,
-        Statement(place): Statement,
+        Statement(place, _): Statement,
         params: &[Value<'_>],
         work: impl FnOnce(&mut CachedStatement<'c>) -> StoreResult<T>,
     ) -> StoreResult<T> {

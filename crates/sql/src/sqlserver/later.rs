@@ -135,7 +135,7 @@ mod tests {
     use crate::{db::params, ops::statements as sql};
 
     fn written(later: Later) -> Vec<&'static str> {
-        later.into_requests().map(|(statement, _)| statements::ALL[statement.0].0).collect()
+        later.into_requests().map(|(statement, _)| statement.1).collect()
     }
 
     #[test]

@@ -193,7 +193,7 @@ impl Sessions {
         let mut locking = if beside { Locking::Beside } else { Locking::Alone };
         for _ in 1..TRIES_MAX {
             match self.try_to_write(locking, &work).await {
-                Err(StoreError::Busy { .. }) => locking = Locking::Alone,
+                Err(StoreError::Busy { waited_ms: 0 }) => locking = Locking::Alone,
                 tried => return tried,
             }
         }
