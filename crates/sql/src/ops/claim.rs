@@ -53,6 +53,7 @@ struct Hold {
 }
 
 impl Taken {
+    #[cfg(feature = "sqlite")]
     pub(crate) const fn is_empty(&self) -> bool {
         self.holds.is_empty()
     }

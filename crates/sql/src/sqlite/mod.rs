@@ -35,6 +35,7 @@ pub(crate) const fn texts() -> &'static [(&'static str, &'static str)] {
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use punctual_core::SystemClock;
 pub use rusqlite;
 use rusqlite::Connection;
 
