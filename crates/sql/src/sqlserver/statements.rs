@@ -90,6 +90,8 @@ mod tests {
             (" option (maxrecursion 0)", ""),
             (" nonclustered", ""),
             ("exec @lock = ", "exec "),
+            ("as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted", "binary(32)"),
+            ("as cast(hashbytes('sha2_256', gate) as binary(32)) persisted", "binary(32)"),
             ("delete top (20000)", "delete"),
             ("start with 1 increment by 1", "increment by 1 start with 1"),
             ("next value for punctual_event_sequence", "1"),

@@ -4,7 +4,8 @@
 -- time), punctual_ready or punctual_keyed (may be claimed), punctual_running (is held). While a job is held, punctual_jobs still has the
 -- status it rested in; punctual_jobs_now has the true one.
 --
--- Times are microseconds since 1970 in UTC, ids are the sixteen bytes that their texts show. Words compare byte by byte. A line `go` ends a batch.
+-- Times are microseconds since 1970 in UTC, ids are the sixteen bytes that their texts show. Words compare byte by byte. Keys may be longer than an
+-- index allows, so that indexes have their hashes. A line `go` ends a batch.
 
 create table punctual_jobs (
     seq            bigint         not null identity primary key,
@@ -31,7 +32,7 @@ create table punctual_jobs (
     updated_at     bigint         not null,
     started_at     bigint,
     finished_at    bigint,
-    extras         nvarchar(max),
+    extras         nvarchar(max)  collate Latin1_General_BIN2,
     payload        nvarchar(max)  not null,
     progress       nvarchar(max),
     result         nvarchar(max),
@@ -98,12 +99,13 @@ create table punctual_running (
     user_id     nvarchar(512)  collate Latin1_General_BIN2,
     last_event  bigint,
     flow        bit            not null,
-    gate        nvarchar(1024) collate Latin1_General_BIN2
+    gate        nvarchar(1024) collate Latin1_General_BIN2,
+    gate_hash   as cast(hashbytes('sha2_256', gate) as binary(32)) persisted
 )
 go
 create index punctual_running_lease on punctual_running (lease_until, job)
 go
-create index punctual_running_gate on punctual_running (queue, gate) where gate is not null
+create index punctual_running_gate on punctual_running (queue, gate_hash) where gate is not null
 go
 
 create table punctual_attempts (
@@ -152,7 +154,8 @@ create table punctual_keys (
     [key]      nvarchar(1024) collate Latin1_General_BIN2 not null,
     job        bigint         not null,
     expires_at bigint,
-    primary key nonclustered (scope, [key])
+    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    primary key nonclustered (scope, hash)
 );
 
 -- How many jobs there are, how many unfinished ones users have, what was counted in each hour. Whatever changes a number adds a row, so that nobody
@@ -292,7 +295,8 @@ create table punctual_keyed (
     priority tinyint        not null,
     run_at   bigint         not null,
     job      bigint         not null,
-    primary key nonclustered (queue, [key], name, priority desc, run_at, job)
+    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    primary key nonclustered (queue, hash, name, priority desc, run_at, job)
 );
 create table punctual_heads (
     queue    nvarchar(256)  collate Latin1_General_BIN2 not null,
@@ -303,6 +307,7 @@ create table punctual_heads (
     run_at   bigint         not null,
     job      bigint         not null,
     [key]    nvarchar(1024) collate Latin1_General_BIN2 not null,
+    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
     primary key nonclustered (queue, name, priority desc, turn, run_at, job)
 );
 -- Keys that the next claim looks at, or at a time at which their rate lets more through.
@@ -310,7 +315,8 @@ create table punctual_marks (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     at    bigint         not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
-    primary key nonclustered (queue, at, [key])
+    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    primary key nonclustered (queue, at, hash)
 );
 -- What was started lately where there is a rate, by the key, or under an empty key by the queue.
 create table punctual_starts (
@@ -318,19 +324,21 @@ create table punctual_starts (
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
     at    bigint         not null,
     n     bigint         not null,
-    primary key nonclustered (queue, [key], at)
+    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    primary key nonclustered (queue, hash, at)
 );
 -- How far keys have come that take turns, and under an empty key how far their queue has.
 create table punctual_turns (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
     turn  bigint         not null,
-    primary key nonclustered (queue, [key])
+    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    primary key nonclustered (queue, hash)
 )
 go
 create index punctual_keyed_time on punctual_keyed (run_at, job)
 go
-create index punctual_heads_key on punctual_heads (queue, [key])
+create index punctual_heads_key on punctual_heads (queue, hash)
 go
 
 create table punctual_notifications (
@@ -352,7 +360,8 @@ create table punctual_tokens (
     expires_at bigint
 );
 create table punctual_requests (
-    [key]       nvarchar(1024) collate Latin1_General_BIN2 not null primary key nonclustered,
+    [key]       nvarchar(1024) collate Latin1_General_BIN2 not null,
+    hash        as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null primary key nonclustered,
     fingerprint varbinary(32)  not null,
     at          bigint         not null,
     seed        bigint         not null

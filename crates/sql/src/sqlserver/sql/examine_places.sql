@@ -3,17 +3,17 @@ select
     (select count(*) from punctual_jobs_now j where j.status = 'queued' and not exists (select 1 from punctual_ready r
         where r.queue = j.queue and r.name = j.name and r.priority = j.priority and r.run_at = j.run_at and r.job = j.seq
             and json_value(j.extras, '$.concurrency_key') is null)
-        and not exists (select 1 from punctual_keyed k where k.queue = j.queue and k.[key] = json_value(j.extras, '$.concurrency_key')
+        and not exists (select 1 from punctual_keyed k where k.queue = j.queue and k.[key] = json_value(j.extras, '$.concurrency_key') collate Latin1_General_BIN2
             and k.name = j.name and k.priority = j.priority and k.run_at = j.run_at and k.job = j.seq))
   + (select count(*) from punctual_keyed k left join punctual_jobs j on j.seq = k.job where (j.status is null or j.status <> 'queued'))
   -- A key that waits must be known to claims: by its first job, by a mark, or because it is held back until one of its jobs ends.
-  + (select count(*) from (select distinct queue, [key] from punctual_keyed) k
-        where not exists (select 1 from punctual_heads h where h.queue = k.queue and h.[key] = k.[key])
-            and not exists (select 1 from punctual_marks m where m.queue = k.queue and m.[key] = k.[key])
-            and not exists (select 1 from punctual_running r where r.queue = k.queue and r.gate = k.[key]))
+  + (select count(*) from (select distinct queue, hash from punctual_keyed) k
+        where not exists (select 1 from punctual_heads h where h.queue = k.queue and h.hash = k.hash)
+            and not exists (select 1 from punctual_marks m where m.queue = k.queue and m.hash = k.hash)
+            and not exists (select 1 from punctual_running r where r.queue = k.queue and r.gate_hash = k.hash))
   + (select count(*) from punctual_heads h where not exists (select 1 from punctual_marks m
-            where m.queue = h.queue and m.[key] = h.[key])
-        and not exists (select 1 from punctual_keyed k where k.job = h.job and k.queue = h.queue and k.[key] = h.[key]))
+            where m.queue = h.queue and m.hash = h.hash)
+        and not exists (select 1 from punctual_keyed k where k.job = h.job and k.queue = h.queue and k.hash = h.hash))
   + (select count(*) from punctual_jobs_now j where j.status in ('scheduled', 'retrying') and not exists
         (select 1 from punctual_due d where d.run_at = j.run_at and d.job = j.seq))
   + (select count(*) from punctual_jobs j where j.status = 'waiting' and not exists
