@@ -19,7 +19,7 @@ const LANES: usize = 2;
 
 /// Those that take longest begin first, so that nothing waits for them in the end.
 const LONGEST: [&str; 6] =
-    ["chaos", "schedules", "dashboard", "postgres_conformance", "conformance", "sqlite_conformance"];
+    ["dispatch", "schedules", "dashboard", "postgres_conformance", "conformance", "sqlite_conformance"];
 
 /// A test binary.
 struct Binary {
