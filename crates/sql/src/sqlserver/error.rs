@@ -16,23 +16,33 @@ const REFUSED: [u32; 5] = [18456, 4060, 911, 229, 262];
 /// What a statement's failure means to a caller of the port.
 pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
     let text = error.to_string();
-    match error.code() {
-        Some(DEADLOCK | LOCK_TIMEOUT) => StoreError::Busy { waited_ms: 0 },
-        Some(code) if DUPLICATE.contains(&code) => {
-            tracing::debug!(error = text, "a row came in between");
-            StoreError::Busy { waited_ms: 0 }
-        }
-        Some(code) if FULL.contains(&code) => StoreError::Full(text),
-        Some(code) if REFUSED.contains(&code) => unreachable(store, text),
-        Some(_) => StoreError::Other(text),
-        None => match error {
-            Error::Protocol(why) if why.contains("encryption") => {
-                unreachable(store, format!("{why} If it is to go without TLS, say encrypt=off in the address"))
-            }
-            Error::Io { .. } | Error::Tls(_) | Error::Routing { .. } => unreachable(store, text),
-            _ => StoreError::Other(text),
-        },
+    if let Some(code) = error.code() {
+        return of_code(store, code, text);
     }
+    match error {
+        Error::Protocol(why) if why.contains("encryption") => {
+            unreachable(store, format!("{why} If it is to go without TLS, say encrypt=off in the address"))
+        }
+        Error::Io { .. } | Error::Tls(_) | Error::Routing { .. } => unreachable(store, text),
+        _ => StoreError::Other(text),
+    }
+}
+
+/// What a number of the server's means.
+fn of_code(store: &str, code: u32, text: String) -> StoreError {
+    match code {
+        DEADLOCK | LOCK_TIMEOUT => begin_anew(&text),
+        code if DUPLICATE.contains(&code) => begin_anew(&text),
+        code if FULL.contains(&code) => StoreError::Full(text),
+        code if REFUSED.contains(&code) => unreachable(store, text),
+        _ => StoreError::Other(text),
+    }
+}
+
+/// Others were in the way: the operation begins anew.
+fn begin_anew(text: &str) -> StoreError {
+    tracing::debug!(error = text, "others were in the way");
+    StoreError::Busy { waited_ms: 0 }
 }
 
 fn unreachable(store: &str, reason: String) -> StoreError {
@@ -42,4 +52,24 @@ fn unreachable(store: &str, reason: String) -> StoreError {
 /// An operation that did not come to its end.
 pub(crate) fn broken_off(error: &tokio::task::JoinError) -> StoreError {
     StoreError::Other(format!("an operation broke off: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_caused_is_tried_again_and_nothing_else() {
+        let of = |code| of_code("sqlserver://db", code, "why".to_owned());
+        for code in [DEADLOCK, LOCK_TIMEOUT, 2601, 2627] {
+            assert!(matches!(of(code), StoreError::Busy { waited_ms: 0 }), "{code}");
+        }
+        for code in FULL {
+            assert!(matches!(of(code), StoreError::Full(_)), "{code}");
+        }
+        for code in REFUSED {
+            assert!(matches!(of(code), StoreError::Unreachable { .. }), "{code}");
+        }
+        assert!(matches!(of(208), StoreError::Other(text) if text == "why"));
+    }
 }
