@@ -6,6 +6,8 @@ use tiberius::error::Error;
 /// Picked as the victim of a deadlock; waited too long for a lock.
 const DEADLOCK: u32 = 1205;
 const LOCK_TIMEOUT: u32 = 1222;
+/// As the settings of a connection say.
+const LOCK_TIMEOUT_MS: u64 = 30_000;
 /// A row with that key came in between.
 const DUPLICATE: [u32; 2] = [2601, 2627];
 /// There is no room: in the database, in its log, on the disk.
@@ -31,7 +33,8 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
 /// What a number of the server's means.
 fn of_code(store: &str, code: u32, text: String) -> StoreError {
     match code {
-        DEADLOCK | LOCK_TIMEOUT => begin_anew(&text),
+        DEADLOCK => begin_anew(&text),
+        LOCK_TIMEOUT => StoreError::Busy { waited_ms: LOCK_TIMEOUT_MS },
         code if DUPLICATE.contains(&code) => begin_anew(&text),
         code if FULL.contains(&code) => StoreError::Full(text),
         code if REFUSED.contains(&code) => unreachable(store, text),
@@ -61,9 +64,10 @@ mod tests {
     #[test]
     fn what_others_caused_is_tried_again_and_nothing_else() {
         let of = |code| of_code("sqlserver://db", code, "why".to_owned());
-        for code in [DEADLOCK, LOCK_TIMEOUT, 2601, 2627] {
+        for code in [DEADLOCK, 2601, 2627] {
             assert!(matches!(of(code), StoreError::Busy { waited_ms: 0 }), "{code}");
         }
+        assert!(matches!(of(LOCK_TIMEOUT), StoreError::Busy { waited_ms: LOCK_TIMEOUT_MS }));
         for code in FULL {
             assert!(matches!(of(code), StoreError::Full(_)), "{code}");
         }
