@@ -93,7 +93,7 @@ async fn give_back(store: &Shared, claims: Vec<Claim>) {
 }
 
 async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<Claimed> {
-    let standing = store.keeper.standing().await?;
+    let standing = store.keeper.fresh_standing().await?;
     let own = ClaimRequest { wait: Duration::ZERO, ..request.clone() };
     if !standing.is_open() {
         // What passes a gate; the rest once nobody can be handing it out in Redis any more.

@@ -25,6 +25,8 @@ const GOOD_FOR: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(300);
 /// As long as anybody has used what is known within so long, it is kept good, so that nobody has to wait for it.
 const KEPT_FOR: Duration = Duration::from_secs(60);
+/// So often a process asks again that has stood still for longer than that.
+const ASK_AGAIN_MAX: usize = 3;
 /// Between two who hand out the same jobs: until the first has noticed, and what it handed out is recorded or given up.
 pub(crate) const PAUSE: Duration = GOOD_FOR.saturating_add(GRACE);
 /// A job is new for so long after it was stored. By then it is in Redis with all that is known of it, or comes there in another way.
@@ -61,6 +63,11 @@ impl Standing {
     /// Whether Redis hands out jobs, as far as this process may trust what it knows.
     pub(crate) fn is_open(&self) -> bool {
         self.redis_ms.is_some() && self.asked.elapsed() < self.left.min(GOOD_FOR)
+    }
+
+    /// Whether it did when the ledger was asked.
+    const fn was_open(&self) -> bool {
+        self.redis_ms.is_some() && !self.left.is_zero()
     }
 
     /// How a queue stands.
@@ -133,6 +140,18 @@ impl Keeper {
     pub(crate) async fn standing(&self) -> StoreResult<Arc<Standing>> {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.ask(|known| known.asked.elapsed() < GOOD_FOR / 2).await
+    }
+
+    /// The same. If it took so long to ask that the answer may not be trusted any more, it is asked for again.
+    pub(crate) async fn fresh_standing(&self) -> StoreResult<Arc<Standing>> {
+        let mut standing = self.standing().await?;
+        for _ in 0..ASK_AGAIN_MAX {
+            if standing.is_open() || !standing.was_open() {
+                break;
+            }
+            standing = self.standing_since(Instant::now()).await?;
+        }
+        Ok(standing)
     }
 
     /// How it stands, as it was asked for after that.
