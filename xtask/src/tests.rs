@@ -18,8 +18,17 @@ use crate::root;
 const LANES: usize = 2;
 
 /// Those that take longest begin first, so that nothing waits for them in the end.
-const LONGEST: [&str; 6] =
-    ["dispatch", "schedules", "dashboard", "postgres_conformance", "conformance", "sqlite_conformance"];
+const LONGEST: [&str; 9] = [
+    "crashes",
+    "dispatch",
+    "schedules",
+    "punctual_sql",
+    "cluster",
+    "conformance",
+    "postgres_conformance",
+    "programs",
+    "postgres",
+];
 
 /// A test binary.
 struct Binary {
