@@ -25,7 +25,12 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
         Error::Protocol(why) if why.contains("encryption") => {
             unreachable(store, format!("{why} If it is to go without TLS, say encrypt=off in the address"))
         }
-        Error::Io { .. } | Error::Tls(_) | Error::Routing { .. } => unreachable(store, text),
+        // What follows is for programmers.
+        Error::Tls(why) => {
+            let why = why.split(". ").next().unwrap_or_default();
+            unreachable(store, format!("{why}; whom to trust, ca=/path/ca.pem in the address says"))
+        }
+        Error::Io { .. } | Error::Routing { .. } => unreachable(store, text),
         _ => StoreError::Other(text),
     }
 }
