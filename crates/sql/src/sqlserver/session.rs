@@ -1,7 +1,7 @@
 //! Connections: how they are opened, shared, and used for one operation.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicI64, Ordering},
 };
 
@@ -158,16 +158,54 @@ impl Sessions {
     /// A connection of which nobody else has the use. It is closed, unless it is given back.
     async fn take(&self) -> StoreResult<Leased> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| StoreError::Closed)?;
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = self.idle().pop();
+        let was_kept = kept.is_some();
         let client = match kept {
             Some(client) => client,
             None => self.open().await?,
         };
-        Ok(Leased { client, _turn: turn })
+        Ok(Leased { client, was_kept, _turn: turn })
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What went wrong on a connection. If the server was away, no other that was kept is of use.
+    fn error(&self, error: &Error) -> StoreError {
+        self.gone(store_error(&self.options.location, error))
+    }
+
+    fn gone(&self, error: StoreError) -> StoreError {
+        if matches!(error, StoreError::Unreachable { .. }) {
+            self.idle().clear();
+        }
+        error
+    }
+
+    /// Begins a transaction; returns the server's time. A connection that was kept may be of no more use, so that another one is tried.
+    async fn begin(&self, locking: Locking) -> StoreResult<(Leased, Timestamp)> {
+        loop {
+            let mut leased = self.take().await?;
+            match run(&mut leased.client, "begin transaction").await.map_err(|error| self.error(&error)) {
+                Ok(()) => {
+                    let begun = rows(&mut leased.client, locking.text()).await.map_err(|error| self.error(&error))?;
+                    return Ok((leased, Locking::check(&begun)?));
+                }
+                Err(StoreError::Unreachable { .. }) if leased.was_kept => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn commit(&self, mut leased: Leased) -> StoreResult<()> {
+        run(&mut leased.client, "commit").await.map_err(|error| self.error(&error))?;
+        self.give_back(leased);
+        Ok(())
     }
 
     fn give_back(&self, leased: Leased) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(leased.client);
+        self.idle().push(leased.client);
     }
 
     /// Reads.
@@ -178,7 +216,8 @@ impl Sessions {
     {
         let mut leased = self.take().await?;
         let store = &self.options.location;
-        let done = serve(&mut leased.client, store, |link| work(&ServerDb::new(link, Locking::Alone))).await?;
+        let done = serve(&mut leased.client, store, |link| work(&ServerDb::new(link, Locking::Alone))).await;
+        let done = done.map_err(|error| self.gone(error))?;
         self.give_back(leased);
         Ok(done)
     }
@@ -205,39 +244,30 @@ impl Sessions {
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
-        let (mut leased, store) = (self.take().await?, &self.options.location);
-        let error = |error: Error| store_error(store, &error);
-        run(&mut leased.client, "begin transaction").await.map_err(error)?;
-        let begun = rows(&mut leased.client, locking.text()).await.map_err(error)?;
-        let now = Locking::check(&begun)?;
+        let (mut leased, now) = self.begin(locking).await?;
         self.ahead.store(now.as_micros() - SystemClock.now().as_micros(), Ordering::Relaxed);
         let now = self.options.clock.as_ref().map_or(now, |clock| clock.now());
-        let work = Arc::clone(work);
-        let done = serve(&mut leased.client, store, move |link| operate(link, locking, now, |tx| work(tx))).await?;
-        run(&mut leased.client, "commit").await.map_err(error)?;
-        self.give_back(leased);
+        let (work, store) = (Arc::clone(work), &self.options.location);
+        let done = serve(&mut leased.client, store, move |link| operate(link, locking, now, |tx| work(tx))).await;
+        let done = done.map_err(|error| self.gone(error))?;
+        self.commit(leased).await?;
         Ok(done)
     }
 
     /// Runs texts while nobody else writes.
     pub(crate) async fn run_alone(&self, texts: &[&str]) -> StoreResult<()> {
-        let (mut leased, store) = (self.take().await?, &self.options.location);
-        let error = |error: Error| store_error(store, &error);
-        run(&mut leased.client, "begin transaction").await.map_err(error)?;
-        Locking::check(&rows(&mut leased.client, Locking::Alone.text()).await.map_err(error)?)?;
+        let (mut leased, _) = self.begin(Locking::Alone).await?;
         for text in texts {
-            run(&mut leased.client, text).await.map_err(error)?;
+            run(&mut leased.client, text).await.map_err(|error| self.error(&error))?;
         }
-        run(&mut leased.client, "commit").await.map_err(error)?;
-        self.give_back(leased);
-        Ok(())
+        self.commit(leased).await
     }
 
     /// Whether there may be something to claim by then, in any queue.
     pub(crate) async fn peek(&self, until: Timestamp) -> StoreResult<bool> {
         let mut leased = self.take().await?;
         let asked = async { leased.client.query(PEEK, &[&until.as_micros()]).await?.into_first_result().await };
-        let rows = asked.await.map_err(|error| store_error(&self.options.location, &error))?;
+        let rows = asked.await.map_err(|error| self.error(&error))?;
         self.give_back(leased);
         rows.first().map_or(Ok(false), |row| (row as &dyn Row).get(0))
     }
@@ -267,6 +297,8 @@ impl Sessions {
 /// A connection in use, and the right to one.
 struct Leased {
     client: Client,
+    /// Whether it was open before.
+    was_kept: bool,
     _turn: OwnedSemaphorePermit,
 }
 
