@@ -152,11 +152,7 @@ fn take_gated(tx: &mut Tx<'_>, request: &ClaimRequest, gated: &Gated, taken: &mu
 
 /// Gives jobs to the worker.
 fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> StoreResult<Vec<Hold>> {
-    let queued = tx.db.only_each(
-        sql::CLAIM_TAKE,
-        &mut |row| places.iter().try_for_each(|place| row(params![place.seq])),
-        QueuedJob::of,
-    )?;
+    let queued = queued_jobs(tx, places.iter().map(|place| place.seq))?;
     tx.expect_events(places.len())?;
     places.iter().zip(queued).map(|(place, job)| hold(tx, request, place, job)).collect()
 }
@@ -165,15 +161,19 @@ fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> St
 /// that what has to pass one is left alone.
 fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize, gated: &Gated) -> StoreResult<Vec<Hold>> {
     let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
-    let (mut holds, now) = (Vec::new(), tx.now);
-    for job in due {
+    let free = |job: &DueJob| {
         let (queue, name) = &job.lane;
-        let free = job.key.is_none() && !gated.paused.contains(queue) && !gated.guards(queue);
-        if holds.len() < limit && free && request.serves(queue, name) {
-            tx.now = now.max(Timestamp::from_micros(job.run_at));
-            job.promote(tx)?;
-            holds.extend(hold_all(tx, request, &[job.place()])?);
-        }
+        let gated = job.key.is_some() || gated.paused.contains(queue) || gated.guards(queue);
+        !gated && request.serves(queue, name)
+    };
+    let due: Vec<DueJob> = due.into_iter().filter(free).take(limit).collect();
+    let queued = queued_jobs(tx, due.iter().map(|job| job.seq))?;
+    tx.expect_events(2 * due.len())?;
+    let (mut holds, now) = (Vec::new(), tx.now);
+    for (job, mut queued) in due.iter().zip(queued) {
+        tx.now = now.max(Timestamp::from_micros(job.run_at));
+        queued.last_event = Some(job.promote(tx)?);
+        holds.push(hold(tx, request, &job.place(), queued)?);
     }
     tx.now = now;
     Ok(holds)
@@ -238,14 +238,14 @@ impl DueJob {
         Place { lane: &self.lane, priority: self.priority, run_at: self.run_at, seq: self.seq, gate: None }
     }
 
-    /// Makes it queued.
-    fn promote(&self, tx: &mut Tx<'_>) -> StoreResult<()> {
+    /// Makes it queued; returns the number of the event that says so.
+    fn promote(&self, tx: &mut Tx<'_>) -> StoreResult<i64> {
         let line = EventLine::plain(Status::Queued, None);
         let event = tx.event(self.seq, self.last_event, line)?;
         tx.write(sql::PROMOTE_JOB, params![self.seq, tx.now.as_micros(), event])?;
         tx.write(sql::DELETE_DUE, params![self.run_at, self.seq])?;
         tx.count(&self.lane.0, &self.lane.1, Some(self.status), Some(Status::Queued));
-        Ok(())
+        Ok(event)
     }
 }
 
@@ -316,6 +316,10 @@ impl QueuedJob {
             flow: row.get(6)?,
         })
     }
+}
+
+fn queued_jobs(tx: &Tx<'_>, seqs: impl Iterator<Item = i64> + Clone) -> StoreResult<Vec<QueuedJob>> {
+    tx.db.only_each(sql::CLAIM_TAKE, &mut |row| seqs.clone().try_for_each(|seq| row(params![seq])), QueuedJob::of)
 }
 
 /// Gives one job to the worker.

@@ -1,9 +1,9 @@
 //! Executions end, or are kept alive.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use punctual_core::{
-    AttemptId, AttemptStatus, Ending, Note, Settled, Settlement, Status, StoreResult, WorkerId, measure::Measure,
+    AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreResult, WorkerId, measure::Measure,
 };
 
 use super::{
@@ -65,7 +65,8 @@ pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult
             row(params![settlement.attempt.job.to_bytes(), held.run, held.worker.to_bytes(), held.flow])
         })
     })?;
-    ends.iter().try_for_each(|(settlement, held)| end(tx, settlement, held))?;
+    let mut starts = next_starts(tx, &ends)?.into_iter();
+    ends.iter().try_for_each(|(settlement, held)| end(tx, settlement, held, starts.next().flatten()))?;
     Ok(settled)
 }
 
@@ -91,7 +92,9 @@ fn end_remembered(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) ->
     if held.is_of(settlement) && !settlement.only_if_expired {
         let gone = tx.execute(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
         if gone > 0 {
-            end(tx, settlement, &held)?;
+            let ends = [(settlement, held)];
+            let start = next_starts(tx, &ends)?.pop().flatten();
+            end(tx, settlement, &ends[0].1, start)?;
             return Ok(true);
         }
     }
@@ -104,28 +107,43 @@ fn may_end(tx: &Tx<'_>, held: &Running, settlement: &Settlement) -> bool {
     held.is_of(settlement) && (!settlement.only_if_expired || held.lease_until <= tx.now)
 }
 
-/// The job that is held no longer comes to rest.
-fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running) -> StoreResult<()> {
+/// The job that is held no longer comes to rest; it may start next at `start`, if it does.
+fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, start: Option<i64>) -> StoreResult<()> {
     let error = settlement.fault.as_ref().map(rows::text).transpose()?;
     keep(tx, held, settlement.attempt_status, error.as_deref())?;
-    rest(tx, settlement, held, error.as_deref())
+    rest(tx, settlement, held, start, error.as_deref())
 }
 
-/// When the job may start next, if it does.
-fn next_start(tx: &Tx<'_>, ending: Ending, seq: i64) -> StoreResult<Option<i64>> {
-    if !ending.status().is_active() {
-        return Ok(None);
-    }
-    let run_at = tx.db.only(sql::RUN_AT, params![seq], |row| rows::instant(row, 0))?;
-    Ok(Some(ending.run_at(run_at, tx.now).as_micros()))
+/// When jobs may start next that do.
+fn next_starts(tx: &Tx<'_>, ends: &[(&Settlement, Running)]) -> StoreResult<Vec<Option<i64>>> {
+    // Only those that keep their places in the queue have to be looked up.
+    let goes_back = |settlement: &Settlement| settlement.ending.status() == Status::Queued;
+    let back = ends.iter().filter(|(settlement, _)| goes_back(settlement));
+    let run_ats = tx.db.only_each(
+        sql::RUN_AT,
+        &mut |row| back.clone().try_for_each(|(_, held)| row(params![held.seq])),
+        |row| rows::instant(row, 0),
+    )?;
+    let mut run_ats = run_ats.into_iter();
+    let start = |(settlement, _): &(&Settlement, Running)| {
+        let run_at = if goes_back(settlement) { run_ats.next() } else { Some(tx.now) }?;
+        let ending = settlement.ending;
+        ending.status().is_active().then(|| ending.run_at(run_at, tx.now).as_micros())
+    };
+    Ok(ends.iter().map(start).collect())
 }
 
 /// The job comes to rest where the decision says.
-fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<&str>) -> StoreResult<()> {
-    let ending = settlement.ending;
-    let (status, run_at) = (ending.status(), next_start(tx, ending, held.seq)?);
+fn rest(
+    tx: &mut Tx<'_>,
+    settlement: &Settlement,
+    held: &Running,
+    start: Option<i64>,
+    error: Option<&str>,
+) -> StoreResult<()> {
+    let status = settlement.ending.status();
     let mut last_event = held.last_event;
-    for step in ending.path() {
+    for step in settlement.ending.path() {
         let line = EventLine::plain(*step, Some(held.run));
         last_event = Some(tx.event(held.seq, last_event, line)?);
     }
@@ -134,8 +152,8 @@ fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<
         params![
             held.seq,
             status.as_str(),
-            run_at,
-            held.attempt - u32::from(ending.gives_back_attempt()),
+            start,
+            held.attempt - u32::from(settlement.ending.gives_back_attempt()),
             held.run,
             u32::from(settlement.attempt_status == AttemptStatus::Lost),
             tx.now.as_micros(),
@@ -149,10 +167,10 @@ fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<
     if status == Status::Queued {
         let Running { queue, name, priority, seq, .. } = held;
         let key = held.gate.as_deref().filter(|key| !key.is_empty());
-        let run_at = run_at.unwrap_or(0);
+        let run_at = start.unwrap_or(0);
         gates::put(tx, Standing { queue, name, priority: *priority, run_at, seq: *seq, key })?;
     } else if status.is_timed() {
-        tx.write(sql::INSERT_DUE, params![run_at, held.seq])?;
+        tx.write(sql::INSERT_DUE, params![start, held.seq])?;
     }
     if let (true, Some(keep)) = (status.is_finished(), held.keep_for) {
         tx.write(sql::INSERT_KEPT, params![tx.now.after(keep).as_micros(), held.seq])?;
@@ -173,26 +191,31 @@ fn rest(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, error: Option<
 
 /// Moves leases; says which were still held.
 pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
-    let until = tx.now.after(lease).as_micros();
-    let fence = |attempt: &AttemptId| (attempt.job.to_bytes(), attempt.run, worker.to_bytes());
-    attempts
-        .iter()
-        .map(|attempt| {
-            let (id, run, worker) = fence(attempt);
-            Ok(tx.execute(sql::EXTEND, params![id, run, worker, tx.now.as_micros(), until])? == 1)
-        })
-        .collect()
+    let (now, until, worker) = (tx.now.as_micros(), tx.now.after(lease).as_micros(), worker.to_bytes());
+    let mut kept = HashSet::new();
+    tx.db.read_each(
+        sql::EXTEND,
+        &mut |row| {
+            attempts
+                .iter()
+                .try_for_each(|attempt| row(params![attempt.job.to_bytes(), attempt.run, worker, now, until]))
+        },
+        &mut |place, _| {
+            kept.insert(attempts[place]);
+            Ok(())
+        },
+    )?;
+    Ok(attempts.iter().map(|attempt| kept.contains(attempt)).collect())
 }
 
 /// Which attempts are under way in this worker's hands.
 pub(crate) fn held(db: &dyn Db, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
-    attempts
-        .iter()
-        .map(|attempt| {
-            let running = Running::find(db, attempt.job.to_bytes())?;
-            Ok(running.is_some_and(|running| running.run == attempt.run && running.worker == worker))
-        })
-        .collect()
+    let ids: Vec<_> = attempts.iter().map(|attempt| attempt.job.to_bytes()).collect();
+    let held = Running::find_each(db, &ids)?;
+    let holds = |(attempt, id): (&AttemptId, &[u8; 16])| {
+        held.get(id).is_some_and(|running| running.run == attempt.run && running.worker == worker)
+    };
+    Ok(attempts.iter().zip(&ids).map(holds).collect())
 }
 
 /// Keeps progress and logs of running handlers.

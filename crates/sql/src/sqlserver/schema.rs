@@ -5,7 +5,7 @@ use tiberius::error::Error;
 
 use super::{
     error::store_error,
-    session::{Client, run},
+    session::{Client, rows, run},
 };
 use crate::{
     db::Row,
@@ -38,7 +38,10 @@ pub(crate) const TEXTS: [&str; 5] = [CREATE_SCHEMA, ALONE, NOT_ALONE, NOW, APPLI
 /// Applies what is missing, under a lock.
 pub(crate) async fn migrate(client: &mut Client, store: &str) -> StoreResult<()> {
     let error = |error: Error| store_error(store, &error);
-    run(client, ALONE).await.map_err(error)?;
+    let lock = rows(client, ALONE).await.map_err(error)?;
+    if lock.first().map_or(Ok(-1), |row| (row as &dyn Row).get::<i64>(0))? < 0 {
+        return Err(StoreError::Busy { waited_ms: 60_000 });
+    }
     run(client, CREATE_SCHEMA).await.map_err(error)?;
     for migration in migrate::missing(MIGRATIONS, &applied(client, store).await?)? {
         apply(client, migration).await.map_err(error)?;

@@ -327,7 +327,7 @@ where
 }
 
 /// The rows of the last answer to a text.
-async fn rows<S>(client: &mut tiberius::Client<S>, text: &str) -> Result<Vec<tiberius::Row>, Error>
+pub(crate) async fn rows<S>(client: &mut tiberius::Client<S>, text: &str) -> Result<Vec<tiberius::Row>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
