@@ -59,7 +59,7 @@ pub(crate) trait Db {
         Ok(changed)
     }
 
-    /// Runs a statement that stores a row, if it is not there, for each of these; returns the numbers that they got.
+    /// Runs a statement that stores a row, if it is not there, for each of these, of which none is another; returns the numbers that they got.
     fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>>;
 
     /// Reads rows, one after the other, for as long as they are wanted.
@@ -139,25 +139,37 @@ impl dyn Db + '_ {
         self.one(statement, params, of)?.ok_or_else(|| missing(statement))
     }
 
+    /// The rows for each of these, in their order, each with the place of what it is for.
+    pub(crate) fn all_each<T>(
+        &self,
+        statement: Statement,
+        rows: Rows<'_>,
+        mut of: impl FnMut(&dyn Row) -> StoreResult<T>,
+    ) -> StoreResult<Vec<(usize, T)>> {
+        let mut found = Vec::new();
+        self.read_each(statement, rows, &mut |place, row| {
+            found.push((place, of(row)?));
+            Ok(())
+        })?;
+        found.sort_by_key(|(place, _)| *place);
+        Ok(found)
+    }
+
     /// For each of these the row that is there in any case, in their order.
     pub(crate) fn only_each<T>(
         &self,
         statement: Statement,
         rows: Rows<'_>,
-        mut of: impl FnMut(&dyn Row) -> StoreResult<T>,
+        of: impl FnMut(&dyn Row) -> StoreResult<T>,
     ) -> StoreResult<Vec<T>> {
-        let (mut count, mut found) = (0, Vec::new());
+        let mut count = 0;
         let mut counted = |row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>| {
             rows(&mut |params| {
                 count += 1;
                 row(params)
             })
         };
-        self.read_each(statement, &mut counted, &mut |place, row| {
-            found.push((place, of(row)?));
-            Ok(())
-        })?;
-        found.sort_by_key(|(place, _)| *place);
+        let found = self.all_each(statement, &mut counted, of)?;
         if found.len() == count { Ok(found.into_iter().map(|(_, row)| row).collect()) } else { Err(missing(statement)) }
     }
 

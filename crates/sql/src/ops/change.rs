@@ -1,11 +1,15 @@
 //! Operators' actions.
 
+use std::collections::HashMap;
+
 use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreResult, Verb, change};
 
 use super::{
+    apart::apart,
     gates,
     places::standing,
-    rows,
+    read,
+    rows::Known,
     running::Running,
     settle::close,
     statements as sql,
@@ -15,37 +19,46 @@ use crate::db::params;
 
 /// Applies operators' wishes.
 pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> StoreResult<Vec<Changed>> {
-    changes.iter().map(|change| change_one(tx, change)).collect()
+    let mut changed = Vec::with_capacity(changes.len());
+    // A wish may be for what an earlier one has made of the job.
+    for some in apart(changes, |change, is_new| is_new(change.job)) {
+        let found = tx.db.all_each(
+            sql::GET,
+            &mut |row| some.iter().try_for_each(|change| row(params![change.job.to_bytes()])),
+            Known::of,
+        )?;
+        let mut found: HashMap<usize, Known> = found.into_iter().collect();
+        for (place, wish) in some.iter().enumerate() {
+            changed.push(found.remove(&place).map_or(Ok(Changed::NotFound), |known| change_one(tx, wish, &known))?);
+        }
+    }
+    Ok(changed)
 }
 
-fn change_one(tx: &mut Tx<'_>, wish: &Change) -> StoreResult<Changed> {
-    let found = tx.db.one(sql::GET, params![wish.job.to_bytes()], rows::job)?;
-    let Some((seq, mut job)) = found else { return Ok(Changed::NotFound) };
-    let before = job.clone();
+fn change_one(tx: &mut Tx<'_>, wish: &Change, known: &Known) -> StoreResult<Changed> {
+    let mut job = known.job.clone();
     match change::apply(wish.verb, &mut job, tx.now) {
         Ok(true) => Ok(Changed::Already),
         Err(refused) => Ok(Changed::Refused(refused)),
         Ok(false) => {
             let by = (Some(wish.actor.as_str()), wish.reason.as_deref());
-            replace(tx, seq, &before, &job, by)?;
+            replace(tx, known, &job, by)?;
             Ok(Changed::Done)
         }
     }
 }
 
-/// Moves a job from where `before` stands to where `after` stands, with one event.
+/// Moves a job from where it stands to where `after` stands, with one event.
 pub(crate) fn replace(
     tx: &mut Tx<'_>,
-    seq: i64,
-    before: &Job,
+    known: &Known,
     after: &Job,
     (actor, detail): (Option<&str>, Option<&str>),
 ) -> StoreResult<()> {
+    let Known { seq, job: before, last_event } = known;
     let (queue, name) = (&after.spec.queue, &after.spec.name);
-    // Before the running row goes, which knows it while the job is held.
-    let last_event = tx.db.only(sql::LAST_EVENT, params![seq], |row| row.get(0))?;
     match before.status {
-        Status::Queued => gates::leave(tx, standing(before, seq))?,
+        Status::Queued => gates::leave(tx, standing(before, *seq))?,
         Status::Scheduled | Status::Retrying => {
             tx.write(sql::DELETE_DUE, params![before.run_at.as_micros(), seq])?;
         }
@@ -61,7 +74,7 @@ pub(crate) fn replace(
         _ => {}
     }
     if after.status == Status::Queued {
-        gates::put(tx, standing(after, seq))?;
+        gates::put(tx, standing(after, *seq))?;
     }
     if matches!(after.status, Status::Cancelled | Status::Deleted)
         && let Some((scope, key)) = after.spec.unique_key()
@@ -74,13 +87,13 @@ pub(crate) fn replace(
     if let Some(expires_at) = kept_until(after) {
         tx.write(sql::INSERT_KEPT, params![expires_at, seq])?;
     }
-    forget_death(tx, seq, before)?;
+    forget_death(tx, *seq, before)?;
     if after.status == Status::Deleted {
         tx.write(sql::INSERT_DELETED, params![after.updated_at.as_micros(), seq])?;
     }
     let run = (before.status == Status::Processing).then_some(before.run);
     let line = EventLine { status: after.status, run, actor, detail };
-    let event = tx.event(seq, last_event, line)?;
+    let event = tx.event(*seq, *last_event, line)?;
     tx.write(
         sql::SAVE_JOB,
         params![
@@ -100,9 +113,9 @@ pub(crate) fn replace(
     tx.count(queue, name, Some(before.status), Some(after.status));
     tx.count_pending(after.spec.user_id.as_deref(), name, Some(before.status), Some(after.status));
     if after.status.is_finished() {
-        tx.ended(after.id, seq, before.status, after.status)?;
+        tx.ended(after.id, *seq, before.status, after.status);
     } else if before.status.is_finished() {
-        tx.count_end(seq, before.status, after.status)?;
+        tx.count_end(*seq, before.status, after.status);
     }
     tx.woke_jobs = true;
     Ok(())
@@ -124,10 +137,6 @@ pub(crate) fn kept_until(job: &Job) -> Option<i64> {
 
 /// Makes finished jobs deleted that have been kept long enough.
 pub(crate) fn retire(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> StoreResult<usize> {
-    retire_some(tx, keep, limit)
-}
-
-fn retire_some(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> StoreResult<usize> {
     let mut seqs: Vec<i64> = Vec::new();
     for status in [Status::Succeeded, Status::Dead, Status::Cancelled] {
         let cutoff = tx.now.before(keep.of(status)).as_micros();
@@ -136,11 +145,10 @@ fn retire_some(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> StoreResult<usize> 
     }
     let room = (limit - seqs.len()) as i64;
     seqs.extend(tx.db.all(sql::RETIRABLE_KEPT, params![tx.now.as_micros(), room], |row| row.get::<i64>(0))?);
-    for seq in &seqs {
-        let (seq, mut job) = tx.db.only(sql::GET_BY_SEQ, params![seq], rows::job)?;
-        let before = job.clone();
+    for known in read::known(tx.db, &seqs)? {
+        let mut job = known.job.clone();
         if change::apply(Verb::Delete, &mut job, tx.now).is_ok() {
-            replace(tx, seq, &before, &job, (Some("retention"), None))?;
+            replace(tx, &known, &job, (Some("retention"), None))?;
         }
     }
     Ok(seqs.len())

@@ -20,7 +20,8 @@ const GAPS_MAX_COUNT: usize = 64;
 pub(crate) fn changes(db: &dyn Db, now: Timestamp, since: Option<&str>, limit: usize) -> StoreResult<Changes> {
     let next: u64 = db.only(sql::NEXT_EVENT, &[], |row| row.get(0))?;
     let end = |missed| {
-        let gaps = open_gaps(db, now, next - 1)?;
+        let mut gaps = open_gaps(db, now, next - 1)?;
+        newest(&mut gaps);
         Ok(Changes::none(CountCursor { last: next - 1, at: now, gaps }.to_string(), missed))
     };
     let Some(since) = since.map(CountCursor::parse).transpose()? else { return end(false) };
@@ -38,11 +39,13 @@ pub(crate) fn changes(db: &dyn Db, now: Timestamp, since: Option<&str>, limit: u
     let number = |event: &JobEvent| event.event.id.number();
     // Others may have stored some since the number was looked at.
     let last = events.last().map_or(0, number).max(next - 1);
-    let gaps = match missed {
+    let mut gaps = match missed {
         true => open_gaps(db, now, last)?,
         false if db.is_only_writer() => Vec::new(),
         false => still_open(&since, now, last, events.iter().map(number)),
     };
+    let missed = missed || gaps.len() > GAPS_MAX_COUNT;
+    newest(&mut gaps);
     Ok(Changes { events, cursor: CountCursor { last, at: now, gaps }.to_string(), missed })
 }
 
@@ -53,14 +56,14 @@ fn open_gaps(db: &dyn Db, now: Timestamp, last: u64) -> StoreResult<Vec<Gap>> {
     }
     let first = last.saturating_sub(FIRST_LOOK_MAX_NUMBERS);
     let seen: Vec<u64> = db.all(sql::EVENT_NUMBERS, params![first, FIRST_LOOK_MAX_NUMBERS], |row| row.get(0))?;
-    Ok(newest(between(first + 1..last + 1, seen.into_iter(), now)))
+    Ok(between(first + 1..last + 1, seen.into_iter(), now))
 }
 
 /// What is missing after a look that saw these numbers.
 fn still_open(before: &CountCursor, now: Timestamp, last: u64, seen: impl Iterator<Item = u64> + Clone) -> Vec<Gap> {
     let young = before.gaps.iter().filter(|gap| gap.since > now.before(limits::CHANGES_MAX_AGE));
     let old = young.flat_map(|gap| between(gap.numbers.clone(), seen.clone(), gap.since));
-    newest(old.chain(between(before.last + 1..last + 1, seen.clone(), now)))
+    old.chain(between(before.last + 1..last + 1, seen.clone(), now)).collect()
 }
 
 /// The numbers between those that were seen, which are in their order.
@@ -76,9 +79,9 @@ fn between(numbers: Range<u64>, seen: impl Iterator<Item = u64>, since: Timestam
     gaps
 }
 
-fn newest(gaps: impl IntoIterator<Item = Gap>) -> Vec<Gap> {
-    let gaps: Vec<Gap> = gaps.into_iter().collect();
-    gaps[gaps.len().saturating_sub(GAPS_MAX_COUNT)..].to_vec()
+/// Gives up the oldest of too many gaps.
+fn newest(gaps: &mut Vec<Gap>) {
+    gaps.drain(..gaps.len().saturating_sub(GAPS_MAX_COUNT));
 }
 
 /// Events with these numbers.
@@ -134,7 +137,9 @@ mod tests {
         assert_eq!(still_open(&before, at(hour + 5), 10, [].into_iter()), [gap(8..9, 7)]);
         let many = CountCursor { last: 1, at: at(1), gaps: Vec::new() };
         let odd = (1..200).map(|number| 2 * number);
-        let left = still_open(&many, at(2), 400, odd);
+        let mut left = still_open(&many, at(2), 400, odd);
+        assert_eq!(left.len(), 199);
+        newest(&mut left);
         assert_eq!((left.len(), &left[63]), (GAPS_MAX_COUNT, &gap(399..401, 2)));
     }
 }

@@ -15,7 +15,8 @@ use super::{
     gated::Gated,
     gates,
     places::{Lane, Place, Standing},
-    read, rows,
+    read,
+    rows::{self, Known},
     running::Running,
     statements as sql,
     tx::{EventLine, Tx},
@@ -361,10 +362,6 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJ
 /// Claims whose lease has run out.
 pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<Vec<Claim>> {
     let seqs = db.all(sql::EXPIRED, params![now.as_micros(), limit], |row| row.get::<i64>(0))?;
-    let mut claims = Vec::new();
-    for seq in seqs {
-        let found = db.one(sql::GET_BY_SEQ, params![seq], rows::job)?;
-        claims.extend(found.and_then(|(_, job)| Some(Claim { worker: job.worker_id?, job: Box::new(job) })));
-    }
-    Ok(claims)
+    let claim = |Known { job, .. }: Known| Some(Claim { worker: job.worker_id?, job: Box::new(job) });
+    Ok(read::known(db, &seqs)?.into_iter().filter_map(claim).collect())
 }

@@ -1,12 +1,17 @@
 //! Jobs come in.
 
-use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreResult, Timestamp, flow::Next};
+use std::collections::HashMap;
+
+use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreResult, Timestamp, WorkflowId, flow::Next};
 
 use super::{
-    flow::{self, Family},
+    apart::apart,
+    flow::{self, Family, Relatives},
     gates,
     places::Standing,
-    rows, statements as sql,
+    read,
+    rows::{self, Known},
+    statements as sql,
     tx::{EventLine, Tx},
 };
 use crate::db::{Value, params};
@@ -19,8 +24,7 @@ pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enque
     }
     tx.expect_events(jobs.len())?;
     let mut enqueued = Vec::with_capacity(jobs.len());
-    // What becomes of others, those may depend on that came just before.
-    for some in jobs.chunk_by(|one, next| stands_alone(one) && stands_alone(next)) {
+    for some in apart(jobs, Mark::are_new) {
         enqueue_some(tx, some, &mut enqueued)?;
     }
     Ok(enqueued)
@@ -31,54 +35,98 @@ fn stands_alone(job: &NewJob) -> bool {
     job.spec.unique_key().is_none() && job.parents.is_empty() && job.spec.place().is_none()
 }
 
+/// What a job has that another may have too. Of those, what becomes of the second depends on what has become of the first.
+#[derive(PartialEq, Eq, Hash)]
+enum Mark<'j> {
+    Id(JobId),
+    Key(String, &'j str),
+    Place(WorkflowId, &'j str),
+}
+
+impl<'j> Mark<'j> {
+    fn are_new(job: &'j NewJob, is_new: &mut dyn FnMut(Self) -> bool) -> bool {
+        is_new(Self::Id(job.id))
+            && job.spec.unique_key().is_none_or(|(scope, key)| is_new(Self::Key(scope, key)))
+            && job.spec.place().is_none_or(|(workflow, node)| is_new(Self::Place(workflow, node)))
+    }
+}
+
+/// Stores jobs that have no mark of another.
 fn enqueue_some(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) -> StoreResult<()> {
+    tx.count_ends()?;
+    let mut relatives = Relatives::of(tx, jobs)?;
+    let mut holders = holders(tx, jobs)?;
     let mut arrivals = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        if let Some(holder) = in_the_way(tx, job)? {
-            let updated = update(tx, holder, job)?;
-            enqueued.push(Enqueued { updated, ..Enqueued::existing(holder.1) });
+    for (place, job) in jobs.iter().enumerate() {
+        if let Some(holder) = holders.remove(&place) {
+            let updated = update(tx, &holder, job)?;
+            enqueued.push(Enqueued { updated, ..Enqueued::existing(holder.id) });
         } else {
-            arrivals.push(Arrival::of(tx, job)?);
+            arrivals.push((enqueued.len(), Arrival::of(tx, &mut relatives, job)?));
+            enqueued.push(Enqueued::new(job.id));
         }
     }
-    let seqs = tx
-        .db
-        .insert_each(sql::INSERT_JOB, &mut |row| arrivals.iter().try_for_each(|arrival| arrival.insert(tx.now, row)))?;
-    for (arrival, seq) in arrivals.iter().zip(seqs) {
-        enqueued.push(match seq {
-            Some(seq) => {
-                arrival.settle_in(tx, seq)?;
-                Enqueued::new(arrival.job.id)
-            }
-            None => Enqueued::existing(arrival.job.id),
-        });
+    let seqs = tx.db.insert_each(sql::INSERT_JOB, &mut |row| {
+        arrivals.iter().try_for_each(|(_, arrival)| arrival.insert(tx.now, row))
+    })?;
+    for ((_, arrival), seq) in arrivals.iter().zip(&seqs) {
+        relatives.is_stored(arrival.job.id, *seq);
+    }
+    for ((place, arrival), seq) in arrivals.iter().zip(seqs) {
+        match seq {
+            Some(seq) => arrival.settle_in(tx, &relatives, seq)?,
+            None => enqueued[*place] = Enqueued::existing(arrival.job.id),
+        }
     }
     Ok(())
 }
 
-/// The place and the id of the job that holds the key which this one wants, if it is in its way.
-fn in_the_way(tx: &Tx<'_>, job: &NewJob) -> StoreResult<Option<(i64, JobId)>> {
-    let Some((scope, key)) = job.spec.unique_key() else { return Ok(None) };
-    let holder = tx.db.one(sql::FIND_KEY, params![scope, key], |row| {
-        let place = (row.get(0)?, JobId::from_bytes(row.get(1)?));
-        let status: Status = rows::word(row, 3)?;
-        let conflicts = job.spec.unique().conflicts(status, rows::optional_instant(row, 2)?, tx.now);
-        Ok(conflicts.then_some(place))
-    })?;
-    Ok(holder.flatten())
+/// A job that holds the key which a new one wants, and is in its way.
+struct Holder {
+    seq: i64,
+    id: JobId,
+    /// All of it, where the new one may change it.
+    known: Option<Known>,
+}
+
+/// Those that are in the way of jobs, by the places of these.
+fn holders(tx: &Tx<'_>, jobs: &[NewJob]) -> StoreResult<HashMap<usize, Holder>> {
+    let wanted: Vec<_> =
+        jobs.iter().enumerate().filter_map(|(place, job)| Some((place, job, job.spec.unique_key()?))).collect();
+    let found = tx.db.all_each(
+        sql::FIND_KEY,
+        &mut |row| wanted.iter().try_for_each(|(_, _, (scope, key))| row(params![scope, key])),
+        |row| {
+            let holder = Holder { seq: row.get(0)?, id: JobId::from_bytes(row.get(1)?), known: None };
+            Ok((holder, rows::optional_instant(row, 2)?, rows::word::<Status>(row, 3)?))
+        },
+    )?;
+    let mut holders = HashMap::new();
+    for (found, (holder, expires_at, status)) in found {
+        let (place, job, _) = wanted[found];
+        if job.spec.unique().conflicts(status, expires_at, tx.now) {
+            holders.insert(place, holder);
+        }
+    }
+    let mut changed: Vec<&mut Holder> = holders
+        .iter_mut()
+        .filter(|(place, _)| jobs[**place].spec.unique().updates())
+        .map(|(_, holder)| holder)
+        .collect();
+    let seqs: Vec<i64> = changed.iter().map(|holder| holder.seq).collect();
+    for (holder, known) in changed.iter_mut().zip(read::known(tx.db, &seqs)?) {
+        holder.known = Some(known);
+    }
+    Ok(holders)
 }
 
 /// Changes the job that is in the way, if the new one says so; says whether it did.
-fn update(tx: &mut Tx<'_>, (seq, _): (i64, JobId), new: &NewJob) -> StoreResult<bool> {
-    let unique = new.spec.unique();
-    if !unique.updates() {
-        return Ok(false);
-    }
-    let (_, job) = tx.db.only(sql::GET_BY_SEQ, params![seq], rows::job)?;
-    let Some(update) = unique.update(job.status, job.run_at, new.start(tx.now).1) else { return Ok(false) };
-    let last_event = tx.db.only(sql::LAST_EVENT, params![seq], |row| row.get(0))?;
+fn update(tx: &mut Tx<'_>, holder: &Holder, new: &NewJob) -> StoreResult<bool> {
+    let Some(Known { seq, job, last_event }) = &holder.known else { return Ok(false) };
+    let update = new.spec.unique().update(job.status, job.run_at, new.start(tx.now).1);
+    let Some(update) = update else { return Ok(false) };
     let line = EventLine { status: job.status, run: None, actor: None, detail: Some(update.detail()) };
-    let event = tx.event(seq, last_event, line)?;
+    let event = tx.event(*seq, *last_event, line)?;
     let payload = update.payload.then_some(new.spec.payload.as_str());
     let run_at = update.run_at.unwrap_or(job.run_at).as_micros();
     tx.write(sql::UPDATE_JOB, params![seq, payload, run_at, tx.now.as_micros(), event])?;
@@ -101,12 +149,14 @@ struct Arrival<'j> {
 }
 
 impl<'j> Arrival<'j> {
-    fn of(tx: &mut Tx<'_>, job: &'j NewJob) -> StoreResult<Self> {
-        let family = Family::of(tx, job)?;
+    fn of(tx: &mut Tx<'_>, relatives: &mut Relatives<'_>, job: &'j NewJob) -> StoreResult<Self> {
+        let family = Family::of(relatives, job)?;
         let (start, run_at) = job.start(tx.now);
+        let status = if family.next == Next::Start { start } else { Status::Waiting };
+        relatives.begins(job.id, if matches!(family.next, Next::Cancel(_)) { Status::Cancelled } else { status });
         Ok(Self {
             extras: rows::extras_text(&job.spec.extras)?,
-            status: if family.next == Next::Start { start } else { Status::Waiting },
+            status,
             family,
             job,
             run_at: run_at.as_micros(),
@@ -143,7 +193,7 @@ impl<'j> Arrival<'j> {
     }
 
     /// Stored, it takes its place.
-    fn settle_in(&self, tx: &mut Tx<'_>, seq: i64) -> StoreResult<()> {
+    fn settle_in(&self, tx: &mut Tx<'_>, relatives: &Relatives<'_>, seq: i64) -> StoreResult<()> {
         let Self { job: NewJob { id, spec, .. }, family, status, run_at, .. } = self;
         let Spec { queue, name, priority, .. } = spec;
         match status {
@@ -167,7 +217,7 @@ impl<'j> Arrival<'j> {
         tx.write_event(self.first_event, tx.now, seq, None, EventLine::plain(*status, None))?;
         tx.count(queue, name, None, Some(*status));
         tx.count_pending(spec.user_id.as_deref(), name, None, Some(*status));
-        flow::join(tx, seq, self.job, family)?;
+        flow::join(tx, seq, self.job, family, relatives)?;
         // A scheduled job may be due before any that idle workers are waiting for, so it wakes them too.
         tx.woke_work = true;
         Ok(())

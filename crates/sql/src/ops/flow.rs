@@ -1,6 +1,6 @@
 //! What waits for what, and workflows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::{
     JobId, NewJob, OnParentFailure, Status, StoreError, StoreResult, Verb, WorkflowId, change,
@@ -11,66 +11,110 @@ use super::{
     change::replace,
     gates,
     places::standing,
-    rows, statements as sql,
+    read,
+    rows::{self, Known},
+    statements as sql,
     tx::{EventLine, Tx},
 };
-use crate::db::{Row, params};
+use crate::db::params;
 
-/// The parents of a new job, by their places, and how it begins.
+/// What new jobs have to do with others.
+pub(crate) struct Relatives<'j> {
+    /// The jobs that they wait for.
+    parents: HashMap<JobId, Parent>,
+    /// The jobs whose places in workflows they take.
+    former: HashMap<(WorkflowId, &'j str), (JobId, Status)>,
+}
+
+/// A job that new ones wait for: its place and how it stands, as far as is known.
+#[derive(Default)]
+struct Parent {
+    seq: Option<i64>,
+    status: Option<Status>,
+}
+
+impl<'j> Relatives<'j> {
+    /// Those that are stored, of jobs that take places of their own.
+    pub(crate) fn of(tx: &Tx<'_>, jobs: &'j [NewJob]) -> StoreResult<Self> {
+        let ids: BTreeSet<JobId> = jobs.iter().flat_map(|job| job.parents.iter().copied()).collect();
+        let ids: Vec<JobId> = ids.into_iter().collect();
+        let mut parents: HashMap<_, _> = ids.iter().map(|id| (*id, Parent::default())).collect();
+        let stored = tx.db.all_each(
+            sql::PARENT,
+            &mut |row| ids.iter().try_for_each(|id| row(params![id.to_bytes()])),
+            |row| Ok(Parent { seq: Some(row.get(0)?), status: Some(rows::word(row, 1)?) }),
+        )?;
+        parents.extend(stored.into_iter().map(|(place, parent)| (ids[place], parent)));
+        let places: Vec<_> = jobs.iter().filter_map(|job| job.spec.place()).collect();
+        let former = tx.db.all_each(
+            sql::NODE,
+            &mut |row| places.iter().try_for_each(|(workflow, node)| row(params![workflow.to_bytes(), node])),
+            |row| Ok((JobId::from_bytes(row.get(0)?), rows::word(row, 1)?)),
+        )?;
+        let former = former.into_iter().map(|(place, former)| (places[place], former)).collect();
+        Ok(Self { parents, former })
+    }
+
+    /// A new job begins so; others after it may wait for it.
+    pub(crate) fn begins(&mut self, id: JobId, status: Status) {
+        if let Some(parent) = self.parents.get_mut(&id) {
+            parent.status.get_or_insert(status);
+        }
+    }
+
+    /// It has been stored, unless it was before.
+    pub(crate) fn is_stored(&mut self, id: JobId, seq: Option<i64>) {
+        if let Some(parent) = self.parents.get_mut(&id) {
+            parent.seq = parent.seq.or(seq);
+        }
+    }
+
+    /// Refuses a job that would take the place of another one than it runs once more.
+    fn check_place(&self, job: &NewJob) -> StoreResult<()> {
+        match job.spec.place().and_then(|place| self.former.get(&place)) {
+            Some((other, _)) if job.spec.extras.rerun_of != Some(*other) => Err(StoreError::Superseded(*other)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The parents of a new job, and how it begins.
 pub(crate) struct Family {
     pub(crate) next: Next,
-    parents: Vec<(i64, JobId, Fate)>,
+    parents: Vec<(JobId, Fate)>,
 }
 
 impl Family {
     /// How the parents of a new job stand.
-    pub(crate) fn of(tx: &Tx<'_>, job: &NewJob) -> StoreResult<Self> {
-        check_place(tx, job)?;
-        if job.parents.is_empty() {
-            return Ok(Self { next: Next::Start, parents: Vec::new() });
-        }
-        let (mut seqs, mut statuses) = (Vec::new(), Vec::new());
+    pub(crate) fn of(relatives: &Relatives<'_>, job: &NewJob) -> StoreResult<Self> {
+        relatives.check_place(job)?;
+        let mut statuses = Vec::new();
         for id in &job.parents {
-            let known = find_parent(tx, *id)?;
-            let (seq, status) =
-                known.filter(|(_, status)| *status != Status::Deleted).ok_or(StoreError::UnknownParent(*id))?;
-            seqs.push(seq);
+            let known = relatives.parents.get(id).and_then(|parent| parent.status);
+            let status = known.filter(|status| *status != Status::Deleted).ok_or(StoreError::UnknownParent(*id))?;
             statuses.push((*id, status));
         }
         let (next, fates) = flow::begin(job.spec.extras.on_parent_failure, &statuses);
-        let parents = seqs.into_iter().zip(&job.parents).zip(fates).map(|((seq, id), fate)| (seq, *id, fate)).collect();
-        Ok(Self { next, parents })
+        Ok(Self { next, parents: job.parents.iter().copied().zip(fates).collect() })
     }
 
     /// How the job stands with its parents.
     pub(crate) fn waiting(&self) -> Waiting {
-        Waiting::of(self.parents.iter().map(|(_, _, fate)| *fate))
+        Waiting::of(self.parents.iter().map(|(_, fate)| *fate))
     }
-}
-
-/// Refuses a job that would take the place of another one than it runs once more.
-fn check_place(tx: &Tx<'_>, job: &NewJob) -> StoreResult<()> {
-    let Some((workflow, node)) = job.spec.place() else { return Ok(()) };
-    match former(tx, workflow, node)? {
-        Some((other, _)) if job.spec.extras.rerun_of != Some(other) => Err(StoreError::Superseded(other)),
-        _ => Ok(()),
-    }
-}
-
-/// The job that has a place in a workflow.
-fn former(tx: &Tx<'_>, workflow: WorkflowId, node: &str) -> StoreResult<Option<(JobId, Status)>> {
-    let job = |row: &dyn Row| Ok((JobId::from_bytes(row.get(0)?), rows::word(row, 1)?));
-    tx.db.one(sql::NODE, params![workflow.to_bytes(), node], job)
-}
-
-fn find_parent(tx: &Tx<'_>, id: JobId) -> StoreResult<Option<(i64, Status)>> {
-    tx.db.one(sql::PARENT, params![id.to_bytes()], |row| Ok((row.get(0)?, rows::word(row, 1)?)))
 }
 
 /// A new job joins its parents and its workflow.
-pub(crate) fn join(tx: &mut Tx<'_>, seq: i64, job: &NewJob, family: &Family) -> StoreResult<()> {
+pub(crate) fn join(
+    tx: &mut Tx<'_>,
+    seq: i64,
+    job: &NewJob,
+    family: &Family,
+    relatives: &Relatives<'_>,
+) -> StoreResult<()> {
     let policy = job.spec.extras.on_parent_failure.as_str();
-    for (parent, id, fate) in &family.parents {
+    for (id, fate) in &family.parents {
+        let parent = relatives.parents.get(id).and_then(|parent| parent.seq).ok_or(StoreError::UnknownParent(*id))?;
         let succeeded = fate.succeeded();
         tx.write(sql::INSERT_DEPENDENCY, params![parent, seq, policy, succeeded])?;
         if succeeded.is_none() {
@@ -79,27 +123,25 @@ pub(crate) fn join(tx: &mut Tx<'_>, seq: i64, job: &NewJob, family: &Family) -> 
         }
     }
     if let Some((workflow, node)) = job.spec.place() {
-        take_place(tx, seq, job, workflow, node)?;
+        tx.write(sql::INSERT_NODE, params![workflow.to_bytes(), node, seq])?;
+        // Perhaps that of another.
+        if let (Some((_, former)), Some(own)) = (relatives.former.get(&(workflow, node)), job.spec.workflow_id) {
+            tx.count_end_of(own, *former, Status::Waiting);
+        }
     }
     if let Next::Cancel(reason) = &family.next {
-        cancel(tx, seq, reason)?;
-    }
-    Ok(())
-}
-
-/// A job takes its place in a workflow, perhaps that of another.
-fn take_place(tx: &mut Tx<'_>, seq: i64, job: &NewJob, workflow: WorkflowId, node: &str) -> StoreResult<()> {
-    let former = former(tx, workflow, node)?;
-    tx.write(sql::INSERT_NODE, params![workflow.to_bytes(), node, seq])?;
-    if let (Some((_, former)), Some(workflow)) = (former, job.spec.workflow_id) {
-        tx.count_end_of(workflow, former, Status::Waiting);
+        read::known(tx.db, &[seq])?.iter().try_for_each(|known| cancel(tx, known, reason))?;
     }
     Ok(())
 }
 
 /// Lets what follows from the ends of jobs happen, until nothing follows any more.
 pub(crate) fn follow(tx: &mut Tx<'_>) -> StoreResult<()> {
-    while !tx.ended.is_empty() {
+    loop {
+        tx.count_ends()?;
+        if tx.ended.is_empty() {
+            return Ok(());
+        }
         tx.db.be_alone()?;
         let ended = std::mem::take(&mut tx.ended);
         let (edges, waiting, seqs) = pending_children(tx, &ended)?;
@@ -108,12 +150,24 @@ pub(crate) fn follow(tx: &mut Tx<'_>) -> StoreResult<()> {
         for (parent, child, succeeded) in met {
             tx.write(sql::MEET_DEPENDENCY, params![ended[&parent].0, seqs[&child], succeeded])?;
         }
+        let mut going_on = Vec::new();
         for (child, next) in children {
             match next {
                 Next::Wait(waiting) => wait(tx, seqs[&child], waiting)?,
-                Next::Start => start(tx, seqs[&child])?,
-                Next::Cancel(reason) => cancel(tx, seqs[&child], &reason)?,
+                next => going_on.push((seqs[&child], next)),
             }
+        }
+        go_on(tx, &going_on)?;
+    }
+}
+
+/// Jobs wait no longer.
+fn go_on(tx: &mut Tx<'_>, children: &[(i64, Next)]) -> StoreResult<()> {
+    let seqs: Vec<i64> = children.iter().map(|(seq, _)| *seq).collect();
+    for (known, (_, next)) in read::known(tx.db, &seqs)?.into_iter().zip(children) {
+        match next {
+            Next::Cancel(reason) => cancel(tx, &known, reason)?,
+            _ => start(tx, known)?,
         }
     }
     Ok(())
@@ -124,16 +178,19 @@ type Pending = (Vec<Edge>, BTreeMap<JobId, Waiting>, BTreeMap<JobId, i64>);
 /// Who waits for jobs that have ended, and where they stand in their table.
 fn pending_children(tx: &Tx<'_>, ended: &BTreeMap<JobId, (i64, Status)>) -> StoreResult<Pending> {
     let (mut edges, mut waiting, mut seqs) = Pending::default();
-    for (parent, (seq, _)) in ended {
-        tx.db.read(sql::PENDING_CHILDREN, params![seq], &mut |row| {
+    let parents: Vec<_> = ended.iter().map(|(id, (seq, _))| (*id, *seq)).collect();
+    tx.db.read_each(
+        sql::PENDING_CHILDREN,
+        &mut |row| parents.iter().try_for_each(|(_, seq)| row(params![seq])),
+        &mut |place, row| {
             let child = JobId::from_bytes(row.get(1)?);
             let policy: OnParentFailure = rows::word(row, 2)?;
-            edges.push(Edge { parent: *parent, child, policy });
+            edges.push(Edge { parent: parents[place].0, child, policy });
             waiting.insert(child, Waiting { on: row.get(3)?, any_failed: row.get(4)? });
             seqs.insert(child, row.get(0)?);
-            Ok(true)
-        })?;
-    }
+            Ok(())
+        },
+    )?;
     Ok((edges, waiting, seqs))
 }
 
@@ -146,10 +203,8 @@ fn wait(tx: &Tx<'_>, seq: i64, waiting: Waiting) -> StoreResult<()> {
 }
 
 /// A job has waited for its parents.
-fn start(tx: &mut Tx<'_>, seq: i64) -> StoreResult<()> {
-    let (_, mut job) = tx.db.only(sql::GET_BY_SEQ, params![seq], rows::job)?;
+fn start(tx: &mut Tx<'_>, Known { seq, mut job, last_event }: Known) -> StoreResult<()> {
     let (status, run_at) = flow::start_after_parents(job.run_at, tx.now);
-    let last_event = tx.db.only(sql::LAST_EVENT, params![seq], |row| row.get(0))?;
     let event = tx.event(seq, last_event, EventLine::plain(status, None))?;
     tx.write(sql::DELETE_WAITING, params![job.run_at.as_micros(), seq])?;
     tx.write(sql::START_JOB, params![seq, status.as_str(), run_at.as_micros(), tx.now.as_micros(), event])?;
@@ -164,21 +219,19 @@ fn start(tx: &mut Tx<'_>, seq: i64) -> StoreResult<()> {
     Ok(())
 }
 
-fn cancel(tx: &mut Tx<'_>, seq: i64, reason: &str) -> StoreResult<()> {
-    let (seq, mut job) = tx.db.only(sql::GET_BY_SEQ, params![seq], rows::job)?;
-    let before = job.clone();
+fn cancel(tx: &mut Tx<'_>, known: &Known, reason: &str) -> StoreResult<()> {
+    let mut job = known.job.clone();
     if change::apply(Verb::Cancel, &mut job, tx.now) == Ok(false) {
-        replace(tx, seq, &before, &job, (None, Some(reason)))?;
+        replace(tx, known, &job, (None, Some(reason)))?;
     }
     Ok(())
 }
 
 /// Jobs are about to be removed: for those that wait for them, they are deleted.
 pub(crate) fn lose(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
-    for seq in seqs {
-        let (seq, job) = tx.db.only(sql::GET_BY_SEQ, params![seq], rows::job)?;
+    for Known { seq, job, .. } in read::known(tx.db, seqs)? {
         if job.status != Status::Deleted {
-            tx.ended(job.id, seq, job.status, Status::Deleted)?;
+            tx.ended(job.id, seq, job.status, Status::Deleted);
         }
     }
     follow(tx)

@@ -4,8 +4,8 @@ use punctual_core::{
     Filter, Job, JobId, JobPage, Order, Page, Status, StoreResult, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
 };
 
-use super::{read, rows, statements as sql};
-use crate::db::{Db, Row, Statement, Value, params};
+use super::{places::Lane, read, rows, statements as sql};
+use crate::db::{Db, GoOn, Row, Statement, params};
 use crate::list::{self, Key, bad_cursor, merge};
 
 /// What one source found: the places of jobs in their table.
@@ -19,28 +19,36 @@ pub(crate) fn list(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<Job
     }
 }
 
-/// Steps through a source until the page is full, the bound is reached, or it ends.
+/// Steps through a source, from after a key, until the page is full, the bound is reached, or it ends. Asks for few rows first: most pages need
+/// no more, and some engines bring all that they are asked for.
 fn scan<K: Copy>(
-    db: &dyn Db,
-    (source, params): (Statement, &[Value<'_>]),
+    mut from: K,
     limit: usize,
+    ask: impl Fn(K, usize, &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>) -> StoreResult<()>,
     mut fit: impl FnMut(&dyn Row) -> StoreResult<(K, i64, bool)>,
 ) -> StoreResult<Found<K>> {
     let mut found = Found { fitting: Vec::new(), stopped: None };
-    let mut looked_at = 0;
-    db.read(source, params, &mut |row| {
-        let (key, seq, fits) = fit(row)?;
-        looked_at += 1;
-        if fits {
-            found.fitting.push((key, seq));
+    let (mut looked_at, mut wanted) = (0, limit);
+    loop {
+        let before = looked_at;
+        ask(from, wanted, &mut |row| {
+            let (key, seq, fits) = fit(row)?;
+            looked_at += 1;
+            if fits {
+                found.fitting.push((key, seq));
+            }
+            let full = found.fitting.len() == limit || looked_at == LIST_MAX_SCANNED_ROWS;
+            if full {
+                found.stopped = Some(key);
+            }
+            from = key;
+            Ok(!full)
+        })?;
+        if found.stopped.is_some() || looked_at - before < wanted {
+            return Ok(found);
         }
-        let full = found.fitting.len() == limit || looked_at == LIST_MAX_SCANNED_ROWS;
-        if full {
-            found.stopped = Some(key);
-        }
-        Ok(!full)
-    })?;
-    Ok(found)
+        wanted = (8 * wanted).min(LIST_MAX_SCANNED_ROWS - looked_at);
+    }
 }
 
 /// What a filter needs to know of a candidate, besides status and time.
@@ -80,7 +88,6 @@ fn labels(filter: &Filter) -> impl Iterator<Item = (&'static str, &str)> {
 }
 
 fn scan_newest(db: &dyn Db, filter: &Filter, before: JobId, limit: usize) -> StoreResult<Found<JobId>> {
-    let before = before.to_bytes();
     let fit = |row: &dyn Row| {
         let id = JobId::from_bytes(row.get(1)?);
         let status: Status = rows::word(row, 2)?;
@@ -91,11 +98,16 @@ fn scan_newest(db: &dyn Db, filter: &Filter, before: JobId, limit: usize) -> Sto
         let (queue, name) = (row.get(3)?, row.get(4)?);
         Ok((id, row.get(0)?, wanted && in_time && fits(filter, row, queue, name, 5)?))
     };
-    match (labels(filter).next(), &filter.name) {
-        (Some((kind, value)), _) => scan(db, (sql::LIST_NEWEST_OF_LABEL, params![before, kind, value]), limit, fit),
-        (None, Some(name)) => scan(db, (sql::LIST_NEWEST_OF_NAME, params![before, name]), limit, fit),
-        (None, None) => scan(db, (sql::LIST_NEWEST, params![before]), limit, fit),
-    }
+    let wished = labels(filter).next();
+    let ask = |before: JobId, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
+        let before = before.to_bytes();
+        match (wished, &filter.name) {
+            (Some((kind, value)), _) => db.read(sql::LIST_NEWEST_OF_LABEL, params![before, kind, value, count], each),
+            (None, Some(name)) => db.read(sql::LIST_NEWEST_OF_NAME, params![before, name, count], each),
+            (None, None) => db.read(sql::LIST_NEWEST, params![before, count], each),
+        }
+    };
+    scan(before, limit, ask, fit)
 }
 
 // By time: several sources, keyed by (time, seq), merged.
@@ -114,12 +126,14 @@ fn timed(db: &dyn Db, filter: &Filter, page: &Page, sources: Sources) -> StoreRe
 fn finished_sources(db: &dyn Db, filter: &Filter, (time, seq): Key, limit: usize) -> StoreResult<Vec<Found<Key>>> {
     // The key is negated to run backwards; the first page begins at the end of time.
     let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
-    let before = if time == i64::MIN { (until, i64::MIN) } else { (-time, -seq as i64) };
+    let after = if time == i64::MIN { (-until, -i128::from(i64::MIN)) } else { (time, seq) };
     let since = filter.since.map_or(i64::MIN, Timestamp::as_micros);
     let mut found = Vec::new();
     for status in &filter.statuses {
-        let status = status.as_str();
-        found.push(scan(db, (sql::LIST_FINISHED, params![status, before.0, before.1, since]), limit, |row| {
+        let ask = |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
+            db.read(sql::LIST_FINISHED, params![status.as_str(), -time, -seq as i64, since, count], each)
+        };
+        found.push(scan(after, limit, ask, |row| {
             let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
             let (queue, name) = (row.get(2)?, row.get(3)?);
             Ok(((-time, -i128::from(seq)), seq, fits(filter, row, queue, name, 4)?))
@@ -130,12 +144,17 @@ fn finished_sources(db: &dyn Db, filter: &Filter, (time, seq): Key, limit: usize
 
 fn due_sources(db: &dyn Db, filter: &Filter, after: Key, limit: usize) -> StoreResult<Vec<Found<Key>>> {
     let from = filter.since.map_or(after, |since| after.max((since.as_micros() - 1, i128::from(i64::MAX))));
-    let from = (from.0, from.1.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64);
+    let from = (from.0, from.1.clamp(i128::from(i64::MIN), i128::from(i64::MAX)));
     let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
     let wants = |status: Status| filter.statuses.contains(&status);
+    let ask = |source: Statement| {
+        move |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
+            db.read(source, params![time, seq as i64, until, count], each)
+        }
+    };
     let mut found = Vec::new();
     if wants(Status::Scheduled) || wants(Status::Retrying) {
-        found.push(scan(db, (sql::LIST_DUE, params![from.0, from.1, until]), limit, |row| {
+        found.push(scan(from, limit, ask(sql::LIST_DUE), |row| {
             let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
             let (queue, name) = (row.get(3)?, row.get(4)?);
             let wanted = wants(rows::word(row, 2)?);
@@ -147,11 +166,8 @@ fn due_sources(db: &dyn Db, filter: &Filter, after: Key, limit: usize) -> StoreR
         (Status::Waiting, sql::LIST_WAITING),
         (Status::Queued, sql::LIST_KEYED),
     ];
-    for (status, source) in sources {
-        if !wants(status) {
-            continue;
-        }
-        found.push(scan(db, (source, params![from.0, from.1, until]), limit, |row| {
+    for (_, source) in sources.into_iter().filter(|(status, _)| wants(*status)) {
+        found.push(scan(from, limit, ask(source), |row| {
             let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
             let (queue, name) = (row.get(2)?, row.get(3)?);
             Ok(((time, i128::from(seq)), seq, fits(filter, row, queue, name, 4)?))
@@ -159,21 +175,33 @@ fn due_sources(db: &dyn Db, filter: &Filter, after: Key, limit: usize) -> StoreR
     }
     if wants(Status::Queued) {
         let one = |wish: &Option<String>| wish.iter().cloned().collect::<Vec<_>>();
-        for (queue, name) in read::lanes(db, &one(&filter.queue), &one(&filter.name))? {
+        for lane in read::lanes(db, &one(&filter.queue), &one(&filter.name))? {
             for priority in 0..=punctual_core::limits::PRIORITY_MAX {
-                let place = params![queue, name, priority, from.0, from.1, until];
-                found.push(scan(db, (sql::LIST_LANE, place), limit, |row| {
-                    let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
-                    Ok(((time, i128::from(seq)), seq, fits(filter, row, &queue, &name, 2)?))
-                })?);
+                found.push(scan_lane(db, filter, (&lane, priority), (from, until), limit)?);
             }
         }
     }
     Ok(found)
 }
 
+fn scan_lane(
+    db: &dyn Db,
+    filter: &Filter,
+    ((queue, name), priority): (&Lane, u8),
+    (from, until): (Key, i64),
+    limit: usize,
+) -> StoreResult<Found<Key>> {
+    let ask = |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
+        db.read(sql::LIST_LANE, params![queue, name, priority, time, seq as i64, until, count], each)
+    };
+    scan(from, limit, ask, |row| {
+        let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+        Ok(((time, i128::from(seq)), seq, fits(filter, row, queue, name, 2)?))
+    })
+}
+
 fn load(db: &dyn Db, seqs: impl Iterator<Item = i64>) -> StoreResult<Vec<Job>> {
     // One that was removed meanwhile is left out.
-    let job = |seq| Ok(db.one(sql::GET_BY_SEQ, params![seq], rows::job)?.map(|(_, job)| job));
-    seqs.filter_map(|seq: i64| job(seq).transpose()).collect()
+    let known = read::known(db, &seqs.collect::<Vec<_>>())?;
+    Ok(known.into_iter().map(|known| known.job).collect())
 }

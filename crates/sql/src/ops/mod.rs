@@ -16,9 +16,11 @@
 //! | schedules, queues | `schedules`, `queues` |
 //! | workers and locks | `registry` |
 //! | messages to users, tokens | `notifications`, `tokens` |
+//! | which of many can be done at once? | `apart` |
 //! | what another store hands over | `import` |
 //! | what `punctual doctor` looks at | `examine` |
 
+pub(crate) mod apart;
 pub(crate) mod change;
 pub(crate) mod changes;
 pub(crate) mod claim;

@@ -8,13 +8,24 @@ use punctual_core::{
     measure::{self, Tally},
 };
 
-use super::{rows, running::Running, statements as sql};
+use super::{
+    rows::{self, Known},
+    running::Running,
+    statements as sql,
+};
 use crate::db::{Db, Statement, params};
 use crate::pending;
 
 pub(crate) fn get(db: &dyn Db, id: JobId) -> StoreResult<Option<Job>> {
     let found = db.one(sql::GET, params![id.to_bytes()], rows::job)?;
     Ok(found.map(|(_, job)| job))
+}
+
+/// Jobs by their places, in that order, of those that are there.
+pub(crate) fn known(db: &dyn Db, seqs: &[i64]) -> StoreResult<Vec<Known>> {
+    let found =
+        db.all_each(sql::GET_BY_SEQ, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])), Known::of)?;
+    Ok(found.into_iter().map(|(_, known)| known).collect())
 }
 
 pub(crate) fn seq_of(db: &dyn Db, id: JobId) -> StoreResult<Option<i64>> {

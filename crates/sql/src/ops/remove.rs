@@ -8,7 +8,9 @@ use super::{
     change::{forget_death, kept_until},
     flow, gates,
     places::standing,
-    rows, statements as sql, tokens,
+    read,
+    rows::Known,
+    statements as sql, tokens,
     tx::Tx,
 };
 use crate::db::params;
@@ -31,49 +33,58 @@ pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, before: Timestamp, limit: usize) -
 /// Removes jobs until many rows have gone; says how many jobs. A job may have a long log, and others wait for the writer.
 fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     const MANY_ROWS: usize = 20_000;
-    let (mut jobs, mut rows) = (0, 0);
+    const FEW_ROWS: usize = 1_000;
     if !seqs.is_empty() {
         tx.write(sql::KEEP_EVENT_NUMBER, &[])?;
     }
-    for seq in seqs {
-        rows += remove(tx, *seq)?;
-        jobs += 1;
-        if rows >= MANY_ROWS {
-            break;
-        }
+    let (mut left, mut rows, mut at_once) = (seqs, 0, 1);
+    while !left.is_empty() && rows < MANY_ROWS {
+        let some;
+        (some, left) = left.split_at(at_once.min(left.len()));
+        let gone = remove(tx, some)?;
+        rows += gone;
+        at_once = if gone < FEW_ROWS { 2 * at_once } else { 1 };
     }
-    Ok(jobs)
+    Ok(seqs.len() - left.len())
 }
 
-/// Removes every trace of a job that nobody runs; says how many rows of its history there were.
-fn remove(tx: &mut Tx<'_>, seq: i64) -> StoreResult<usize> {
-    let (_, job) = tx.db.only(sql::GET_BY_SEQ, params![seq], rows::job)?;
+/// Removes every trace of jobs that nobody runs; says how many rows of their histories there were.
+fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
+    for known in read::known(tx.db, seqs)? {
+        leave(tx, &known)?;
+    }
+    let mut rows = 0;
+    for history in [sql::DELETE_EVENTS, sql::DELETE_LOGS, sql::DELETE_ATTEMPTS] {
+        rows += tx.db.execute_each(history, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])))?;
+    }
+    seqs.iter().try_for_each(|seq| tx.write(sql::DELETE_JOB, params![seq]))?;
+    Ok(rows)
+}
+
+/// A job leaves all places where it stands.
+fn leave(tx: &mut Tx<'_>, Known { seq, job, .. }: &Known) -> StoreResult<()> {
     let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
     if job.status == Status::Queued {
-        gates::leave(tx, standing(&job, seq))?;
+        gates::leave(tx, standing(job, *seq))?;
     }
     tx.write(sql::DELETE_DUE, params![run_at, seq])?;
     tx.write(sql::DELETE_WAITING, params![run_at, seq])?;
-    flow::forget(tx, seq)?;
+    flow::forget(tx, *seq)?;
     if let Some((scope, key)) = job.spec.unique_key() {
         tx.write(sql::DELETE_KEY, params![scope, key, seq])?;
     }
     for (kind, value) in labels(&job.spec) {
         tx.write(sql::DELETE_LABEL, params![kind, value, job.id.to_bytes()])?;
     }
-    if let Some(expires_at) = kept_until(&job) {
+    if let Some(expires_at) = kept_until(job) {
         tx.write(sql::DELETE_KEPT, params![expires_at, seq])?;
     }
-    forget_death(tx, seq, &job)?;
+    forget_death(tx, *seq, job)?;
     tx.write(sql::DELETE_DELETED, params![job.updated_at.as_micros(), seq])?;
     tx.write(sql::DELETE_EPHEMERAL, params![seq])?;
-    let mut rows = tx.execute(sql::DELETE_EVENTS, params![seq])?;
-    rows += tx.execute(sql::DELETE_LOGS, params![seq])?;
-    rows += tx.execute(sql::DELETE_ATTEMPTS, params![seq])?;
-    tx.write(sql::DELETE_JOB, params![seq])?;
     tx.count(queue, name, Some(job.status), None);
     tx.count_pending(job.spec.user_id.as_deref(), name, Some(job.status), None);
-    Ok(rows)
+    Ok(())
 }
 
 /// Removes old attempts, logs, counters and workers.

@@ -8,7 +8,25 @@ use punctual_core::{
 
 use crate::db::Row;
 
-/// A row of `punctual_jobs_now`, as a job and its place in the table.
+/// A job as an operation finds it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Its place in the table.
+    pub(crate) seq: i64,
+    pub(crate) job: Job,
+    /// The last thing that happened to it.
+    pub(crate) last_event: Option<i64>,
+}
+
+impl Known {
+    /// A row of `punctual_jobs_now`.
+    pub(crate) fn of(row: &dyn Row) -> StoreResult<Self> {
+        let (seq, job) = job(row)?;
+        Ok(Self { seq, job, last_event: row.get(31)? })
+    }
+}
+
+/// The columns of `punctual_jobs_now` but the last, as a job and its place in the table.
 pub(crate) fn job(row: &dyn Row) -> StoreResult<(i64, Job)> {
     let spec = Spec {
         name: row.get(2)?,

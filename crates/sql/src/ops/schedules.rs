@@ -17,7 +17,7 @@ pub(crate) fn schedule(db: &dyn Db, name: &str) -> StoreResult<Option<Schedule>>
 
 pub(crate) fn upcoming(
     db: &dyn Db,
-    (after, name): (Timestamp, String),
+    (after, name): &(Timestamp, String),
     until: Timestamp,
     limit: usize,
 ) -> StoreResult<Vec<Schedule>> {

@@ -182,7 +182,7 @@ fn rest(
         tx.tally(&held.queue, &held.name, Measure::Died, held.started_at, tx.now);
     }
     if held.flow && status.is_finished() {
-        tx.ended(settlement.attempt.job, held.seq, Status::Processing, status)?;
+        tx.ended(settlement.attempt.job, held.seq, Status::Processing, status);
     }
     tx.woke_work |= status.is_active();
     tx.woke_jobs = true;
@@ -192,16 +192,18 @@ fn rest(
 /// Moves leases; says which were still held.
 pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
     let (now, until, worker) = (tx.now.as_micros(), tx.now.after(lease).as_micros(), worker.to_bytes());
+    // In one order, in which others lock them too.
+    let mut sorted = attempts.to_vec();
+    sorted.sort_unstable();
     let mut kept = HashSet::new();
     tx.db.read_each(
         sql::EXTEND,
         &mut |row| {
-            attempts
-                .iter()
-                .try_for_each(|attempt| row(params![attempt.job.to_bytes(), attempt.run, worker, now, until]))
+            let fence = |attempt: &AttemptId| (attempt.job.to_bytes(), attempt.run);
+            sorted.iter().map(fence).try_for_each(|(id, run)| row(params![id, run, worker, now, until]))
         },
         &mut |place, _| {
-            kept.insert(attempts[place]);
+            kept.insert(sorted[place]);
             Ok(())
         },
     )?;

@@ -47,7 +47,6 @@ macro_rules! every_statement {
             KEEP_EVENT_NUMBER "keep_event_number"
             EVENT_NUMBERS "event_numbers"
             CHANGES "changes"
-            LAST_EVENT "last_event"
             DELETE_EVENTS "delete_events"
             DELETE_LOGS "delete_logs"
             DELETE_ATTEMPTS "delete_attempts"

@@ -156,7 +156,8 @@ macro_rules! store_by_operations {
                 until: Timestamp,
                 limit: usize,
             ) -> StoreResult<Vec<Schedule>> {
-                self.read(move |db| schedules::upcoming(db, after.unwrap_or_default(), until, limit)).await
+                let after = after.unwrap_or_default();
+                self.read(move |db| schedules::upcoming(db, &after, until, limit)).await
             }
 
             async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {

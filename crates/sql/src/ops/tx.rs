@@ -31,6 +31,8 @@ pub(crate) struct Tx<'c> {
     pub(crate) ended: BTreeMap<JobId, (i64, Status)>,
     /// Keys whose jobs have come, gone or ended, until they have been looked at.
     pub(crate) keys: BTreeSet<(String, String)>,
+    /// Jobs that have come to an end, or back from one, until their workflows have been looked up.
+    ends: Vec<(i64, Status, Status)>,
     /// Changes of workflows' ends.
     workflows: BTreeMap<WorkflowId, EndsChange>,
     /// Changes of the counts of users' unfinished jobs.
@@ -67,6 +69,7 @@ impl<'c> Tx<'c> {
             lanes: Vec::new(),
             ended: BTreeMap::new(),
             keys: BTreeSet::new(),
+            ends: Vec::new(),
             workflows: BTreeMap::new(),
             pending: HashMap::new(),
             held: Held::new(),
@@ -172,16 +175,27 @@ impl<'c> Tx<'c> {
     }
 
     /// A job has come to an end from which something follows.
-    pub(crate) fn ended(&mut self, id: JobId, seq: i64, from: Status, to: Status) -> StoreResult<()> {
+    pub(crate) fn ended(&mut self, id: JobId, seq: i64, from: Status, to: Status) {
         self.ended.insert(id, (seq, to));
-        self.count_end(seq, from, to)
+        self.count_end(seq, from, to);
     }
 
     /// Counts for a job's workflow, if it has one, that it has come to an end, or back from one.
-    pub(crate) fn count_end(&mut self, seq: i64, from: Status, to: Status) -> StoreResult<()> {
-        let workflow: Option<Option<[u8; 16]>> = self.db.one(sql::WORKFLOW_OF, params![seq], |row| row.get(0))?;
-        if let Some(workflow) = workflow.flatten() {
-            self.count_end_of(WorkflowId::from_bytes(workflow), from, to);
+    pub(crate) fn count_end(&mut self, seq: i64, from: Status, to: Status) {
+        self.ends.push((seq, from, to));
+    }
+
+    /// Looks up the workflows whose jobs have come to an end, or back from one. Before another job can take the place of one of them.
+    pub(crate) fn count_ends(&mut self) -> StoreResult<()> {
+        let ends = std::mem::take(&mut self.ends);
+        let workflows = self.db.all_each(
+            sql::WORKFLOW_OF,
+            &mut |row| ends.iter().try_for_each(|(seq, ..)| row(params![seq])),
+            |row| row.get::<Option<[u8; 16]>>(0),
+        )?;
+        for (place, workflow) in workflows {
+            let (_, from, to) = ends[place];
+            workflow.into_iter().for_each(|id| self.count_end_of(WorkflowId::from_bytes(id), from, to));
         }
         Ok(())
     }

@@ -51,11 +51,15 @@ pub(crate) fn nodes(db: &dyn Db, workflow: WorkflowId) -> StoreResult<Vec<Node>>
         let (id, status) = (JobId::from_bytes(row.get(1)?), rows::word(row, 3)?);
         Ok((row.get(4)?, Node { node: row.get(0)?, id, name: row.get(2)?, status, parents: Vec::new() }))
     })?;
-    for (seq, node) in &mut nodes {
-        let seq: i64 = *seq;
-        node.parents = db.all(sql::PARENTS_OF, params![seq], |row| row.get(0).map(JobId::from_bytes))?;
-        node.parents.sort_unstable();
+    let parents = db.all_each(
+        sql::PARENTS_OF,
+        &mut |row| nodes.iter().try_for_each(|(seq, _): &(i64, Node)| row(params![seq])),
+        |row| row.get(0).map(JobId::from_bytes),
+    )?;
+    for (place, parent) in parents {
+        nodes[place].1.parents.push(parent);
     }
+    nodes.iter_mut().for_each(|(_, node)| node.parents.sort_unstable());
     Ok(nodes.into_iter().map(|(_, node)| node).collect())
 }
 
@@ -78,10 +82,9 @@ pub(crate) fn children(db: &dyn Db, job: JobId, limit: usize) -> StoreResult<Vec
 }
 
 pub(crate) fn results(db: &dyn Db, jobs: &[JobId]) -> StoreResult<Vec<(JobId, Json)>> {
-    let mut results = Vec::new();
-    for id in jobs {
-        let text: Option<Option<Box<str>>> = db.one(sql::RESULT, params![id.to_bytes()], |row| row.get(0))?;
-        results.extend(text.flatten().map(|text| (*id, Json::trusted(text))));
-    }
-    Ok(results)
+    let results =
+        db.all_each(sql::RESULT, &mut |row| jobs.iter().try_for_each(|id| row(params![id.to_bytes()])), |row| {
+            row.get::<Option<Box<str>>>(0)
+        })?;
+    Ok(results.into_iter().filter_map(|(place, text)| Some((jobs[place], Json::trusted(text?)))).collect())
 }

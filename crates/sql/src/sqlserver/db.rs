@@ -26,8 +26,11 @@ use super::{
 };
 use crate::db::{Db, GoOn, Row, Rows, Statement, Value};
 
-/// New numbers for events, which come in the order in which they are given out.
-pub(crate) const EVENT_NUMBERS: &str = "select next value for punctual_event_sequence from openjson(@P1)";
+/// New numbers for events, which come in the order in which they are given out. Nobody gets any of those between them.
+pub(crate) const EVENT_NUMBERS: &str = "declare @lock int;
+exec @lock = sp_getapplock @Resource = 'punctual numbers', @LockMode = 'Exclusive', @LockOwner = 'Session', @LockTimeout = 60000;
+select next value for punctual_event_sequence from openjson(@P1);
+if @lock >= 0 exec sp_releaseapplock @Resource = 'punctual numbers', @LockOwner = 'Session'";
 
 /// Something to do on the connection.
 struct Request {
@@ -213,10 +216,7 @@ impl Db for ServerDb {
                 Some(Value::Bytes(bytes)) => (*bytes).try_into().unwrap_or_default(),
                 _ => Default::default(),
             };
-            // The first of several with the same id is stored.
-            if !ids.contains(&id) {
-                lines.add(params);
-            }
+            lines.add(params);
             ids.push(id);
             Ok(())
         })?;

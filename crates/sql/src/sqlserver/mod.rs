@@ -128,7 +128,7 @@ impl SqlServerStore {
 
     async fn read<F, T>(&self, work: F) -> StoreResult<T>
     where
-        F: FnOnce(&dyn Db) -> StoreResult<T> + Send + 'static,
+        F: Fn(&dyn Db) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
         self.sessions.read(work).await

@@ -49,6 +49,11 @@ pub(crate) enum Locking {
     Within,
 }
 
+/// What the lock is answered with to the victim of a deadlock.
+const DEADLOCK: i64 = -3;
+/// How long the lock is waited for.
+const LOCK_TIMEOUT_MS: u64 = 60_000;
+
 /// Takes the lock; says how that went, the time, and whether this is a transaction at all.
 macro_rules! lock {
     ($mode:literal) => {
@@ -77,8 +82,10 @@ impl Locking {
     /// Whether it was answered with a lock; the server's time if so.
     pub(crate) fn check(rows: &[tiberius::Row]) -> StoreResult<Timestamp> {
         let row: &dyn Row = rows.last().ok_or_else(|| StoreError::Other("no answer to a lock".to_owned()))?;
-        if row.get::<i64>(0)? < 0 {
-            return Err(StoreError::Busy { waited_ms: 60_000 });
+        match row.get::<i64>(0)? {
+            0.. => {}
+            DEADLOCK => return Err(StoreError::Busy { waited_ms: 0 }),
+            _ => return Err(StoreError::Busy { waited_ms: LOCK_TIMEOUT_MS }),
         }
         if row.get::<i64>(2)? == 0 {
             return Err(StoreError::Other("the connection is in no transaction; begin one first".to_owned()));
@@ -88,10 +95,11 @@ impl Locking {
 }
 
 /// Whether anything is queued, or due by a time.
-pub(crate) const PEEK: &str = "select case when exists (select 1 from punctual_ready with (readpast))
-    or exists (select 1 from punctual_heads with (readpast))
-    or exists (select 1 from punctual_marks with (readpast) where at <= @P1)
-    or exists (select 1 from punctual_due with (readpast) where run_at <= @P1) then 1 else 0 end";
+pub(crate) const PEEK: &str =
+    "select case when exists (select 1 from punctual_ready with (readcommittedlock, readpast))
+    or exists (select 1 from punctual_heads with (readcommittedlock, readpast))
+    or exists (select 1 from punctual_marks with (readcommittedlock, readpast) where at <= @P1)
+    or exists (select 1 from punctual_due with (readcommittedlock, readpast) where run_at <= @P1) then 1 else 0 end";
 
 /// How often an operation begins anew: alone if it turned out to need that, or if the server has picked it as the victim of a deadlock.
 const TRIES_MAX: usize = 5;
@@ -208,18 +216,28 @@ impl Sessions {
         self.idle().push(leased.client);
     }
 
-    /// Reads.
+    /// Reads. Where the server has picked that as the victim of a deadlock, or a connection that was kept is of no more use, once more.
     pub(crate) async fn read<F, T>(&self, work: F) -> StoreResult<T>
     where
-        F: FnOnce(&dyn Db) -> StoreResult<T> + Send + 'static,
+        F: Fn(&dyn Db) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
-        let mut leased = self.take().await?;
-        let store = &self.options.location;
-        let done = serve(&mut leased.client, store, |link| work(&ServerDb::new(link, Locking::Alone))).await;
-        let done = done.map_err(|error| self.gone(error))?;
-        self.give_back(leased);
-        Ok(done)
+        let (work, store) = (Arc::new(work), &self.options.location);
+        let mut tries = 1..TRIES_MAX;
+        loop {
+            let mut leased = self.take().await?;
+            let work = Arc::clone(&work);
+            let done = serve(&mut leased.client, store, move |link| work(&ServerDb::new(link, Locking::Alone))).await;
+            match done.map_err(|error| self.gone(error)) {
+                Err(StoreError::Busy { waited_ms: 0 }) if tries.next().is_some() => {}
+                Err(StoreError::Unreachable { .. }) if leased.was_kept => {}
+                Err(error) => return Err(error),
+                Ok(done) => {
+                    self.give_back(leased);
+                    return Ok(done);
+                }
+            }
+        }
     }
 
     /// Writes, in one transaction: beside others at first if that may do.
@@ -249,9 +267,17 @@ impl Sessions {
         let now = self.options.clock.as_ref().map_or(now, |clock| clock.now());
         let (work, store) = (Arc::clone(work), &self.options.location);
         let done = serve(&mut leased.client, store, move |link| operate(link, locking, now, |tx| work(tx))).await;
-        let done = done.map_err(|error| self.gone(error))?;
-        self.commit(leased).await?;
-        Ok(done)
+        match done {
+            Ok(done) => self.commit(leased).await.map(|()| done),
+            Err(error @ StoreError::Busy { waited_ms: 0 }) => {
+                // It begins anew, on the same connection.
+                if run(&mut leased.client, "if @@trancount > 0 rollback").await.is_ok() {
+                    self.give_back(leased);
+                }
+                Err(error)
+            }
+            Err(error) => Err(self.gone(error)),
+        }
     }
 
     /// Runs texts while nobody else writes.

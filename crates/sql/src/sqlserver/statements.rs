@@ -89,6 +89,8 @@ mod tests {
         let unknown = [
             (" option (maxrecursion 0)", ""),
             (" nonclustered", ""),
+            (" clustered", ""),
+            (" set (lock_escalation = disable)", " add parsed int"),
             ("exec @lock = ", "exec "),
             ("as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted", "binary(32)"),
             ("as cast(hashbytes('sha2_256', gate) as binary(32)) persisted", "binary(32)"),
@@ -171,6 +173,6 @@ mod tests {
         use crate::ops::statements as sql;
         assert_ne!(tables(sql::INSERT_DUE) & tables(sql::DELETE_DUE), 0);
         assert_eq!(tables(sql::INSERT_DUE) & tables(sql::INSERT_READY), 0);
-        assert!(takes_lines(sql::INSERT_JOB) && !takes_lines(sql::INSERT_KEY));
+        assert!(takes_lines(sql::INSERT_JOB) && !takes_lines(sql::INSERT_TOKEN));
     }
 }

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use punctual_core::{Change, Filter, JobId, Occurrence, Page, Status, StoreError, Verb};
 
@@ -96,6 +96,32 @@ pub async fn lists_are_paged_without_gaps_or_repeats(fx: &Fixture) {
             }
             assert_eq!(pages, whole, "{statuses:?} by {limit}");
         }
+    }
+}
+
+pub async fn a_page_finds_jobs_that_are_far_between(fx: &Fixture) {
+    // Scheduled ones, queued ones, and some that have ended: one of fifty is of a user of their own.
+    for (user, delay, ends) in [("ada", 60, false), ("eve", 0, false), ("joe", 0, true)] {
+        let of = |n| Some(if n % 50 == 0 { user } else { "bob" }.to_owned());
+        let jobs = (0..100).map(|n| fx.new_job_in(delay, |spec| spec.user_id = of(n)));
+        let jobs = fx.enqueue_all(jobs.collect()).await;
+        if ends {
+            let cancel = |job: &JobId| Change { job: *job, verb: Verb::Cancel, actor: "a".into(), reason: None };
+            fx.store.change(jobs.iter().map(cancel).collect()).await.unwrap();
+        }
+        for statuses in [vec![fx.job(jobs[0]).await.status], vec![]] {
+            let filter = Filter { statuses, user_id: Some(user.into()), ..Filter::default() };
+            let page = fx.store.list(filter.clone(), Page::first(3)).await.unwrap();
+            let found: BTreeSet<_> = page.jobs.into_iter().map(|job| job.id).collect();
+            assert_eq!(found, BTreeSet::from([jobs[0], jobs[50]]), "{filter:?}");
+        }
+    }
+}
+
+pub async fn a_tag_that_is_named_twice_finds_its_job_once(fx: &Fixture) {
+    let job = fx.enqueue(|spec| spec.extras.tags = ["vip", "VIP", "vip"].map(str::to_owned).to_vec()).await;
+    for tag in ["vip", "VIP"] {
+        assert_eq!(ids(fx, Filter { tag: Some(tag.to_owned()), ..Filter::default() }).await, [job]);
     }
 }
 

@@ -108,6 +108,8 @@ macro_rules! conformance {
             tallies_tell_outcomes_durations_and_lateness
             lists_come_in_the_order_of_their_kind
             lists_are_paged_without_gaps_or_repeats
+            a_page_finds_jobs_that_are_far_between
+            a_tag_that_is_named_twice_finds_its_job_once
             lists_filter_by_every_field
             a_foreign_cursor_is_refused
             deleted_jobs_are_listed_only_when_asked_for

@@ -44,7 +44,7 @@ create table punctual_jobs (
 go
 create index punctual_jobs_name on punctual_jobs (name, id)
 go
-create index punctual_jobs_finished on punctual_jobs (status, finished_at, seq) where finished_at is not null
+create index punctual_jobs_finished on punctual_jobs (status, finished_at, seq) include (keep_for_ms) where finished_at is not null
 go
 
 -- Users, correlation ids, tags and schedules, for lists of their jobs, newest first.
@@ -55,6 +55,8 @@ create table punctual_labels (
     job   bigint        not null,
     primary key nonclustered (kind, value, id)
 )
+go
+create clustered index punctual_labels_job on punctual_labels (job)
 go
 
 -- Finished jobs that say themselves how long they are kept, first to go first; dead jobs; deleted ones; those that are dropped at restart.
@@ -70,7 +72,7 @@ create table punctual_ready (
     name     nvarchar(256) collate Latin1_General_BIN2 not null,
     priority tinyint       not null,
     run_at   bigint        not null,
-    job      bigint        not null,
+    job      bigint        not null unique clustered,
     primary key nonclustered (queue, name, priority desc, run_at, job)
 );
 create table punctual_due (run_at bigint not null, job bigint not null, primary key (run_at, job));
@@ -165,14 +167,14 @@ create table punctual_counts (
     name   nvarchar(256) collate Latin1_General_BIN2 not null,
     status varchar(16)   collate Latin1_General_BIN2 not null,
     n      bigint        not null,
-    id     bigint        not null identity,
+    id     bigint        not null identity unique clustered,
     primary key nonclustered (queue, name, status, id)
 );
 create table punctual_pending (
     user_id nvarchar(512) collate Latin1_General_BIN2 not null,
     name    nvarchar(256) collate Latin1_General_BIN2 not null,
     n       bigint        not null,
-    id      bigint        not null identity,
+    id      bigint        not null identity unique clustered,
     primary key nonclustered (user_id, name, id)
 );
 create table punctual_tallies (
@@ -182,7 +184,7 @@ create table punctual_tallies (
     measure varchar(16)   collate Latin1_General_BIN2 not null,
     bucket  int           not null,
     n       bigint        not null,
-    id      bigint        not null identity,
+    id      bigint        not null identity unique clustered,
     primary key nonclustered (hour, name, queue, measure, bucket, id)
 )
 go
@@ -294,7 +296,7 @@ create table punctual_keyed (
     name     nvarchar(256)  collate Latin1_General_BIN2 not null,
     priority tinyint        not null,
     run_at   bigint         not null,
-    job      bigint         not null,
+    job      bigint         not null unique clustered,
     hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
     primary key nonclustered (queue, hash, name, priority desc, run_at, job)
 );
@@ -305,7 +307,7 @@ create table punctual_heads (
     -- Whose turn it is, where keys take turns; 0 elsewhere.
     turn     bigint         not null,
     run_at   bigint         not null,
-    job      bigint         not null,
+    job      bigint         not null unique clustered,
     [key]    nvarchar(1024) collate Latin1_General_BIN2 not null,
     hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
     primary key nonclustered (queue, name, priority desc, turn, run_at, job)
@@ -338,6 +340,14 @@ create table punctual_turns (
 go
 create index punctual_keyed_time on punctual_keyed (run_at, job)
 go
+create clustered index punctual_keys_hash on punctual_keys (hash)
+go
+create clustered index punctual_marks_hash on punctual_marks (hash)
+go
+create clustered index punctual_starts_hash on punctual_starts (hash, at)
+go
+create clustered index punctual_turns_hash on punctual_turns (hash)
+go
 create index punctual_heads_key on punctual_heads (queue, hash)
 go
 
@@ -361,7 +371,7 @@ create table punctual_tokens (
 );
 create table punctual_requests (
     [key]       nvarchar(1024) collate Latin1_General_BIN2 not null,
-    hash        as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null primary key nonclustered,
+    hash        as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null primary key,
     fingerprint varbinary(32)  not null,
     at          bigint         not null,
     seed        bigint         not null
@@ -370,6 +380,21 @@ go
 create index punctual_notifications_user on punctual_notifications (user_id, id)
 go
 create index punctual_requests_at on punctual_requests (at)
+go
+
+-- A large batch is not to lock whole tables.
+alter table punctual_jobs set (lock_escalation = disable);
+alter table punctual_labels set (lock_escalation = disable);
+alter table punctual_ready set (lock_escalation = disable);
+alter table punctual_due set (lock_escalation = disable);
+alter table punctual_running set (lock_escalation = disable);
+alter table punctual_attempts set (lock_escalation = disable);
+alter table punctual_logs set (lock_escalation = disable);
+alter table punctual_events set (lock_escalation = disable);
+alter table punctual_ephemeral set (lock_escalation = disable);
+alter table punctual_counts set (lock_escalation = disable);
+alter table punctual_pending set (lock_escalation = disable);
+alter table punctual_tallies set (lock_escalation = disable)
 go
 
 -- Every job as it stands now.

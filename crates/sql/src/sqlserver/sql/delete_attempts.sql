@@ -1,2 +1,3 @@
 -- Removes the executions of a job. In: seq. Index: primary key.
-delete from punctual_attempts where job = @P1
+delete t from punctual_attempts t with (forceseek, rowlock) join openjson(@P1) with (job bigint '$[0]') i
+on t.job = i.job

@@ -1,2 +1,3 @@
 -- Forgets who waited for a job. In: job. Index: primary key.
-delete from punctual_dependencies where parent = @P1
+delete t from punctual_dependencies t with (forceseek, rowlock) join openjson(@P1) with (parent bigint '$[0]') i
+on t.parent = i.parent

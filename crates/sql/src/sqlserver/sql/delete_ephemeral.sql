@@ -1,2 +1,3 @@
 -- An ephemeral job is gone. Index: primary key.
-delete from punctual_ephemeral where job = @P1
+delete t from punctual_ephemeral t with (forceseek, rowlock) join openjson(@P1) with (job bigint '$[0]') i
+on t.job = i.job

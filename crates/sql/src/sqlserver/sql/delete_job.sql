@@ -1,2 +1,3 @@
 -- Removes a job. In: seq. Index: primary key.
-delete from punctual_jobs where seq = @P1
+delete t from punctual_jobs t with (forceseek, rowlock) join openjson(@P1) with (seq bigint '$[0]') i
+on t.seq = i.seq

@@ -1,2 +1,3 @@
 -- Removes the log of a job. In: seq. Index: primary key.
-delete from punctual_logs where job = @P1
+delete t from punctual_logs t with (forceseek, rowlock) join openjson(@P1) with (job bigint '$[0]') i
+on t.job = i.job

@@ -1,2 +1,2 @@
 -- Something follows from a job's end. In: job. Index: primary key.
-update punctual_jobs set flow = 1 where seq = @P1 and flow = 0
+update j set flow = 1 from punctual_jobs j with (forceseek, rowlock) join openjson(@P1) with (seq bigint '$[0]') i on j.seq = i.seq where j.flow = 0

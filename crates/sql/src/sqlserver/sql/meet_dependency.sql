@@ -1,2 +1,3 @@
 -- A job need not wait for a parent any more. In: parent, child, whether it succeeded. Index: primary key.
-update punctual_dependencies set succeeded = @P3 where parent = @P1 and child = @P2
+update d set succeeded = i.succeeded from punctual_dependencies d with (forceseek, rowlock)
+join openjson(@P1) with (parent bigint '$[0]', child bigint '$[1]', succeeded bit '$[2]') i on d.parent = i.parent and d.child = i.child
