@@ -13,7 +13,7 @@ use punctual_core::{
 
 use super::{
     gated::Gated,
-    places::{Lane, Place, Standing, head},
+    places::{Lane, Place, Standing, heads},
     read, statements as sql,
     tx::Tx,
 };
@@ -75,7 +75,8 @@ pub(crate) fn look_at_touched(tx: &mut Tx<'_>) -> StoreResult<()> {
     }
     tx.db.be_alone()?;
     let gated = Gated::read(tx.db)?;
-    keys.iter().try_for_each(|(queue, key)| look_at(tx, &gated, queue, key).map(drop))
+    let keys: Vec<Key<'_>> = keys.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).collect();
+    look_at(tx, &gated, &keys).map(drop)
 }
 
 fn mark_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> StoreResult<()> {
@@ -107,8 +108,8 @@ fn look_in(tx: &Tx<'_>, gated: &Gated, queue: &str) -> StoreResult<bool> {
         })?;
     marks.iter().try_for_each(|(at, key)| tx.write(sql::DELETE_MARK, params![queue, at, key]))?;
     let all = marks.len() < LOOK_MAX_KEYS;
-    let keys: BTreeSet<String> = marks.into_iter().map(|(_, key)| key).collect();
-    keys.iter().try_for_each(|key| look_at(tx, gated, queue, key).map(drop))?;
+    let keys: BTreeSet<Key<'_>> = marks.iter().map(|(_, key)| (queue, key.as_str())).collect();
+    look_at(tx, gated, &Vec::from_iter(keys))?;
     Ok(all)
 }
 
@@ -138,48 +139,95 @@ pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
     Ok(())
 }
 
-/// Looks whether a key has something to start; says when it may, if its rate holds something back.
-fn look_at(tx: &Tx<'_>, gated: &Gated, queue: &str, key: &str) -> StoreResult<Option<Timestamp>> {
-    tx.write(sql::DELETE_HEADS, params![queue, key])?;
-    let limits = gated.limits(queue);
-    let passed = passed_key(tx, limits, queue, key)?;
-    let names = names(tx, queue, key)?;
-    if limits.key_free(&passed, tx.now) == 0 {
+/// A queue and a key.
+type Key<'a> = (&'a str, &'a str);
+
+/// Looks whether keys have something to start; says when the first of those may that their rates hold back.
+fn look_at(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Option<Timestamp>> {
+    keys.iter().try_for_each(|(queue, key)| tx.write(sql::DELETE_HEADS, params![queue, key]))?;
+    let (passed, names) = (passed_keys(tx, gated, keys)?, names(tx, keys)?);
+    let (mut first_opens_at, mut lines) = (None, Vec::new());
+    for (((queue, key), passed), names) in keys.iter().zip(&passed).zip(&names) {
+        let limits = gated.limits(queue);
+        if limits.key_free(passed, tx.now) > 0 {
+            lines.extend(names.iter().map(|name| ((*queue, *key), name.as_str(), 1)));
+            continue;
+        }
         // A slot that is freed leaves a mark; time does not.
         let opens_at = limits.key_rate.map(|rate| rate.opens_at(&passed.starts, tx.now));
-        let opens_at = opens_at.filter(|at| *at > tx.now && !names.is_empty());
-        opens_at.map_or(Ok(()), |at| mark_at(tx, at, queue, key))?;
-        return Ok(opens_at);
-    }
-    let turn = if limits.fair { turn(tx, queue, key)?.max(turn(tx, queue, QUEUE)?) } else { 0 };
-    for name in names {
-        for (priority, run_at, seq) in first_of(tx, (queue, key, &name), 1)? {
-            tx.write(sql::INSERT_HEAD, params![queue, name, priority, turn as i64, run_at, seq, key])?;
+        if let Some(opens_at) = opens_at.filter(|at| *at > tx.now && !names.is_empty()) {
+            mark_at(tx, opens_at, queue, key)?;
+            first_opens_at = first_opens_at.into_iter().chain([opens_at]).min();
         }
     }
-    Ok(None)
+    let turns = turns(tx, gated, lines.iter().map(|(key, ..)| *key))?;
+    for (line, (priority, run_at, seq)) in first_of(tx, &lines)? {
+        let ((queue, key), name, _) = lines[line];
+        let turn = turns.of((queue, key)).max(turns.of((queue, QUEUE))) as i64;
+        tx.write(sql::INSERT_HEAD, params![queue, name, priority, turn, run_at, seq, key])?;
+    }
+    Ok(first_opens_at)
 }
 
-/// The names of a key's queued jobs.
-fn names(tx: &Tx<'_>, queue: &str, key: &str) -> StoreResult<Vec<String>> {
-    let mut names = Vec::<String>::new();
-    loop {
-        let last = names.last().map_or("", String::as_str);
-        match tx.db.one(sql::KEYED_NAME, params![queue, key, last], |row| row.get(0))? {
-            Some(name) => names.push(name),
-            None => return Ok(names),
-        }
+/// The names of keys' queued jobs.
+fn names(tx: &Tx<'_>, keys: &[Key<'_>]) -> StoreResult<Vec<Vec<String>>> {
+    let mut names = vec![Vec::<String>::new(); keys.len()];
+    let mut more: Vec<usize> = (0..keys.len()).collect();
+    // One step of each at a time.
+    while !more.is_empty() {
+        let found = tx.db.all_each(
+            sql::KEYED_NAME,
+            &mut |row| {
+                more.iter().try_for_each(|place| {
+                    let ((queue, key), last) = (keys[*place], names[*place].last().map_or("", String::as_str));
+                    row(params![queue, key, last])
+                })
+            },
+            |row| row.get(0),
+        )?;
+        let found = found.into_iter().map(|(step, name)| (more[step], name));
+        more = found
+            .map(|(place, name)| {
+                names[place].push(name);
+                place
+            })
+            .collect();
+    }
+    Ok(names)
+}
+
+/// A queued job: its priority, its time and its place.
+type First = (u8, i64, i64);
+
+/// The first queued jobs of keys and names, so many of each.
+fn first_of(tx: &Tx<'_>, lines: &[(Key<'_>, &str, u32)]) -> StoreResult<Vec<(usize, First)>> {
+    tx.db.all_each(
+        sql::KEYED_FIRST,
+        &mut |row| lines.iter().try_for_each(|((queue, key), name, many)| row(params![queue, key, name, many])),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )
+}
+
+/// How far keys have come that take turns, and their queues.
+struct Turns<'k>(HashMap<Key<'k>, u64>);
+
+impl Turns<'_> {
+    fn of(&self, key: Key<'_>) -> u64 {
+        self.0.get(&key).copied().unwrap_or(0)
     }
 }
 
-/// The first queued jobs of a queue, a key and a name: priority, time and place.
-fn first_of(tx: &Tx<'_>, (queue, key, name): (&str, &str, &str), limit: u32) -> StoreResult<Vec<(u8, i64, i64)>> {
-    tx.db.all(sql::KEYED_FIRST, params![queue, key, name, limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-}
-
-fn turn(tx: &Tx<'_>, queue: &str, key: &str) -> StoreResult<u64> {
-    let turn: Option<i64> = tx.db.one(sql::TURN, params![queue, key], |row| row.get(0))?;
-    Ok(turn.unwrap_or(0) as u64)
+/// Of these keys and of their queues, where keys take turns.
+fn turns<'k>(tx: &Tx<'_>, gated: &Gated, keys: impl Iterator<Item = Key<'k>>) -> StoreResult<Turns<'k>> {
+    let fair = keys.filter(|(queue, _)| gated.limits(queue).fair);
+    let keys: BTreeSet<Key<'k>> = fair.flat_map(|(queue, key)| [(queue, key), (queue, QUEUE)]).collect();
+    let keys: Vec<Key<'k>> = keys.into_iter().collect();
+    let found = tx.db.all_each(
+        sql::TURN,
+        &mut |row| keys.iter().try_for_each(|(queue, key)| row(params![queue, key])),
+        |row| row.get::<i64>(0),
+    )?;
+    Ok(Turns(found.into_iter().map(|(place, turn)| (keys[place], turn as u64)).collect()))
 }
 
 fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> StoreResult<Vec<(Timestamp, u32)>> {
@@ -200,9 +248,27 @@ fn start(row: &dyn Row) -> StoreResult<(Timestamp, u32)> {
     Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?))
 }
 
-fn passed_key(tx: &Tx<'_>, limits: &Limits, queue: &str, key: &str) -> StoreResult<Passed> {
-    let running = tx.db.only(sql::HELD_OF_KEY, params![queue, key], |row| row.get(0))?;
-    Ok(Passed { running, starts: starts(tx, limits.key_rate, queue, key)? })
+fn passed_keys(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Vec<Passed>> {
+    let running = tx.db.only_each(
+        sql::HELD_OF_KEY,
+        &mut |row| keys.iter().try_for_each(|(queue, key)| row(params![queue, key])),
+        |row| row.get(0),
+    )?;
+    let mut passed: Vec<_> = running.into_iter().map(|running| Passed { running, starts: Vec::new() }).collect();
+    let rated: Vec<_> = keys
+        .iter()
+        .enumerate()
+        .filter_map(|(place, (queue, key))| Some((place, queue, key, gated.limits(queue).key_rate?.horizon(tx.now))))
+        .collect();
+    let starts = tx.db.all_each(
+        sql::STARTS,
+        &mut |row| rated.iter().try_for_each(|(_, queue, key, horizon)| row(params![queue, key, horizon.as_micros()])),
+        start,
+    )?;
+    for (found, start) in starts {
+        passed[rated[found].0].starts.push(start);
+    }
+    Ok(passed)
 }
 
 fn passed_queue(tx: &Tx<'_>, limits: &Limits, queue: &str) -> StoreResult<Passed> {
@@ -244,19 +310,20 @@ pub(crate) fn choose<'l>(
 ) -> StoreResult<Chosen<'l>> {
     let queues: BTreeSet<&str> = plain.iter().chain(keyed).map(|(queue, _)| queue.as_str()).collect();
     let names: Vec<&str> = queues.into_iter().collect();
+    let turns = turns(tx, gated, names.iter().flat_map(|queue| [(*queue, QUEUE), (*queue, KEYLESS)]))?;
     let mut queues = Vec::with_capacity(names.len());
     for queue in &names {
         queues.push(match gated.limits.get(*queue) {
             Some(limits) => QueueGate {
                 free: limits.free(&passed_queue(tx, limits, queue)?, tx.now),
-                clock: if limits.fair { turn(tx, queue, QUEUE)? } else { 0 },
+                clock: turns.of((queue, QUEUE)),
             },
             None => QueueGate::OPEN,
         });
     }
     let clocks = queues.iter().map(|queue| queue.clock).collect();
     let mut choice = Choice { names, queues, clocks, keys: Vec::new(), lines: Vec::new() };
-    add_plain(tx, request, gated, plain, &mut choice)?;
+    add_plain(tx, request, gated, (plain, &turns), &mut choice)?;
     add_keyed(tx, request, gated, keyed, &mut choice)?;
     let chosen = gate::choose(&mut choice.queues, &mut choice.lines, request.limit);
     remember(tx, gated, &choice, &chosen)?;
@@ -273,20 +340,19 @@ fn add_plain<'l>(
     tx: &Tx<'_>,
     request: &ClaimRequest,
     gated: &Gated,
-    lanes: &'l [Lane],
+    (lanes, turns): (&'l [Lane], &Turns<'_>),
     choice: &mut Choice<'l>,
 ) -> StoreResult<()> {
     let mut waiting: BTreeMap<usize, Vec<(Order, Place<'l>)>> = BTreeMap::new();
-    for lane in lanes {
-        let queue = choice.names.partition_point(|name| *name < lane.0.as_str());
-        let gate = gated.guards(&lane.0).then(String::new);
-        let places = head(tx, lane, request.limit)?.into_iter().map(|place| Place { gate: gate.clone(), ..place });
-        waiting.entry(queue).or_default().extend(places.map(|place| (place.order(request), place)));
+    for place in heads(tx, lanes, request.limit)? {
+        let queue = choice.names.partition_point(|name| *name < place.lane.0.as_str());
+        let place = Place { gate: gated.guards(&place.lane.0).then(String::new), ..place };
+        waiting.entry(queue).or_default().push((place.order(request), place));
     }
     for (queue, mut jobs) in waiting {
         jobs.sort_by_key(|(order, _)| *order);
         let (name, limits) = (choice.names[queue], gated.limits(choice.names[queue]));
-        let turn = if limits.fair { turn(tx, name, KEYLESS)?.max(choice.queues[queue].clock) } else { 0 };
+        let turn = turns.of((name, KEYLESS)).max(choice.queues[queue].clock);
         choice.keys.push(None);
         choice.lines.push(Line { queue, free: u32::MAX, turn, step: limits.step(None), jobs: jobs.into() });
     }
@@ -301,43 +367,58 @@ fn add_keyed<'l>(
     choice: &mut Choice<'l>,
 ) -> StoreResult<()> {
     let mut found: BTreeMap<(usize, String), Vec<&'l Lane>> = BTreeMap::new();
-    for lane in lanes {
-        let queue = choice.names.partition_point(|name| *name < lane.0.as_str());
-        let keys = tx.db.all(sql::HEADS, params![lane.0, lane.1, request.limit], |row| row.get(0))?;
-        for key in keys {
-            found.entry((queue, key)).or_default().push(lane);
+    let keys = tx.db.all_each(
+        sql::HEADS,
+        &mut |row| lanes.iter().try_for_each(|(queue, name)| row(params![queue, name, request.limit])),
+        |row| row.get(0),
+    )?;
+    for (lane, key) in keys {
+        let queue = choice.names.partition_point(|name| *name < lanes[lane].0.as_str());
+        found.entry((queue, key)).or_default().push(&lanes[lane]);
+    }
+    let keys: Vec<Key<'_>> = found.keys().map(|(queue, key)| (choice.names[*queue], key.as_str())).collect();
+    let passed = passed_keys(tx, gated, &keys)?;
+    let turns = turns(tx, gated, keys.iter().copied())?;
+    let free: Vec<u32> =
+        keys.iter().zip(&passed).map(|((queue, _), passed)| gated.limits(queue).key_free(passed, tx.now)).collect();
+    let (mut firsts, mut lines_of) = (Vec::new(), Vec::new());
+    for ((place, key), lanes) in keys.iter().enumerate().zip(found.values()) {
+        for lane in lanes {
+            firsts.push((*key, lane.1.as_str(), free[place].min(request.limit as u32)));
+            lines_of.push((place, *lane));
         }
     }
-    for ((queue, key), lanes) in found {
-        let (name, limits) = (choice.names[queue], gated.limits(choice.names[queue]));
-        let free = limits.key_free(&passed_key(tx, limits, name, &key)?, tx.now);
-        let wanted = free.min(request.limit as u32);
-        let mut jobs = Vec::new();
-        for lane in lanes {
-            for (priority, run_at, seq) in first_of(tx, (name, &key, &lane.1), wanted)? {
-                let place = Place { lane, priority, run_at, seq, gate: Some(key.clone()) };
-                jobs.push((place.order(request), place));
-            }
-        }
+    let mut jobs: Vec<Vec<(Order, Place<'l>)>> = keys.iter().map(|_| Vec::new()).collect();
+    for (first, (priority, run_at, seq)) in first_of(tx, &firsts)? {
+        let (line, lane) = lines_of[first];
+        let place = Place { lane, priority, run_at, seq, gate: Some(keys[line].1.to_owned()) };
+        jobs[line].push((place.order(request), place));
+    }
+    for (((queue, key), free), mut jobs) in found.keys().zip(free).zip(jobs) {
         jobs.sort_by_key(|(order, _)| *order);
-        let turn = if limits.fair { turn(tx, name, &key)?.max(choice.queues[queue].clock) } else { 0 };
-        let step = limits.step(Some(&key));
-        choice.keys.push(Some(key));
-        choice.lines.push(Line { queue, free, turn, step, jobs: jobs.into() });
+        let limits = gated.limits(choice.names[*queue]);
+        let turn = turns.of((choice.names[*queue], key)).max(choice.queues[*queue].clock);
+        choice.keys.push(Some(key.clone()));
+        choice.lines.push(Line { queue: *queue, free, turn, step: limits.step(Some(key)), jobs: jobs.into() });
     }
     Ok(())
 }
 
 /// Keeps what gates must know of what they let through, besides that it is held.
 fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, Place<'_>)]) -> StoreResult<()> {
+    let mut started: BTreeMap<Key<'_>, (Rate, usize)> = BTreeMap::new();
     for (number, _) in chosen {
         let queue = choice.names[choice.lines[*number].queue];
-        let Some(limits) = gated.limits.get(queue) else { continue };
+        let limits = gated.limits(queue);
         let key = choice.keys[*number].as_deref();
-        started(tx, limits.rate, queue, QUEUE)?;
-        if let Some(key) = key {
-            started(tx, limits.key_rate, queue, key)?;
+        let of_key = key.and_then(|key| Some(((queue, key), limits.key_rate?)));
+        for (key, rate) in limits.rate.map(|rate| ((queue, QUEUE), rate)).into_iter().chain(of_key) {
+            started.entry(key).or_insert((rate, 0)).1 += 1;
         }
+    }
+    for ((queue, key), (rate, count)) in started {
+        tx.write(sql::FORGET_STARTS, params![queue, key, rate.horizon(tx.now).as_micros()])?;
+        tx.write(sql::ADD_START, params![queue, key, rate.moment(tx.now).as_micros(), count])?;
     }
     let fair = |line: &Line<_>| gated.limits(choice.names[line.queue]).fair;
     let lines: HashMap<usize, &Line<_>> = chosen.iter().map(|(line, _)| (*line, &choice.lines[*line])).collect();
@@ -356,24 +437,18 @@ fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, P
     Ok(())
 }
 
-fn started(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> StoreResult<()> {
-    let Some(rate) = rate else { return Ok(()) };
-    tx.write(sql::FORGET_STARTS, params![queue, key, rate.horizon(tx.now).as_micros()])?;
-    tx.write(sql::ADD_START, params![queue, key, rate.moment(tx.now).as_micros(), 1])
-}
-
 impl Chosen<'_> {
     /// The chosen jobs are held now: looks what their keys may start after that. Says when a rate lets more through of what it holds
     /// back.
     pub(crate) fn look_after(&self, tx: &Tx<'_>, gated: &Gated) -> StoreResult<Option<Timestamp>> {
-        let mut opens_at = None;
-        for ((queue, key), more) in &self.keys {
-            if !more && gated.limits(queue).key_rate.is_none() {
-                tx.write(sql::DELETE_HEADS, params![*queue, key])?;
-            } else {
-                opens_at = look_at(tx, gated, queue, key)?.into_iter().chain(opens_at).min();
-            }
-        }
+        let keys = self.keys.iter().map(|((queue, key), more)| ((*queue, key.as_str()), *more));
+        let (more, full): (Vec<_>, Vec<_>) =
+            keys.partition(|((queue, _), more)| *more || gated.limits(queue).key_rate.is_some());
+        let more: Vec<Key<'_>> = more.into_iter().map(|(key, _)| key).collect();
+        full.iter()
+            .map(|(key, _)| key)
+            .try_for_each(|(queue, key)| tx.write(sql::DELETE_HEADS, params![queue, key]))?;
+        let mut opens_at = look_at(tx, gated, &more)?;
         for queue in &self.left {
             if let Some(rate) = gated.limits.get(*queue).and_then(|limits| limits.rate) {
                 let opens = rate.opens_at(&starts(tx, Some(rate), queue, QUEUE)?, tx.now);

@@ -55,7 +55,16 @@ impl<'l> Place<'l> {
     }
 }
 
-/// The first places of a lane.
-pub(crate) fn head<'l>(tx: &Tx<'_>, lane: &'l Lane, limit: usize) -> StoreResult<Vec<Place<'l>>> {
-    tx.db.all(sql::LANE_HEAD, params![lane.0, lane.1, limit], |row| Place::of(lane, row))
+/// The first places of lanes, so many of each.
+pub(crate) fn heads<'l>(tx: &Tx<'_>, lanes: &'l [Lane], limit: usize) -> StoreResult<Vec<Place<'l>>> {
+    let mut places = Vec::new();
+    tx.db.read_each(
+        sql::LANE_HEAD,
+        &mut |row| lanes.iter().try_for_each(|(queue, name)| row(params![queue, name, limit])),
+        &mut |lane, row| {
+            places.push(Place::of(&lanes[lane], row)?);
+            Ok(())
+        },
+    )?;
+    Ok(places)
 }

@@ -1,3 +1,6 @@
 -- The keys that have something to start of a queue and name, in the order of their first jobs.
 -- In: queue, name, how many. Out: key. Index: a range of the primary key, no sort.
-select top (@P3) [key] from punctual_heads where queue = @P1 and name = @P2 order by priority desc, turn, run_at, job
+select h.[key], i.place from openjson(@P1) with (queue nvarchar(256) '$[0]', name nvarchar(256) '$[1]', many int '$[2]', place int '$[3]') i
+cross apply (select top (i.many) * from punctual_heads t with (forceseek) where t.queue = i.queue collate Latin1_General_BIN2 and t.name = i.name collate Latin1_General_BIN2
+    order by t.priority desc, t.turn, t.run_at, t.job) h
+order by i.place, h.priority desc, h.turn, h.run_at, h.job

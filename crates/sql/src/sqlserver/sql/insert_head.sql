@@ -1,2 +1,6 @@
 -- A key has something to start. In: queue, name, priority, turn, run_at, job, key.
-insert into punctual_heads (queue, name, priority, turn, run_at, job, [key]) values (@P1, @P2, @P3, @P4, @P5, @P6, @P7)
+insert into punctual_heads (queue, name, priority, turn, run_at, job, [key])
+select i.queue, i.name, i.priority, i.turn, i.run_at, i.job, i.[key]
+from openjson(@P1) with (
+    queue nvarchar(256) '$[0]', name nvarchar(256) '$[1]', priority tinyint '$[2]', turn bigint '$[3]', run_at bigint '$[4]', job bigint '$[5]',
+    [key] nvarchar(1024) '$[6]') i
