@@ -177,11 +177,6 @@ impl dyn Db + '_ {
     pub(crate) fn take_each(&self, statement: Statement, count: usize, rows: Rows<'_>) -> StoreResult<()> {
         if self.execute_each(statement, rows)? == count { Ok(()) } else { Err(StoreError::Busy { waited_ms: 0 }) }
     }
-
-    /// Stores one row, if it is not there; returns the number that it got.
-    pub(crate) fn insert(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<Option<i64>> {
-        Ok(self.insert_each(statement, &mut |row| row(params))?.pop().flatten())
-    }
 }
 
 fn missing(Statement(_, name): Statement) -> StoreError {

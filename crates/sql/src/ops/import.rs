@@ -1,5 +1,7 @@
 //! Takes over what another store knows.
 
+use std::collections::BTreeSet;
+
 use punctual_core::{
     Job, JobId, Limits, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status, StoreError,
     StoreResult, Timestamp, Workflow,
@@ -17,19 +19,23 @@ use super::{
     statements as sql,
     tx::{EventLine, Tx},
 };
-use crate::db::{Db, params};
+use crate::db::{Db, Value, params};
 use crate::labels::labels;
 
 /// Which jobs some wait for, or waited for.
 pub(crate) fn dependencies(db: &dyn Db, children: &[JobId]) -> StoreResult<Vec<Dependency>> {
-    let mut found = Vec::new();
-    for child in children {
-        found.extend(db.all(sql::DEPENDENCIES_OF, params![child.to_bytes()], |row| {
-            let parent = JobId::from_bytes(row.get(0)?);
-            Ok(Dependency { parent, child: *child, policy: rows::word(row, 1)?, succeeded: row.get(2)? })
-        })?);
-    }
-    Ok(found)
+    let found = db.all_each(
+        sql::DEPENDENCIES_OF,
+        &mut |row| children.iter().try_for_each(|child| row(params![child.to_bytes()])),
+        |row| Ok((JobId::from_bytes(row.get(0)?), rows::word(row, 1)?, row.get(2)?)),
+    )?;
+    let dependency = |(place, (parent, policy, succeeded)): (usize, _)| Dependency {
+        parent,
+        child: children[place],
+        policy,
+        succeeded,
+    };
+    Ok(found.into_iter().map(dependency).collect())
 }
 
 /// Takes over a part; says how much of it was new.
@@ -37,14 +43,11 @@ pub(crate) fn import(tx: &mut Tx<'_>, parcel: &Parcel) -> StoreResult<usize> {
     (tx.woke_work, tx.woke_jobs) = (true, true);
     match parcel {
         Parcel::Queues(all) => new_of(all, |(queue, done)| import_queue(tx, queue, done)),
-        Parcel::Jobs(all) => {
-            let gated = Gated::read(tx.db)?;
-            new_of(all, |record| import_job(tx, &gated, record))
-        }
-        Parcel::Dependencies(all) => new_of(all, |dependency| import_dependency(tx, dependency)),
+        Parcel::Jobs(all) => import_jobs(tx, all),
+        Parcel::Dependencies(all) => import_dependencies(tx, all),
         Parcel::Workflows(all) => new_of(all, |(workflow, nodes)| import_workflow(tx, workflow, nodes)),
         Parcel::Schedules(all) => new_of(all, |(schedule, done)| import_schedule(tx, schedule, done)),
-        Parcel::Tallies(hour, all) => new_of(all, |tally| import_tally(tx, *hour, tally)),
+        Parcel::Tallies(hour, all) => import_tallies(tx, *hour, all),
         Parcel::Notifications(all) => new_of(all, |message| import_notification(tx, message)),
     }
 }
@@ -58,8 +61,19 @@ fn micros(at: Option<Timestamp>) -> Option<i64> {
     at.map(|at| at.as_micros())
 }
 
-fn import_job(tx: &mut Tx<'_>, gated: &Gated, record: &Record) -> StoreResult<bool> {
-    let Some(seq) = insert(tx, &record.at_rest())? else { return Ok(false) };
+fn import_jobs(tx: &mut Tx<'_>, records: &[Record]) -> StoreResult<usize> {
+    let gated = Gated::read(tx.db)?;
+    let seqs = tx.db.insert_each(sql::IMPORT_JOB, &mut |row| {
+        records.iter().try_for_each(|record| insert(&record.at_rest(), row))
+    })?;
+    let new: Vec<(&Record, i64)> = records.iter().zip(seqs).filter_map(|(record, seq)| Some((record, seq?))).collect();
+    tx.expect_events(new.iter().map(|(record, _)| record.events.len()).sum())?;
+    new.iter().try_for_each(|(record, seq)| import_job(tx, &gated, record, *seq))?;
+    Ok(new.len())
+}
+
+/// A job that has been stored gets all that belongs to it.
+fn import_job(tx: &mut Tx<'_>, gated: &Gated, record: &Record, seq: i64) -> StoreResult<()> {
     let job = &record.job;
     let last_event = tell(tx, seq, record)?;
     if job.status == Status::Processing {
@@ -82,46 +96,43 @@ fn import_job(tx: &mut Tx<'_>, gated: &Gated, record: &Record) -> StoreResult<bo
     keep_executions(tx, seq, record)?;
     tx.count(&job.spec.queue, &job.spec.name, None, Some(job.status));
     tx.count_pending(job.spec.user_id.as_deref(), &job.spec.name, None, Some(job.status));
-    Ok(true)
+    Ok(())
 }
 
-fn insert(tx: &Tx<'_>, job: &Job) -> StoreResult<Option<i64>> {
+/// Its row.
+fn insert(job: &Job, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> StoreResult<()> {
     let spec = &job.spec;
-    let extras = if spec.extras == Default::default() { None } else { Some(rows::text(&spec.extras)?) };
-    tx.db.insert(
-        sql::IMPORT_JOB,
-        params![
-            job.id.to_bytes(),
-            spec.name,
-            spec.queue,
-            job.status.as_str(),
-            spec.priority,
-            job.id.timestamp().as_micros(),
-            job.run_at.as_micros(),
-            job.attempt,
-            job.run,
-            job.crash_count,
-            spec.max_attempts,
-            spec.timeout.as_millis() as i64,
-            spec.user_id,
-            spec.correlation_id,
-            spec.unique_key,
-            spec.workflow_id.map(|id| id.to_bytes()),
-            spec.keep_for.map(|keep| keep.as_millis() as i64),
-            spec.ephemeral,
-            job.waiting_on,
-            job.created_at.as_micros(),
-            job.updated_at.as_micros(),
-            micros(job.started_at),
-            micros(job.finished_at),
-            extras,
-            spec.payload.as_str(),
-            job.progress.as_ref().map(rows::text).transpose()?,
-            job.result.as_ref().map(|result| result.as_str()),
-            job.error.as_ref().map(rows::text).transpose()?,
-            spec.workflow_id.is_some(),
-        ],
-    )
+    row(params![
+        job.id.to_bytes(),
+        spec.name,
+        spec.queue,
+        job.status.as_str(),
+        spec.priority,
+        job.id.timestamp().as_micros(),
+        job.run_at.as_micros(),
+        job.attempt,
+        job.run,
+        job.crash_count,
+        spec.max_attempts,
+        spec.timeout.as_millis() as i64,
+        spec.user_id,
+        spec.correlation_id,
+        spec.unique_key,
+        spec.workflow_id.map(|id| id.to_bytes()),
+        spec.keep_for.map(|keep| keep.as_millis() as i64),
+        spec.ephemeral,
+        job.waiting_on,
+        job.created_at.as_micros(),
+        job.updated_at.as_micros(),
+        micros(job.started_at),
+        micros(job.finished_at),
+        rows::extras_text(&spec.extras)?,
+        spec.payload.as_str(),
+        job.progress.as_ref().map(rows::text).transpose()?,
+        job.result.as_ref().map(|result| result.as_str()),
+        job.error.as_ref().map(rows::text).transpose()?,
+        spec.workflow_id.is_some(),
+    ])
 }
 
 /// Stores what happened to a job; returns the last event.
@@ -219,17 +230,24 @@ fn keep_executions(tx: &Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
     Ok(())
 }
 
-fn import_dependency(tx: &Tx<'_>, dependency: &Dependency) -> StoreResult<bool> {
-    let Dependency { parent, child, policy, succeeded } = dependency;
-    let is_new = tx
-        .execute(sql::IMPORT_DEPENDENCY, params![parent.to_bytes(), child.to_bytes(), policy.as_str(), succeeded])?
-        == 1;
-    if is_new && succeeded.is_none() {
-        let seq: i64 = tx.db.only(sql::SEQ_OF, params![parent.to_bytes()], |row| row.get(0))?;
+fn import_dependencies(tx: &Tx<'_>, all: &[Dependency]) -> StoreResult<usize> {
+    let new = tx.db.execute_each(sql::IMPORT_DEPENDENCY, &mut |row| {
+        all.iter().try_for_each(|Dependency { parent, child, policy, succeeded }| {
+            row(params![parent.to_bytes(), child.to_bytes(), policy.as_str(), succeeded])
+        })
+    })?;
+    let waited_for = all.iter().filter(|dependency| dependency.succeeded.is_none()).map(|dependency| dependency.parent);
+    let parents: Vec<JobId> = waited_for.collect::<BTreeSet<_>>().into_iter().collect();
+    let seqs = tx.db.all_each(
+        sql::SEQ_OF,
+        &mut |row| parents.iter().try_for_each(|parent| row(params![parent.to_bytes()])),
+        |row| row.get::<i64>(0),
+    )?;
+    for (place, seq) in seqs {
         tx.write(sql::MARK_PARENT, params![seq])?;
-        tx.write(sql::MARK_RUNNING_PARENT, params![parent.to_bytes()])?;
+        tx.write(sql::MARK_RUNNING_PARENT, params![parents[place].to_bytes()])?;
     }
-    Ok(is_new)
+    Ok(new)
 }
 
 fn import_workflow(tx: &Tx<'_>, workflow: &Workflow, nodes: &[(String, JobId)]) -> StoreResult<bool> {
@@ -284,9 +302,12 @@ fn import_queue(tx: &Tx<'_>, queue: &Queue, done: &[QueueEvent]) -> StoreResult<
     Ok(is_new)
 }
 
-fn import_tally(tx: &Tx<'_>, hour: Timestamp, tally: &Tally) -> StoreResult<bool> {
-    let Tally { name, queue, measure, bucket, count } = tally;
-    Ok(tx.execute(sql::IMPORT_TALLY, params![hour.as_micros(), name, queue, measure.as_str(), bucket, count])? == 1)
+fn import_tallies(tx: &Tx<'_>, hour: Timestamp, all: &[Tally]) -> StoreResult<usize> {
+    tx.db.execute_each(sql::IMPORT_TALLY, &mut |row| {
+        all.iter().try_for_each(|Tally { name, queue, measure, bucket, count }| {
+            row(params![hour.as_micros(), name, queue, measure.as_str(), bucket, count])
+        })
+    })
 }
 
 fn import_notification(tx: &Tx<'_>, message: &Notification) -> StoreResult<bool> {

@@ -201,15 +201,6 @@ impl Db for ServerDb {
     }
 
     fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>> {
-        if !statements::takes_lines(statement) {
-            let mut numbers = Vec::new();
-            rows(&mut |params| {
-                let stored = self.ask(statement, params, true)?.rows;
-                numbers.push(stored.first().map(|row| (row as &dyn Row).get(0)).transpose()?);
-                Ok(())
-            })?;
-            return Ok(numbers);
-        }
         let (mut lines, mut ids) = (Lines::default(), Vec::new());
         rows(&mut |params| {
             let id: [u8; 16] = match params.first() {
