@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreResult, Verb, change};
+use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreResult, Timestamp, Verb, change};
 
 use super::{
     apart::apart,
@@ -28,23 +28,30 @@ pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> StoreResult<Vec<Cha
             Known::of,
         )?;
         let mut found: HashMap<usize, Known> = found.into_iter().collect();
-        for (place, wish) in some.iter().enumerate() {
-            changed.push(found.remove(&place).map_or(Ok(Changed::NotFound), |known| change_one(tx, wish, &known))?);
+        let decide = |(place, wish): (usize, &Change)| decide(found.remove(&place), wish, tx.now);
+        let decided: Vec<_> = some.iter().enumerate().map(decide).collect();
+        tx.expect_events(decided.iter().filter(|decided| decided.is_ok()).count())?;
+        for (wish, decided) in some.iter().zip(decided) {
+            changed.push(match decided {
+                Ok((known, job)) => {
+                    replace(tx, &known, &job, (Some(wish.actor.as_str()), wish.reason.as_deref()))?;
+                    Changed::Done
+                }
+                Err(changed) => changed,
+            });
         }
     }
     Ok(changed)
 }
 
-fn change_one(tx: &mut Tx<'_>, wish: &Change, known: &Known) -> StoreResult<Changed> {
+/// What a wish makes of a job, or why nothing.
+fn decide(known: Option<Known>, wish: &Change, now: Timestamp) -> Result<(Known, Job), Changed> {
+    let known = known.ok_or(Changed::NotFound)?;
     let mut job = known.job.clone();
-    match change::apply(wish.verb, &mut job, tx.now) {
-        Ok(true) => Ok(Changed::Already),
-        Err(refused) => Ok(Changed::Refused(refused)),
-        Ok(false) => {
-            let by = (Some(wish.actor.as_str()), wish.reason.as_deref());
-            replace(tx, known, &job, by)?;
-            Ok(Changed::Done)
-        }
+    match change::apply(wish.verb, &mut job, now) {
+        Ok(false) => Ok((known, job)),
+        Ok(true) => Err(Changed::Already),
+        Err(refused) => Err(Changed::Refused(refused)),
     }
 }
 
@@ -145,6 +152,7 @@ pub(crate) fn retire(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> StoreResult<u
     }
     let room = (limit - seqs.len()) as i64;
     seqs.extend(tx.db.all(sql::RETIRABLE_KEPT, params![tx.now.as_micros(), room], |row| row.get::<i64>(0))?);
+    tx.expect_events(seqs.len())?;
     for known in read::known(tx.db, &seqs)? {
         let mut job = known.job.clone();
         if change::apply(Verb::Delete, &mut job, tx.now).is_ok() {

@@ -1,7 +1,7 @@
 //! What happened since a former look. Events are numbered, so that a number is a cursor. Where several write at once, an event can be seen after others
 //! with greater numbers; the numbers that are missing are part of the cursor, and looked for again.
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 use punctual_core::{
     Changes, Event, EventId, JobEvent, JobId, StoreResult, Timestamp, WorkflowId,
@@ -16,6 +16,8 @@ use crate::db::{Db, Row, params};
 const FIRST_LOOK_MAX_NUMBERS: u64 = 10_000;
 /// A cursor has at most so many gaps; after that the oldest are given up.
 const GAPS_MAX_COUNT: usize = 64;
+/// For so long an operation may take until what it did can be seen.
+const GAP_MAY_FILL_FOR: Duration = Duration::from_secs(120);
 
 pub(crate) fn changes(db: &dyn Db, now: Timestamp, since: Option<&str>, limit: usize) -> StoreResult<Changes> {
     let next: u64 = db.only(sql::NEXT_EVENT, &[], |row| row.get(0))?;
@@ -44,8 +46,9 @@ pub(crate) fn changes(db: &dyn Db, now: Timestamp, since: Option<&str>, limit: u
         false if db.is_only_writer() => Vec::new(),
         false => still_open(&since, now, last, events.iter().map(number)),
     };
-    let missed = missed || gaps.len() > GAPS_MAX_COUNT;
-    newest(&mut gaps);
+    // A gap that has been there for long belongs to what was never committed.
+    let given_up = newest(&mut gaps);
+    let missed = missed || given_up.iter().any(|gap| gap.since > now.before(GAP_MAY_FILL_FOR));
     Ok(Changes { events, cursor: CountCursor { last, at: now, gaps }.to_string(), missed })
 }
 
@@ -79,9 +82,9 @@ fn between(numbers: Range<u64>, seen: impl Iterator<Item = u64>, since: Timestam
     gaps
 }
 
-/// Gives up the oldest of too many gaps.
-fn newest(gaps: &mut Vec<Gap>) {
-    gaps.drain(..gaps.len().saturating_sub(GAPS_MAX_COUNT));
+/// Gives up the oldest of too many gaps, and returns them.
+fn newest(gaps: &mut Vec<Gap>) -> Vec<Gap> {
+    gaps.drain(..gaps.len().saturating_sub(GAPS_MAX_COUNT)).collect()
 }
 
 /// Events with these numbers.
@@ -139,7 +142,7 @@ mod tests {
         let odd = (1..200).map(|number| 2 * number);
         let mut left = still_open(&many, at(2), 400, odd);
         assert_eq!(left.len(), 199);
-        newest(&mut left);
+        assert_eq!(newest(&mut left).len(), 135);
         assert_eq!((left.len(), &left[63]), (GAPS_MAX_COUNT, &gap(399..401, 2)));
     }
 }

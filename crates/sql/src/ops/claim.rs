@@ -15,8 +15,7 @@ use super::{
     gated::Gated,
     gates,
     places::{Lane, Place, Standing},
-    read,
-    rows::{self, Known},
+    read, rows,
     running::Running,
     statements as sql,
     tx::{EventLine, Tx},
@@ -362,6 +361,6 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJ
 /// Claims whose lease has run out.
 pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<Vec<Claim>> {
     let seqs = db.all(sql::EXPIRED, params![now.as_micros(), limit], |row| row.get::<i64>(0))?;
-    let claim = |Known { job, .. }: Known| Some(Claim { worker: job.worker_id?, job: Box::new(job) });
-    Ok(read::known(db, &seqs)?.into_iter().filter_map(claim).collect())
+    let claim = |job: Job| Some(Claim { worker: job.worker_id?, job: Box::new(job) });
+    Ok(read::present(db, &seqs)?.into_iter().filter_map(claim).collect())
 }

@@ -22,7 +22,6 @@ pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enque
     if !jobs.iter().all(|job| stands_alone(job) && job.spec.extras.concurrency_key.is_none()) {
         tx.db.be_alone()?;
     }
-    tx.expect_events(jobs.len())?;
     let mut enqueued = Vec::with_capacity(jobs.len());
     for some in apart(jobs, Mark::are_new) {
         enqueue_some(tx, some, &mut enqueued)?;
@@ -56,6 +55,8 @@ fn enqueue_some(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) 
     tx.count_ends()?;
     let mut relatives = Relatives::of(tx, jobs)?;
     let mut holders = holders(tx, jobs)?;
+    let unchanged = holders.values().filter(|holder| holder.known.is_none()).count();
+    tx.expect_events(jobs.len() - unchanged)?;
     let mut arrivals = Vec::with_capacity(jobs.len());
     for (place, job) in jobs.iter().enumerate() {
         if let Some(holder) = holders.remove(&place) {

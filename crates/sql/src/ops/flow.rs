@@ -164,6 +164,7 @@ pub(crate) fn follow(tx: &mut Tx<'_>) -> StoreResult<()> {
 /// Jobs wait no longer.
 fn go_on(tx: &mut Tx<'_>, children: &[(i64, Next)]) -> StoreResult<()> {
     let seqs: Vec<i64> = children.iter().map(|(seq, _)| *seq).collect();
+    tx.expect_events(seqs.len())?;
     for (known, (_, next)) in read::known(tx.db, &seqs)?.into_iter().zip(children) {
         match next {
             Next::Cancel(reason) => cancel(tx, &known, reason)?,
@@ -179,18 +180,20 @@ type Pending = (Vec<Edge>, BTreeMap<JobId, Waiting>, BTreeMap<JobId, i64>);
 fn pending_children(tx: &Tx<'_>, ended: &BTreeMap<JobId, (i64, Status)>) -> StoreResult<Pending> {
     let (mut edges, mut waiting, mut seqs) = Pending::default();
     let parents: Vec<_> = ended.iter().map(|(id, (seq, _))| (*id, *seq)).collect();
-    tx.db.read_each(
+    let found = tx.db.all_each(
         sql::PENDING_CHILDREN,
         &mut |row| parents.iter().try_for_each(|(_, seq)| row(params![seq])),
-        &mut |place, row| {
-            let child = JobId::from_bytes(row.get(1)?);
+        |row| {
+            let child = (row.get(0)?, JobId::from_bytes(row.get(1)?));
             let policy: OnParentFailure = rows::word(row, 2)?;
-            edges.push(Edge { parent: parents[place].0, child, policy });
-            waiting.insert(child, Waiting { on: row.get(3)?, any_failed: row.get(4)? });
-            seqs.insert(child, row.get(0)?);
-            Ok(())
+            Ok((child, policy, Waiting { on: row.get(3)?, any_failed: row.get(4)? }))
         },
     )?;
+    for (place, ((seq, child), policy, waits)) in found {
+        edges.push(Edge { parent: parents[place].0, child, policy });
+        waiting.insert(child, waits);
+        seqs.insert(child, seq);
+    }
     Ok((edges, waiting, seqs))
 }
 
@@ -237,10 +240,10 @@ pub(crate) fn lose(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
     follow(tx)
 }
 
-/// Forgets whom a job waited for, who waited for it, and its place in a workflow.
-pub(crate) fn forget(tx: &Tx<'_>, seq: i64) -> StoreResult<()> {
+/// Forgets whom jobs waited for, who waited for them, and their places in workflows.
+pub(crate) fn forget(tx: &Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
     for forget in [sql::DELETE_DEPENDENCIES, sql::DELETE_DEPENDENTS, sql::DELETE_NODE] {
-        tx.write(forget, params![seq])?;
+        seqs.iter().try_for_each(|seq| tx.write(forget, params![seq]))?;
     }
     Ok(())
 }

@@ -416,8 +416,10 @@ fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, P
             started.entry(key).or_insert((rate, 0)).1 += 1;
         }
     }
-    for ((queue, key), (rate, count)) in started {
+    for ((queue, key), (rate, _)) in &started {
         tx.write(sql::FORGET_STARTS, params![queue, key, rate.horizon(tx.now).as_micros()])?;
+    }
+    for ((queue, key), (rate, count)) in started {
         tx.write(sql::ADD_START, params![queue, key, rate.moment(tx.now).as_micros(), count])?;
     }
     let fair = |line: &Line<_>| gated.limits(choice.names[line.queue]).fair;

@@ -10,6 +10,7 @@ use punctual_core::{
 };
 
 use super::{
+    apart::apart,
     change::kept_until,
     gated::Gated,
     gates,
@@ -43,7 +44,10 @@ pub(crate) fn import(tx: &mut Tx<'_>, parcel: &Parcel) -> StoreResult<usize> {
     (tx.woke_work, tx.woke_jobs) = (true, true);
     match parcel {
         Parcel::Queues(all) => new_of(all, |(queue, done)| import_queue(tx, queue, done)),
-        Parcel::Jobs(all) => import_jobs(tx, all),
+        Parcel::Jobs(all) => {
+            let parts = apart(all, |record, is_new| is_new(record.job.id));
+            parts.into_iter().try_fold(0, |new, part| Ok(new + import_jobs(tx, part)?))
+        }
         Parcel::Dependencies(all) => import_dependencies(tx, all),
         Parcel::Workflows(all) => new_of(all, |(workflow, nodes)| import_workflow(tx, workflow, nodes)),
         Parcel::Schedules(all) => new_of(all, |(schedule, done)| import_schedule(tx, schedule, done)),
@@ -69,6 +73,7 @@ fn import_jobs(tx: &mut Tx<'_>, records: &[Record]) -> StoreResult<usize> {
     let new: Vec<(&Record, i64)> = records.iter().zip(seqs).filter_map(|(record, seq)| Some((record, seq?))).collect();
     tx.expect_events(new.iter().map(|(record, _)| record.events.len()).sum())?;
     new.iter().try_for_each(|(record, seq)| import_job(tx, &gated, record, *seq))?;
+    new.iter().try_for_each(|(record, seq)| keep_executions(tx, *seq, record))?;
     Ok(new.len())
 }
 
@@ -93,7 +98,6 @@ fn import_job(tx: &mut Tx<'_>, gated: &Gated, record: &Record, seq: i64) -> Stor
         let expires_at = micros(job.spec.unique().expires_at(job.created_at));
         tx.write(sql::IMPORT_KEY, params![scope, key, seq, expires_at])?;
     }
-    keep_executions(tx, seq, record)?;
     tx.count(&job.spec.queue, &job.spec.name, None, Some(job.status));
     tx.count_pending(job.spec.user_id.as_deref(), &job.spec.name, None, Some(job.status));
     Ok(())

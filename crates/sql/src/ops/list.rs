@@ -28,7 +28,7 @@ fn scan<K: Copy>(
     mut fit: impl FnMut(&dyn Row) -> StoreResult<(K, i64, bool)>,
 ) -> StoreResult<Found<K>> {
     let mut found = Found { fitting: Vec::new(), stopped: None };
-    let (mut looked_at, mut wanted) = (0, limit);
+    let (mut looked_at, mut wanted) = (0, limit.max(1));
     loop {
         let before = looked_at;
         ask(from, wanted, &mut |row| {
@@ -202,6 +202,5 @@ fn scan_lane(
 
 fn load(db: &dyn Db, seqs: impl Iterator<Item = i64>) -> StoreResult<Vec<Job>> {
     // One that was removed meanwhile is left out.
-    let known = read::known(db, &seqs.collect::<Vec<_>>())?;
-    Ok(known.into_iter().map(|known| known.job).collect())
+    read::present(db, &seqs.collect::<Vec<_>>())
 }

@@ -21,11 +21,16 @@ pub(crate) fn get(db: &dyn Db, id: JobId) -> StoreResult<Option<Job>> {
     Ok(found.map(|(_, job)| job))
 }
 
-/// Jobs by their places, in that order, of those that are there.
+/// Jobs by their places, in that order.
 pub(crate) fn known(db: &dyn Db, seqs: &[i64]) -> StoreResult<Vec<Known>> {
+    db.only_each(sql::GET_BY_SEQ, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])), Known::of)
+}
+
+/// Those of jobs that are still there.
+pub(crate) fn present(db: &dyn Db, seqs: &[i64]) -> StoreResult<Vec<Job>> {
     let found =
-        db.all_each(sql::GET_BY_SEQ, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])), Known::of)?;
-    Ok(found.into_iter().map(|(_, known)| known).collect())
+        db.all_each(sql::GET_BY_SEQ, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])), rows::job)?;
+    Ok(found.into_iter().map(|(_, (_, job))| job).collect())
 }
 
 pub(crate) fn seq_of(db: &dyn Db, id: JobId) -> StoreResult<Option<i64>> {

@@ -34,6 +34,7 @@ pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, before: Timestamp, limit: usize) -
 fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     const MANY_ROWS: usize = 20_000;
     const FEW_ROWS: usize = 1_000;
+    const AT_ONCE_MAX_JOBS: usize = 16;
     if !seqs.is_empty() {
         tx.write(sql::KEEP_EVENT_NUMBER, &[])?;
     }
@@ -43,7 +44,7 @@ fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
         (some, left) = left.split_at(at_once.min(left.len()));
         let gone = remove(tx, some)?;
         rows += gone;
-        at_once = if gone < FEW_ROWS { 2 * at_once } else { 1 };
+        at_once = if gone < FEW_ROWS { (2 * at_once).min(AT_ONCE_MAX_JOBS) } else { 1 };
     }
     Ok(seqs.len() - left.len())
 }
@@ -53,6 +54,7 @@ fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     for known in read::known(tx.db, seqs)? {
         leave(tx, &known)?;
     }
+    flow::forget(tx, seqs)?;
     let mut rows = 0;
     for history in [sql::DELETE_EVENTS, sql::DELETE_LOGS, sql::DELETE_ATTEMPTS] {
         rows += tx.db.execute_each(history, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])))?;
@@ -69,7 +71,6 @@ fn leave(tx: &mut Tx<'_>, Known { seq, job, .. }: &Known) -> StoreResult<()> {
     }
     tx.write(sql::DELETE_DUE, params![run_at, seq])?;
     tx.write(sql::DELETE_WAITING, params![run_at, seq])?;
-    flow::forget(tx, *seq)?;
     if let Some((scope, key)) = job.spec.unique_key() {
         tx.write(sql::DELETE_KEY, params![scope, key, seq])?;
     }

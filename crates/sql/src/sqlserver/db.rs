@@ -247,7 +247,6 @@ impl Db for ServerDb {
     }
 
     fn event_numbers(&self, count: usize) -> StoreResult<Vec<Range<i64>>> {
-        self.flush()?;
         let document = format!("[{}]", vec!["0"; count].join(","));
         let rows = self.link.ask(EVENT_NUMBERS, vec![Owned::from(document)], true)?.rows;
         let mut ranges: Vec<Range<i64>> = Vec::new();
@@ -269,7 +268,7 @@ impl Db for ServerDb {
         match self.locking.get() {
             Locking::Alone => Ok(()),
             // Two who hold the lock together would wait for each other.
-            Locking::Beside => Err(StoreError::Busy { waited_ms: 0 }),
+            Locking::Beside | Locking::Sums => Err(StoreError::Busy { waited_ms: 0 }),
             Locking::Within => {
                 let rows = self.link.ask(Locking::Alone.text(), Vec::new(), true)?.rows;
                 Locking::check(&rows)?;

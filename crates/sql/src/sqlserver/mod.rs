@@ -277,7 +277,7 @@ store_by_operations! {
     }
 
     async fn tend(&self) -> StoreResult<()> {
-        if self.sums.are_due() { self.sessions.run_alone(&sums::ADD_UP).await } else { Ok(()) }
+        if self.sums.are_due() { self.sessions.add_up(&sums::ADD_UP).await } else { Ok(()) }
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

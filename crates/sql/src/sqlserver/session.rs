@@ -47,6 +47,8 @@ pub(crate) enum Locking {
     Beside,
     /// Within a transaction of an application's own, without the lock until it is needed.
     Within,
+    /// Nobody reads numbers that are about to be added up, and would see some rows twice. Another lock, for which nobody waits who writes.
+    Sums,
 }
 
 /// What the lock is answered with to the victim of a deadlock.
@@ -56,10 +58,12 @@ const LOCK_TIMEOUT_MS: u64 = 60_000;
 
 /// Takes the lock; says how that went, the time, and whether this is a transaction at all.
 macro_rules! lock {
-    ($mode:literal) => {
+    ($name:literal, $mode:literal) => {
         concat!(
             "declare @lock int;
-exec @lock = sp_getapplock @Resource = 'punctual', @LockMode = '",
+exec @lock = sp_getapplock @Resource = '",
+            $name,
+            "', @LockMode = '",
             $mode,
             "', @LockOwner = 'Transaction', @LockTimeout = 60000;
 select @lock, datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime()), @@trancount"
@@ -71,8 +75,9 @@ impl Locking {
     /// What begins an operation.
     pub(crate) const fn text(self) -> &'static str {
         match self {
-            Self::Alone => lock!("Exclusive"),
-            Self::Beside => lock!("Shared"),
+            Self::Alone => lock!("punctual", "Exclusive"),
+            Self::Beside => lock!("punctual", "Shared"),
+            Self::Sums => lock!("punctual sums", "Exclusive"),
             Self::Within => {
                 "select 0, datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime()), @@trancount"
             }
@@ -280,9 +285,11 @@ impl Sessions {
         }
     }
 
-    /// Runs texts while nobody else writes.
-    pub(crate) async fn run_alone(&self, texts: &[&str]) -> StoreResult<()> {
-        let (mut leased, _) = self.begin(Locking::Alone).await?;
+    /// Runs texts that add numbers up, while nobody reads these or writes.
+    pub(crate) async fn add_up(&self, texts: &[&str]) -> StoreResult<()> {
+        let (mut leased, _) = self.begin(Locking::Sums).await?;
+        let alone = rows(&mut leased.client, Locking::Alone.text()).await.map_err(|error| self.error(&error))?;
+        Locking::check(&alone)?;
         for text in texts {
             run(&mut leased.client, text).await.map_err(|error| self.error(&error))?;
         }

@@ -74,7 +74,8 @@ mod tests {
 
     /// What else is sent, with a name.
     fn own() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let locks = [session::Locking::Alone, session::Locking::Beside, session::Locking::Within];
+        let locks =
+            [session::Locking::Alone, session::Locking::Beside, session::Locking::Within, session::Locking::Sums];
         let locks = locks.into_iter().map(|locking| ("a lock", locking.text()));
         let sums = sums::ADD_UP.into_iter().map(|text| ("sums", text));
         let batches =

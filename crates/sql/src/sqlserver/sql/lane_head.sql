@@ -4,7 +4,7 @@
 select r.priority, r.run_at, r.job, i.place
 from openjson(@P1) with (queue nvarchar(256) '$[0]', name nvarchar(256) '$[1]', many int '$[2]', place int '$[3]') i
 cross apply (
-    select top (i.many) * from punctual_ready with (updlock, readpast, rowlock)
+    select top (i.many) * from punctual_ready with (forceseek, updlock, readpast, rowlock)
     where queue = i.queue collate Latin1_General_BIN2 and name = i.name collate Latin1_General_BIN2
     order by priority desc, run_at, job) r
 order by i.place, r.priority desc, r.run_at, r.job
