@@ -409,6 +409,17 @@ fn doctor_finds_what_is_wrong() {
 }
 
 #[test]
+fn help_shows_no_password() {
+    let shell = Shell::new();
+    for name in ["PUNCTUAL_STORE", "PUNCTUAL_DISPATCH", "PUNCTUAL_LOCKS", "PUNCTUAL_ALERT_URL"] {
+        let mut command = shell.command(&["up", "--help"]);
+        let said = command.env(name, "postgres://ada:opensesame@db/app").output().unwrap();
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.contains(name) && !said.contains("opensesame"), "{said}");
+    }
+}
+
+#[test]
 fn every_command_explains_itself() {
     let shell = Shell::new();
     for command in [

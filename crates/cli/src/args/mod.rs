@@ -33,7 +33,7 @@ use crate::{
     PUNCTUAL_LOG_FORMAT=json as one JSON object a line.")]
 pub(crate) struct Cli {
     /// Where the jobs are [default: sqlite:punctual.db]
-    #[arg(long, global = true, env = "PUNCTUAL_STORE", value_name = "URL")]
+    #[arg(long, global = true, env = "PUNCTUAL_STORE", value_name = "URL", hide_env_values = true)]
     pub(crate) store: Option<String>,
     /// Redis in front of a PostgreSQL store, to hand out its jobs: redis://, rediss://, redis+cluster://, redis+sentinel://
     #[arg(long, global = true, env = "PUNCTUAL_DISPATCH", value_name = "URL", hide_env_values = true)]
