@@ -55,7 +55,7 @@ impl Bench {
     /// Runs a job to its end, and has its story.
     async fn run(&self, draft: Draft) -> JobDetail {
         let id = self.enqueue(draft).await;
-        self.punctual.wait(id, Duration::from_secs(60)).await.unwrap();
+        self.punctual.wait(id, Duration::from_secs(240)).await.unwrap();
         self.story(id).await
     }
 
