@@ -186,7 +186,9 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
     assert_eq!(count(&options, &in_day).await, 4);
     assert_eq!(count(&options, &format!("select count(*) from {{s}}.punctual_labels_{day}")).await, 1);
     assert_eq!(count(&options, &format!("select count(*) from {{s}}.punctual_events_{day}")).await, 3);
-    assert_eq!(count(&options, "select count(*) from pg_class where relname ~ '_(gone|left)$'").await, 0);
+    let left_over =
+        "select count(*) from pg_class where relnamespace = '{s}'::regnamespace and relname ~ '_(gone|left)$'";
+    assert_eq!(count(&options, left_over).await, 0);
     assert_healthy(&fx).await;
 
     for id in usual.iter().chain([&labelled]) {

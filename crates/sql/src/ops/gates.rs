@@ -366,42 +366,63 @@ fn add_keyed<'l>(
     lanes: &'l [Lane],
     choice: &mut Choice<'l>,
 ) -> StoreResult<()> {
-    let mut found: BTreeMap<(usize, String), Vec<&'l Lane>> = BTreeMap::new();
-    let keys = tx.db.all_each(
-        sql::HEADS,
-        &mut |row| lanes.iter().try_for_each(|(queue, name)| row(params![queue, name, request.limit])),
-        |row| row.get(0),
-    )?;
-    for (lane, key) in keys {
-        let queue = choice.names.partition_point(|name| *name < lanes[lane].0.as_str());
-        found.entry((queue, key)).or_default().push(&lanes[lane]);
-    }
+    let found = keys_to_start(tx, request, lanes, &choice.names)?;
     let keys: Vec<Key<'_>> = found.keys().map(|(queue, key)| (choice.names[*queue], key.as_str())).collect();
-    let passed = passed_keys(tx, gated, &keys)?;
     let turns = turns(tx, gated, keys.iter().copied())?;
-    let free: Vec<u32> =
-        keys.iter().zip(&passed).map(|((queue, _), passed)| gated.limits(queue).key_free(passed, tx.now)).collect();
-    let (mut firsts, mut lines_of) = (Vec::new(), Vec::new());
-    for ((place, key), lanes) in keys.iter().enumerate().zip(found.values()) {
-        for lane in lanes {
-            firsts.push((*key, lane.1.as_str(), free[place].min(request.limit as u32)));
-            lines_of.push((place, *lane));
-        }
-    }
-    let mut jobs: Vec<Vec<(Order, Place<'l>)>> = keys.iter().map(|_| Vec::new()).collect();
-    for (first, (priority, run_at, seq)) in first_of(tx, &firsts)? {
-        let (line, lane) = lines_of[first];
-        let place = Place { lane, priority, run_at, seq, gate: Some(keys[line].1.to_owned()) };
-        jobs[line].push((place.order(request), place));
-    }
-    for (((queue, key), free), mut jobs) in found.keys().zip(free).zip(jobs) {
-        jobs.sort_by_key(|(order, _)| *order);
+    let passed = passed_keys(tx, gated, &keys)?;
+    let free = keys.iter().zip(&passed).map(|((queue, _), passed)| gated.limits(queue).key_free(passed, tx.now));
+    let free: Vec<u32> = free.collect();
+    let wanted = keys.iter().zip(found.values()).zip(&free).map(|((key, lanes), free)| (*key, lanes.as_slice(), *free));
+    let wanted: Vec<_> = wanted.collect();
+    let jobs = first_jobs(tx, request, &wanted)?;
+    for (((queue, key), free), jobs) in found.keys().zip(free).zip(jobs) {
         let limits = gated.limits(choice.names[*queue]);
         let turn = turns.of((choice.names[*queue], key)).max(choice.queues[*queue].clock);
         choice.keys.push(Some(key.clone()));
         choice.lines.push(Line { queue: *queue, free, turn, step: limits.step(Some(key)), jobs: jobs.into() });
     }
     Ok(())
+}
+
+/// The keys that have something to start, by the places of their queues among `names`, and in which lanes.
+fn keys_to_start<'l>(
+    tx: &Tx<'_>,
+    request: &ClaimRequest,
+    lanes: &'l [Lane],
+    names: &[&str],
+) -> StoreResult<BTreeMap<(usize, String), Vec<&'l Lane>>> {
+    let keys = tx.db.all_each(
+        sql::HEADS,
+        &mut |row| lanes.iter().try_for_each(|(queue, name)| row(params![queue, name, request.limit])),
+        |row| row.get(0),
+    )?;
+    let mut found: BTreeMap<(usize, String), Vec<&'l Lane>> = BTreeMap::new();
+    for (lane, key) in keys {
+        let queue = names.partition_point(|name| *name < lanes[lane].0.as_str());
+        found.entry((queue, key)).or_default().push(&lanes[lane]);
+    }
+    Ok(found)
+}
+
+/// The first jobs of keys in some lanes, as many as each may start, in the order of claims.
+fn first_jobs<'l>(
+    tx: &Tx<'_>,
+    request: &ClaimRequest,
+    wanted: &[(Key<'_>, &[&'l Lane], u32)],
+) -> StoreResult<Vec<Vec<(Order, Place<'l>)>>> {
+    let (mut lines, mut of) = (Vec::new(), Vec::new());
+    for (place, (key, lanes, free)) in wanted.iter().enumerate() {
+        lines.extend(lanes.iter().map(|lane| (*key, lane.1.as_str(), (*free).min(request.limit as u32))));
+        of.extend(lanes.iter().map(|lane| (place, *lane)));
+    }
+    let mut jobs: Vec<Vec<(Order, Place<'l>)>> = wanted.iter().map(|_| Vec::new()).collect();
+    for (line, (priority, run_at, seq)) in first_of(tx, &lines)? {
+        let (key, lane) = of[line];
+        let place = Place { lane, priority, run_at, seq, gate: Some(wanted[key].0.1.to_owned()) };
+        jobs[key].push((place.order(request), place));
+    }
+    jobs.iter_mut().for_each(|jobs| jobs.sort_by_key(|(order, _)| *order));
+    Ok(jobs)
 }
 
 /// Keeps what gates must know of what they let through, besides that it is held.
