@@ -16,7 +16,7 @@ use std::{
 use common::{Place, Process, until};
 use futures_util::{StreamExt, stream};
 use punctual::{
-    Context, Draft, Failure, JobId, Punctual, Status, Worker,
+    Context, Draft, Failure, JobId, Punctual, RunningWorker, Status, Worker,
     core::{Filter, Limits, Page},
 };
 use punctual_servers::{Care, Postgres, Redis};
@@ -36,23 +36,27 @@ fn worker_process() {
     common::in_process(async |url: String| {
         let starts = common::Ledger::open(std::env::var("PUNCTUAL_TEST_LEDGER").unwrap().as_ref());
         let starts = Arc::new(starts);
-        let worker = Worker::builder(Punctual::connect(&url).await.unwrap())
-            .handler("x", move |ctx: Context| {
-                starts.write(&format!("{} {} {}\n", ctx.id(), ctx.claim().job.run, now_micros()));
-                async move {
-                    tokio::time::sleep(Duration::from_millis(fastrand::u64(..200))).await;
-                    let fails = ctx.claim().job.spec.payload.read::<u32>().unwrap().is_multiple_of(10);
-                    if fails && ctx.attempt() == 1 { Err(Failure::new("as planned")) } else { Ok(None) }
-                }
-            })
-            .concurrency(20)
-            .lease(LEASE)
-            .start()
-            .await
-            .unwrap();
-        let _kept = worker;
+        // What it needs may just be away.
+        let _kept = loop {
+            match start_worker(&url, Arc::clone(&starts)).await {
+                Ok(worker) => break worker,
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        };
         std::future::pending::<()>().await;
     });
+}
+
+async fn start_worker(url: &str, starts: Arc<common::Ledger>) -> Result<RunningWorker, punctual::Error> {
+    let worker = Worker::builder(Punctual::connect(url).await?).handler("x", move |ctx: Context| {
+        starts.write(&format!("{} {} {}\n", ctx.id(), ctx.claim().job.run, now_micros()));
+        async move {
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(..200))).await;
+            let fails = ctx.claim().job.spec.payload.read::<u32>().unwrap().is_multiple_of(10);
+            if fails && ctx.attempt() == 1 { Err(Failure::new("as planned")) } else { Ok(None) }
+        }
+    });
+    worker.concurrency(20).lease(LEASE).start().await
 }
 
 fn now_micros() -> u64 {
