@@ -26,6 +26,8 @@ use crate::{
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
     let punctual = config.connect(cli).await?;
     config.prepare(&punctual).await?;
+    // Before anything runs that would be lost.
+    let asked_to_stop = asked_to_stop()?;
     let mut crew = match args.workers {
         // Others work; somebody has to see to schedules and to what vanished workers held.
         0 => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.upkeep_only().start().await?),
@@ -36,7 +38,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> 
         Ok(server) => {
             greet(args.workers, &punctual, server.as_ref());
             tokio::select! {
-                () = asked_to_stop()? => Ok(()),
+                () = asked_to_stop => Ok(()),
                 reason = crew.given_up() => Err(anyhow!("no worker process can start: {reason}")),
             }
         }

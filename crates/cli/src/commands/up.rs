@@ -18,6 +18,8 @@ use crate::{
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     let punctual = config.connect(cli).await?;
     config.prepare(&punctual).await?;
+    // Before anything runs that would be lost.
+    let asked_to_stop = work::asked_to_stop()?;
     let mut crew = match args.workers {
         None => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
         Some(workers) => Crew::Processes(serve::start(cli, config, &punctual, workers, &args.worker)?),
@@ -38,7 +40,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     human::keep_below_log(&line);
     let stats = crew.watch_stats();
     let ended = tokio::select! {
-        () = work::asked_to_stop()? => Ok(()),
+        () = asked_to_stop => Ok(()),
         never = watch(&admin, stats, &line) => match never {},
         reason = crew.given_up() => Err(anyhow!("no worker process can start: {reason}")),
     };

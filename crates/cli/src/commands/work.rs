@@ -17,15 +17,17 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     }
     let punctual = config.connect(cli).await?;
     config.prepare(&punctual).await?;
+    // Before anything runs that would be lost.
+    let asked_to_stop = asked_to_stop()?;
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
     eprintln!("{} works on {}", worker.id(), punctual.store().info().location);
     if args.until_empty {
         tokio::select! {
             () = worker.until_empty() => {}
-            () = asked_to_stop()? => {}
+            () = asked_to_stop => {}
         }
     } else {
-        asked_to_stop()?.await;
+        asked_to_stop.await;
     }
     stop(worker).await
 }
@@ -36,12 +38,13 @@ async fn supervised(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
         Supervised::link().map_err(|_| Usage("--supervised is for processes that `serve` and `up` start".into()))?;
     let start = async {
         let punctual = config.connect(cli).await?;
+        let asked_to_stop = asked_to_stop()?;
         let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
-        anyhow::Ok((punctual, worker))
+        anyhow::Ok((punctual, worker, asked_to_stop))
     };
     match start.await {
-        Ok((punctual, worker)) => {
-            link.work(&punctual, worker, asked_to_stop()?).await;
+        Ok((punctual, worker, asked_to_stop)) => {
+            link.work(&punctual, worker, asked_to_stop).await;
             Ok(())
         }
         Err(error) => {
