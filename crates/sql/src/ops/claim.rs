@@ -12,6 +12,7 @@ use punctual_core::{
 };
 
 use super::{
+    choice,
     gated::Gated,
     gates,
     places::{Lane, Place, Standing},
@@ -142,8 +143,8 @@ fn take_gated(tx: &mut Tx<'_>, request: &ClaimRequest, gated: &Gated, taken: &mu
     gates::look_at_touched(tx)?;
     let marked = gates::look(tx, request, gated)?;
     let plain = served(gated, read::lanes(tx.db, &request.queues, &request.names)?);
-    let keyed = served(gated, gates::lanes(tx, request)?);
-    let chosen = gates::choose(tx, request, gated, (&plain, &keyed))?;
+    let keyed = served(gated, choice::lanes(tx, request)?);
+    let chosen = choice::choose(tx, request, gated, (&plain, &keyed))?;
     taken.holds = hold_all(tx, request, &chosen.places)?;
     chosen.places.iter().try_for_each(|place| gates::take(tx, place.standing()))?;
     taken.opens_at = chosen.look_after(tx, gated)?.into_iter().chain(marked).min();

@@ -1,30 +1,22 @@
-//! Which queued jobs may start, where limits are set. What is decided, [`gate`] says.
+//! Which queued jobs may start, where limits are set. What is decided, [`punctual_core::gate`] says.
 //!
 //! Jobs with a concurrency key stand in a table of their own. Whatever happens to one of them, its key is looked at in the same transaction:
 //! `punctual_heads` has which keys have something to start. So a claim costs what it takes, and not what waits. What time and changed limits
 //! open is marked, and looked at by the next claim.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
-use punctual_core::{
-    ClaimRequest, Limits, Rate, StoreResult, Timestamp,
-    gate::{self, Line, Order, Passed, QueueGate},
-};
+use punctual_core::{ClaimRequest, Limits, Rate, StoreResult, Timestamp, gate::Passed};
 
-use super::{
-    gated::Gated,
-    places::{Lane, Place, Standing, heads},
-    read, statements as sql,
-    tx::Tx,
-};
+use super::{gated::Gated, places::Standing, read, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
 /// So many marked keys are looked at by one claim.
 const LOOK_MAX_KEYS: usize = 2_000;
 /// Under this key, `punctual_starts` and `punctual_turns` know the queue itself.
-const QUEUE: &str = "";
+pub(super) const QUEUE: &str = "";
 /// Under this key, which nobody can have, `punctual_turns` knows the jobs without one. No blank: to some engines that is nothing.
-const KEYLESS: &str = "\u{1}";
+pub(super) const KEYLESS: &str = "\u{1}";
 
 /// Puts a queued job where claims find it.
 pub(crate) fn put(tx: &mut Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
@@ -140,10 +132,10 @@ pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
 }
 
 /// A queue and a key.
-type Key<'a> = (&'a str, &'a str);
+pub(super) type Key<'a> = (&'a str, &'a str);
 
 /// Looks whether keys have something to start; says when the first of those may that their rates hold back.
-fn look_at(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Option<Timestamp>> {
+pub(super) fn look_at(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Option<Timestamp>> {
     keys.iter().try_for_each(|(queue, key)| tx.write(sql::DELETE_HEADS, params![queue, key]))?;
     let (passed, names) = (passed_keys(tx, gated, keys)?, names(tx, keys)?);
     let (mut first_opens_at, mut lines) = (None, Vec::new());
@@ -197,10 +189,10 @@ fn names(tx: &Tx<'_>, keys: &[Key<'_>]) -> StoreResult<Vec<Vec<String>>> {
 }
 
 /// A queued job: its priority, its time and its place.
-type First = (u8, i64, i64);
+pub(super) type First = (u8, i64, i64);
 
 /// The first queued jobs of keys and names, so many of each.
-fn first_of(tx: &Tx<'_>, lines: &[(Key<'_>, &str, u32)]) -> StoreResult<Vec<(usize, First)>> {
+pub(super) fn first_of(tx: &Tx<'_>, lines: &[(Key<'_>, &str, u32)]) -> StoreResult<Vec<(usize, First)>> {
     tx.db.all_each(
         sql::KEYED_FIRST,
         &mut |row| lines.iter().try_for_each(|((queue, key), name, many)| row(params![queue, key, name, many])),
@@ -209,16 +201,16 @@ fn first_of(tx: &Tx<'_>, lines: &[(Key<'_>, &str, u32)]) -> StoreResult<Vec<(usi
 }
 
 /// How far keys have come that take turns, and their queues.
-struct Turns<'k>(HashMap<Key<'k>, u64>);
+pub(super) struct Turns<'k>(HashMap<Key<'k>, u64>);
 
 impl Turns<'_> {
-    fn of(&self, key: Key<'_>) -> u64 {
+    pub(super) fn of(&self, key: Key<'_>) -> u64 {
         self.0.get(&key).copied().unwrap_or(0)
     }
 }
 
 /// Of these keys and of their queues, where keys take turns.
-fn turns<'k>(tx: &Tx<'_>, gated: &Gated, keys: impl Iterator<Item = Key<'k>>) -> StoreResult<Turns<'k>> {
+pub(super) fn turns<'k>(tx: &Tx<'_>, gated: &Gated, keys: impl Iterator<Item = Key<'k>>) -> StoreResult<Turns<'k>> {
     let fair = keys.filter(|(queue, _)| gated.limits(queue).fair);
     let keys: BTreeSet<Key<'k>> = fair.flat_map(|(queue, key)| [(queue, key), (queue, QUEUE)]).collect();
     let keys: Vec<Key<'k>> = keys.into_iter().collect();
@@ -230,7 +222,7 @@ fn turns<'k>(tx: &Tx<'_>, gated: &Gated, keys: impl Iterator<Item = Key<'k>>) ->
     Ok(Turns(found.into_iter().map(|(place, turn)| (keys[place], turn as u64)).collect()))
 }
 
-fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> StoreResult<Vec<(Timestamp, u32)>> {
+pub(super) fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> StoreResult<Vec<(Timestamp, u32)>> {
     let Some(rate) = rate else { return Ok(Vec::new()) };
     tx.db.all(sql::STARTS, params![queue, key, rate.horizon(tx.now).as_micros()], start)
 }
@@ -248,7 +240,7 @@ fn start(row: &dyn Row) -> StoreResult<(Timestamp, u32)> {
     Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?))
 }
 
-fn passed_keys(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Vec<Passed>> {
+pub(super) fn passed_keys(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Vec<Passed>> {
     let running = tx.db.only_each(
         sql::HELD_OF_KEY,
         &mut |row| keys.iter().try_for_each(|(queue, key)| row(params![queue, key])),
@@ -271,213 +263,7 @@ fn passed_keys(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Vec<
     Ok(passed)
 }
 
-fn passed_queue(tx: &Tx<'_>, limits: &Limits, queue: &str) -> StoreResult<Passed> {
+pub(super) fn passed_queue(tx: &Tx<'_>, limits: &Limits, queue: &str) -> StoreResult<Passed> {
     let running = tx.db.only(sql::HELD_OF_QUEUE, params![queue], |row| row.get(0))?;
     Ok(Passed { running, starts: starts(tx, limits.rate, queue, QUEUE)? })
-}
-
-/// The lanes in which keys have something to start that the worker serves.
-pub(crate) fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
-    read::lanes_by(tx.db, (sql::HEAD_QUEUE, sql::HEAD_NAME), &request.queues, &request.names)
-}
-
-/// What a claim chooses from.
-struct Choice<'l> {
-    names: Vec<&'l str>,
-    queues: Vec<QueueGate>,
-    /// How far the queues had come before.
-    clocks: Vec<u64>,
-    /// The key of each line.
-    keys: Vec<Option<String>>,
-    lines: Vec<Line<Place<'l>>>,
-}
-
-/// What a claim chose: the jobs in their order, and the keys that are to be looked at once they are held.
-pub(crate) struct Chosen<'l> {
-    pub(crate) places: Vec<Place<'l>>,
-    /// And whether they may start more at once.
-    keys: BTreeMap<(&'l str, String), bool>,
-    /// The queues that have more.
-    left: BTreeSet<&'l str>,
-}
-
-/// Chooses the first jobs that may start, of lanes whose jobs have no key and of lanes whose jobs have one.
-pub(crate) fn choose<'l>(
-    tx: &Tx<'_>,
-    request: &ClaimRequest,
-    gated: &Gated,
-    (plain, keyed): (&'l [Lane], &'l [Lane]),
-) -> StoreResult<Chosen<'l>> {
-    let queues: BTreeSet<&str> = plain.iter().chain(keyed).map(|(queue, _)| queue.as_str()).collect();
-    let names: Vec<&str> = queues.into_iter().collect();
-    let turns = turns(tx, gated, names.iter().flat_map(|queue| [(*queue, QUEUE), (*queue, KEYLESS)]))?;
-    let mut queues = Vec::with_capacity(names.len());
-    for queue in &names {
-        queues.push(match gated.limits.get(*queue) {
-            Some(limits) => QueueGate {
-                free: limits.free(&passed_queue(tx, limits, queue)?, tx.now),
-                clock: turns.of((queue, QUEUE)),
-            },
-            None => QueueGate::OPEN,
-        });
-    }
-    let clocks = queues.iter().map(|queue| queue.clock).collect();
-    let mut choice = Choice { names, queues, clocks, keys: Vec::new(), lines: Vec::new() };
-    add_plain(tx, request, gated, (plain, &turns), &mut choice)?;
-    add_keyed(tx, request, gated, keyed, &mut choice)?;
-    let chosen = gate::choose(&mut choice.queues, &mut choice.lines, request.limit);
-    remember(tx, gated, &choice, &chosen)?;
-    let keys = chosen.iter().filter_map(|(line, _)| {
-        let (name, free) = (choice.names[choice.lines[*line].queue], choice.lines[*line].free);
-        Some(((name, choice.keys[*line].clone()?), free > 0))
-    });
-    let left = choice.lines.iter().filter(|line| !line.jobs.is_empty()).map(|line| choice.names[line.queue]);
-    let (keys, left) = (keys.collect(), left.collect());
-    Ok(Chosen { keys, left, places: chosen.into_iter().map(|(_, place)| place).collect() })
-}
-
-fn add_plain<'l>(
-    tx: &Tx<'_>,
-    request: &ClaimRequest,
-    gated: &Gated,
-    (lanes, turns): (&'l [Lane], &Turns<'_>),
-    choice: &mut Choice<'l>,
-) -> StoreResult<()> {
-    let mut waiting: BTreeMap<usize, Vec<(Order, Place<'l>)>> = BTreeMap::new();
-    for place in heads(tx, lanes, request.limit)? {
-        let queue = choice.names.partition_point(|name| *name < place.lane.0.as_str());
-        let place = Place { gate: gated.guards(&place.lane.0).then(String::new), ..place };
-        waiting.entry(queue).or_default().push((place.order(request), place));
-    }
-    for (queue, mut jobs) in waiting {
-        jobs.sort_by_key(|(order, _)| *order);
-        let (name, limits) = (choice.names[queue], gated.limits(choice.names[queue]));
-        let turn = turns.of((name, KEYLESS)).max(choice.queues[queue].clock);
-        choice.keys.push(None);
-        choice.lines.push(Line { queue, free: u32::MAX, turn, step: limits.step(None), jobs: jobs.into() });
-    }
-    Ok(())
-}
-
-fn add_keyed<'l>(
-    tx: &Tx<'_>,
-    request: &ClaimRequest,
-    gated: &Gated,
-    lanes: &'l [Lane],
-    choice: &mut Choice<'l>,
-) -> StoreResult<()> {
-    let found = keys_to_start(tx, request, lanes, &choice.names)?;
-    let keys: Vec<Key<'_>> = found.keys().map(|(queue, key)| (choice.names[*queue], key.as_str())).collect();
-    let turns = turns(tx, gated, keys.iter().copied())?;
-    let passed = passed_keys(tx, gated, &keys)?;
-    let free = keys.iter().zip(&passed).map(|((queue, _), passed)| gated.limits(queue).key_free(passed, tx.now));
-    let free: Vec<u32> = free.collect();
-    let wanted = keys.iter().zip(found.values()).zip(&free).map(|((key, lanes), free)| (*key, lanes.as_slice(), *free));
-    let wanted: Vec<_> = wanted.collect();
-    let jobs = first_jobs(tx, request, &wanted)?;
-    for (((queue, key), free), jobs) in found.keys().zip(free).zip(jobs) {
-        let limits = gated.limits(choice.names[*queue]);
-        let turn = turns.of((choice.names[*queue], key)).max(choice.queues[*queue].clock);
-        choice.keys.push(Some(key.clone()));
-        choice.lines.push(Line { queue: *queue, free, turn, step: limits.step(Some(key)), jobs: jobs.into() });
-    }
-    Ok(())
-}
-
-/// The keys that have something to start, by the places of their queues among `names`, and in which lanes.
-fn keys_to_start<'l>(
-    tx: &Tx<'_>,
-    request: &ClaimRequest,
-    lanes: &'l [Lane],
-    names: &[&str],
-) -> StoreResult<BTreeMap<(usize, String), Vec<&'l Lane>>> {
-    let keys = tx.db.all_each(
-        sql::HEADS,
-        &mut |row| lanes.iter().try_for_each(|(queue, name)| row(params![queue, name, request.limit])),
-        |row| row.get(0),
-    )?;
-    let mut found: BTreeMap<(usize, String), Vec<&'l Lane>> = BTreeMap::new();
-    for (lane, key) in keys {
-        let queue = names.partition_point(|name| *name < lanes[lane].0.as_str());
-        found.entry((queue, key)).or_default().push(&lanes[lane]);
-    }
-    Ok(found)
-}
-
-/// The first jobs of keys in some lanes, as many as each may start, in the order of claims.
-fn first_jobs<'l>(
-    tx: &Tx<'_>,
-    request: &ClaimRequest,
-    wanted: &[(Key<'_>, &[&'l Lane], u32)],
-) -> StoreResult<Vec<Vec<(Order, Place<'l>)>>> {
-    let (mut lines, mut of) = (Vec::new(), Vec::new());
-    for (place, (key, lanes, free)) in wanted.iter().enumerate() {
-        lines.extend(lanes.iter().map(|lane| (*key, lane.1.as_str(), (*free).min(request.limit as u32))));
-        of.extend(lanes.iter().map(|lane| (place, *lane)));
-    }
-    let mut jobs: Vec<Vec<(Order, Place<'l>)>> = wanted.iter().map(|_| Vec::new()).collect();
-    for (line, (priority, run_at, seq)) in first_of(tx, &lines)? {
-        let (key, lane) = of[line];
-        let place = Place { lane, priority, run_at, seq, gate: Some(wanted[key].0.1.to_owned()) };
-        jobs[key].push((place.order(request), place));
-    }
-    jobs.iter_mut().for_each(|jobs| jobs.sort_by_key(|(order, _)| *order));
-    Ok(jobs)
-}
-
-/// Keeps what gates must know of what they let through, besides that it is held.
-fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, Place<'_>)]) -> StoreResult<()> {
-    let mut started: BTreeMap<Key<'_>, (Rate, usize)> = BTreeMap::new();
-    for (number, _) in chosen {
-        let queue = choice.names[choice.lines[*number].queue];
-        let limits = gated.limits(queue);
-        let key = choice.keys[*number].as_deref();
-        let of_key = key.and_then(|key| Some(((queue, key), limits.key_rate?)));
-        for (key, rate) in limits.rate.map(|rate| ((queue, QUEUE), rate)).into_iter().chain(of_key) {
-            started.entry(key).or_insert((rate, 0)).1 += 1;
-        }
-    }
-    for ((queue, key), (rate, _)) in &started {
-        tx.write(sql::FORGET_STARTS, params![queue, key, rate.horizon(tx.now).as_micros()])?;
-    }
-    for ((queue, key), (rate, count)) in started {
-        tx.write(sql::ADD_START, params![queue, key, rate.moment(tx.now).as_micros(), count])?;
-    }
-    let fair = |line: &Line<_>| gated.limits(choice.names[line.queue]).fair;
-    let lines: HashMap<usize, &Line<_>> = chosen.iter().map(|(line, _)| (*line, &choice.lines[*line])).collect();
-    for (number, line) in lines.into_iter().filter(|(_, line)| fair(line)) {
-        let key = choice.keys[number].as_deref().unwrap_or(KEYLESS);
-        tx.write(sql::SAVE_TURN, params![choice.names[line.queue], key, line.turn as i64])?;
-    }
-    for ((queue, gate), before) in choice.names.iter().zip(&choice.queues).zip(&choice.clocks) {
-        if gate.clock != *before {
-            tx.write(sql::SAVE_TURN, params![queue, QUEUE, gate.clock as i64])?;
-        }
-        if gate::begins_round(*before, gate.clock) {
-            tx.write(sql::FORGET_TURNS, params![queue, gate.clock as i64])?;
-        }
-    }
-    Ok(())
-}
-
-impl Chosen<'_> {
-    /// The chosen jobs are held now: looks what their keys may start after that. Says when a rate lets more through of what it holds
-    /// back.
-    pub(crate) fn look_after(&self, tx: &Tx<'_>, gated: &Gated) -> StoreResult<Option<Timestamp>> {
-        let keys = self.keys.iter().map(|((queue, key), more)| ((*queue, key.as_str()), *more));
-        let (more, full): (Vec<_>, Vec<_>) =
-            keys.partition(|((queue, _), more)| *more || gated.limits(queue).key_rate.is_some());
-        let more: Vec<Key<'_>> = more.into_iter().map(|(key, _)| key).collect();
-        full.iter()
-            .map(|(key, _)| key)
-            .try_for_each(|(queue, key)| tx.write(sql::DELETE_HEADS, params![queue, key]))?;
-        let mut opens_at = look_at(tx, gated, &more)?;
-        for queue in &self.left {
-            if let Some(rate) = gated.limits.get(*queue).and_then(|limits| limits.rate) {
-                let opens = rate.opens_at(&starts(tx, Some(rate), queue, QUEUE)?, tx.now);
-                opens_at = Some(opens).filter(|at| *at > tx.now).into_iter().chain(opens_at).min();
-            }
-        }
-        Ok(opens_at)
-    }
 }

@@ -9,7 +9,7 @@
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
 //! | where do jobs stand, who holds them? | `places`, `running` |
 //! | what waits for what, and workflows | `flow`, `workflows` |
-//! | limits | `gated`, `gates` |
+//! | limits | `gated`, `gates`; what a claim takes where there are any, `choice` |
 //! | operators' actions, retention | `change`, `remove` |
 //! | jobs, histories, counters, lists | `read`, `list` |
 //! | what happened since somebody looked | `changes` |
@@ -23,6 +23,7 @@
 pub(crate) mod apart;
 pub(crate) mod change;
 pub(crate) mod changes;
+pub(crate) mod choice;
 pub(crate) mod claim;
 pub(crate) mod enqueue;
 pub(crate) mod examine;
