@@ -228,7 +228,7 @@ async fn a_hundred_mebibytes_of_output_are_cut_and_counted(place: impl Fn() -> P
     let lines = 104_857_600_usize.div_ceil(26);
     assert!(kept < limits::LOG_MAX_LINES && said.contains(&format!("{} more lines", lines - kept)), "{kept}: {said}");
     let story = bench.run(doing("yes | head -c 104857600; echo; echo 2")).await;
-    assert_eq!(story.job.result_preview, Some(serde_json::json!(2)));
+    assert_eq!(story.job.result_preview, Some(serde_json::json!(2)), "{}", error(&story));
     let story = bench.run(doing("head -c 104857600 /dev/zero | tr '\\\\0' x")).await;
     assert!(error(&story).contains("the last line of the output has more than 1048576 bytes"), "{}", error(&story));
     bench.end().await;

@@ -62,6 +62,8 @@ impl<R: AsyncRead + AsFd + Unpin> Lines<R> {
             if let Some(line) = self.buffered() {
                 return Some(line);
             }
+            // A program that never stops speaking never makes us wait: everybody else has a turn between two parts.
+            tokio::task::yield_now().await;
             let read = self.source.read_buf(&mut self.buffer).await;
             if read.unwrap_or(0) == 0 {
                 return self.rest();
@@ -159,6 +161,12 @@ impl<R: AsyncRead + AsFd + Unpin> Log<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use nix::fcntl::{FcntlArg, fcntl};
     use tokio::{io::AsyncWriteExt, net::unix::pipe};
 
     use super::*;
@@ -180,5 +188,24 @@ mod tests {
         drop(writer);
         assert_eq!(lines.next().await, line("last", 0));
         assert_eq!(lines.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn whoever_speaks_without_a_pause_leaves_others_their_turn() {
+        let (mut writer, reader) = pipe::pipe().unwrap();
+        let room = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(8 * READ_BYTES as i32)).unwrap() as usize;
+        writer.write_all(&b"y\n".repeat(room / 2)).await.unwrap();
+        drop(writer);
+        let turns = Arc::new(AtomicUsize::new(0));
+        let others = turns.clone();
+        tokio::spawn(async move {
+            loop {
+                others.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        let mut lines = Lines::new(reader, 4);
+        while lines.next().await.is_some() {}
+        assert!(turns.load(Ordering::Relaxed) >= 8);
     }
 }
