@@ -42,7 +42,7 @@ pub(crate) async fn crash(place: &Place, settings: &Settings, rounds: usize) -> 
 }
 
 async fn one(place: &Place, settings: &Settings, round: usize) -> Result<Vec<f64>> {
-    let url = place.fresh_url(&format!("crash-{round}"));
+    let url = place.fresh_url(&format!("crash-{round}")).await?;
     let punctual = Punctual::connect(&url).await?;
     punctual.enqueue_all((0..HELD).map(|number| Draft::new("noop", &payload(number)))).await?;
     let mut victim = Victim(

@@ -1,6 +1,6 @@
 //! A store of the benchmark's own, made for one run and removed after it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use punctual::{
@@ -9,7 +9,7 @@ use punctual::{
         self,
         sqlx::{self, Connection, PgConnection},
     },
-    sqlite,
+    sqlite, sqlserver,
 };
 use tempfile::TempDir;
 
@@ -42,6 +42,13 @@ enum Ground {
         /// Redis in front of it, if there is one.
         dispatcher: Option<String>,
     },
+    /// A server, and the databases that were made on it.
+    Server {
+        options: Box<sqlserver::Options>,
+        url: String,
+        prefix: String,
+        made: Mutex<Vec<String>>,
+    },
 }
 
 impl Place {
@@ -54,21 +61,28 @@ impl Place {
                 if store.contains("normal") { "synchronous=normal, wal" } else { "synchronous=full, wal" }.to_owned(),
             ),
             "postgres" | "postgresql" => database(store).await?,
-            _ => bail!("cannot measure {kind}: stores; known are sqlite: and postgres:"),
+            "sqlserver" | "mssql" => server(store).await?,
+            _ => bail!("cannot measure {kind}: stores; known are sqlite:, postgres: and sqlserver:"),
         };
-        let url = ground.url(store, "bench");
-        let info = Punctual::connect(&url).await?.store().info();
+        let url = ground.fresh_url(store, "bench").await?;
+        let info = match Punctual::connect(&url).await {
+            Ok(punctual) => punctual.store().info(),
+            Err(error) => {
+                ground.clear().await?;
+                return Err(error.into());
+            }
+        };
         Ok(Self { url, engine: info.engine.to_owned(), engine_version: info.version, settings, ground })
     }
 
     /// A connection to an empty store in this place.
     pub async fn fresh(&self, name: &str) -> Result<Punctual> {
-        Ok(Punctual::connect(&self.fresh_url(name)).await?)
+        Ok(Punctual::connect(&self.fresh_url(name).await?).await?)
     }
 
     /// The same, with a clock of its own.
     pub(crate) async fn fresh_at(&self, name: &str, clock: ManualClock) -> Result<Punctual> {
-        let url = self.fresh_url(name);
+        let url = self.fresh_url(name).await?;
         Ok(match &self.ground {
             Ground::Folder(_) => {
                 let options: sqlite::Options = url.parse()?;
@@ -78,10 +92,14 @@ impl Place {
                 let options: postgres::Options = ledger(&url).parse()?;
                 Punctual::new(Arc::new(postgres::PostgresStore::open(options.clock(clock)).await?))
             }
+            Ground::Server { .. } => {
+                let options: sqlserver::Options = url.parse()?;
+                Punctual::new(Arc::new(sqlserver::SqlServerStore::open(options.clock(clock)).await?))
+            }
         })
     }
 
-    /// A connection to the server itself, if there is one.
+    /// A connection to the PostgreSQL server itself, if there is one.
     pub(crate) async fn server(&self) -> Result<Option<PgConnection>> {
         let Ground::Database { url, .. } = &self.ground else { return Ok(None) };
         let options: postgres::Options = ledger(url).parse()?;
@@ -89,15 +107,15 @@ impl Place {
     }
 
     /// The address of an empty store in this place.
-    pub fn fresh_url(&self, name: &str) -> String {
-        self.ground.url(&self.url, name)
+    pub async fn fresh_url(&self, name: &str) -> Result<String> {
+        self.ground.fresh_url(&self.url, name).await
     }
 
     /// The processor time that the store's server has used, if it has one and that runs on this machine.
     pub(crate) fn server_cpu_s(&self) -> Option<f64> {
         match &self.ground {
             Ground::Database { server, .. } => server.map(usage::server_cpu_s),
-            Ground::Folder(_) => None,
+            Ground::Folder(_) | Ground::Server { .. } => None,
         }
     }
 
@@ -130,20 +148,30 @@ impl Place {
     /// The schema of the store `name` here, if there are schemas.
     pub(crate) fn schema(&self, name: &str) -> Option<String> {
         match &self.ground {
-            Ground::Database { prefix, .. } => Some(format!("{prefix}{}", name.replace('-', "_"))),
-            Ground::Folder(_) => None,
+            Ground::Database { prefix, .. } => Some(own(prefix, name)),
+            Ground::Folder(_) | Ground::Server { .. } => None,
         }
     }
 
     /// Clears it away. A folder goes by itself.
     pub async fn clear(&self) -> Result<()> {
-        let Ground::Database { url, prefix, .. } = &self.ground else { return Ok(()) };
-        let options: postgres::Options = ledger(url).parse()?;
-        postgres::drop_schemas(&options, prefix).await.context("cannot drop the benchmark's schemas")
+        self.ground.clear().await
     }
 }
 
 impl Ground {
+    /// The address of an empty store here, which is made where it does not make itself.
+    async fn fresh_url(&self, like: &str, name: &str) -> Result<String> {
+        if let Self::Server { options, prefix, made, .. } = self {
+            let database = own(prefix, name);
+            options.run(&format!("create database {database}")).await.with_context(|| {
+                format!("cannot make the database {database}; the benchmark needs the permission to make databases")
+            })?;
+            made.lock().unwrap_or_else(PoisonError::into_inner).push(database);
+        }
+        Ok(self.url(like, name))
+    }
+
     /// The address of the store `name` here, with the settings of `like`.
     fn url(&self, like: &str, name: &str) -> String {
         let settings: Vec<&str> = like.split_once('?').map_or(Vec::new(), |(_, query)| query.split('&').collect());
@@ -155,12 +183,41 @@ impl Ground {
             }
             Self::Database { url, prefix, .. } => {
                 let address = url.split('?').next().unwrap_or_default();
-                let schema = format!("schema={prefix}{}", name.replace('-', "_"));
+                let schema = format!("schema={}", own(prefix, name));
                 let settings: Vec<&str> = settings.into_iter().chain([schema.as_str()]).collect();
                 format!("{address}?{}", settings.join("&"))
             }
+            Self::Server { url, prefix, .. } => {
+                let address = url.split('?').next().unwrap_or_default();
+                let (scheme, server) = address.split_once("://").unwrap_or_default();
+                let server = server.split('/').next().unwrap_or_default();
+                format!("{scheme}://{server}/{}?{}", own(prefix, name), settings.join("&"))
+            }
         }
     }
+
+    async fn clear(&self) -> Result<()> {
+        match self {
+            Self::Folder(_) => Ok(()),
+            Self::Database { url, prefix, .. } => {
+                let options: postgres::Options = ledger(url).parse()?;
+                postgres::drop_schemas(&options, prefix).await.context("cannot drop the benchmark's schemas")
+            }
+            Self::Server { options, made, .. } => {
+                let made = std::mem::take(&mut *made.lock().unwrap_or_else(PoisonError::into_inner));
+                for name in made {
+                    let dropped = options.drop_database(&name).await;
+                    dropped.with_context(|| format!("cannot drop the benchmark's database {name}"))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The name of a schema or a database of the benchmark's own.
+fn own(prefix: &str, name: &str) -> String {
+    format!("{prefix}{}", name.replace('-', "_"))
 }
 
 /// The address of the database, without that of the dispatcher before it.
@@ -183,7 +240,7 @@ fn folder(store: &str) -> Result<Ground> {
 async fn database(store: &str) -> Result<(Ground, String)> {
     let options: postgres::Options = ledger(store).parse()?;
     let settings = postgres::server_settings(&options).await.context("cannot reach the database")?;
-    let prefix = format!("punctual_bench_{:08x}_", fastrand::u32(..));
+    let prefix = prefix();
     let mut connection = PgConnection::connect_with(&options.connect).await?;
     let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut connection).await?;
     let local = ["localhost", "127.0.0.1", "::1"].contains(&options.connect.get_host());
@@ -191,4 +248,31 @@ async fn database(store: &str) -> Result<(Ground, String)> {
     let dispatcher = store.split(['?', '&']).find_map(|setting| setting.strip_prefix("dispatch=redis://"));
     let dispatcher = dispatcher.map(|address| format!("redis://{address}"));
     Ok((Ground::Database { url: store.to_owned(), prefix, server, dispatcher }, settings))
+}
+
+/// Databases of the benchmark's own on the server that was named.
+async fn server(store: &str) -> Result<(Ground, String)> {
+    let options: sqlserver::Options = store.parse()?;
+    let mut client = options.connect().await.context("cannot reach the server")?;
+    // New databases have the settings of this one.
+    let settings = client
+        .simple_query(
+            "select delayed_durability_desc, recovery_model_desc, is_read_committed_snapshot_on \
+             from sys.databases where name = 'model'",
+        )
+        .await?
+        .into_row()
+        .await?;
+    let settings = settings.map_or_else(String::new, |row| {
+        let text = |column| row.try_get::<&str, _>(column).ok().flatten().unwrap_or("unknown").to_lowercase();
+        let snapshot = row.try_get::<bool, _>(2).ok().flatten().is_some_and(|on| on);
+        format!("delayed_durability={}, recovery={}, read_committed_snapshot={snapshot}", text(0), text(1))
+    });
+    let ground =
+        Ground::Server { options: Box::new(options), url: store.to_owned(), prefix: prefix(), made: Mutex::default() };
+    Ok((ground, settings))
+}
+
+fn prefix() -> String {
+    format!("punctual_bench_{:08x}_", fastrand::u32(..))
 }

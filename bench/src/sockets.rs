@@ -47,7 +47,7 @@ pub(crate) async fn sockets(
         files >= count as u64 + OTHER_FILES,
         "the system allows {files} open files, which are too few for {count} sockets: raise the hard limit with `ulimit -Hn`"
     );
-    let url = place.fresh_url("sockets");
+    let url = place.fresh_url("sockets").await?;
     let punctual = punctual::Punctual::connect(&url).await?;
     let (mut server, address) = start(settings, &url).await?;
     let pid = server.id().context("the server has gone")?;

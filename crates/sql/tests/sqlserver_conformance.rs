@@ -3,14 +3,29 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual_core::{JobId, Outcome, Settled, Spec, Status, Store as _, StoreError, settle};
 use punctual_sql::sqlserver::{Client, MIGRATIONS, Options, SqlServerStore};
 use punctual_testkit::{Fixture, conformance, random};
 
-/// Databases of this run that no test uses now.
-static IDLE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Databases of this run.
+static DATABASES: Mutex<Databases> = Mutex::new(Databases { in_use: 0, idle: Vec::new() });
+
+struct Databases {
+    in_use: usize,
+    idle: Vec<String>,
+}
+
+fn databases() -> MutexGuard<'static, Databases> {
+    DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn server() -> Options {
+    let server = std::env::var("PUNCTUAL_TEST_SQLSERVER_URL")
+        .expect("PUNCTUAL_TEST_SQLSERVER_URL names no server, such as sqlserver://sa:password@host?trust_server_certificate=true");
+    server.parse().unwrap()
+}
 
 /// Removes all rows, but for which migrations were applied.
 fn empty() -> String {
@@ -24,33 +39,50 @@ fn empty() -> String {
 
 static MAKING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A database that others may use once this is gone.
+/// A database that others may use once this is gone. Whoever is the last for now drops all of them, lest the server is left with any.
 struct Database(String);
 
 impl Drop for Database {
     fn drop(&mut self) {
-        IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.0));
+        let mut databases = databases();
+        databases.idle.push(std::mem::take(&mut self.0));
+        databases.in_use -= 1;
+        let idle = if databases.in_use == 0 { std::mem::take(&mut databases.idle) } else { Vec::new() };
+        drop(databases);
+        if !idle.is_empty() {
+            let dropped = std::thread::spawn(|| drop_all(idle)).join();
+            assert!(dropped.is_ok() || std::thread::panicking(), "databases are left on the server");
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn drop_all(names: Vec<String>) {
+    for name in names {
+        server().drop_database(&name).await.unwrap();
     }
 }
 
 impl Database {
     /// An empty one.
     async fn empty() -> (Self, Options) {
-        let server = std::env::var("PUNCTUAL_TEST_SQLSERVER_URL")
-            .expect("PUNCTUAL_TEST_SQLSERVER_URL names no server, such as sqlserver://sa:password@host?trust_server_certificate=true");
-        let server: Options = server.parse().unwrap();
-        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = {
+            let mut databases = databases();
+            databases.in_use += 1;
+            databases.idle.pop()
+        };
         if let Some(name) = idle {
-            let options = server.in_database(&name);
+            let database = Self(name);
+            let options = server().in_database(&database.0);
             options.run(&empty()).await.unwrap();
-            return (Self(name), options);
+            return (database, options);
         }
+        let database = Self(format!("punctual_test_{:016x}", fastrand::u64(..)));
         // Some servers make one database at a time.
         let _alone = MAKING.lock().await;
-        let name = format!("punctual_test_{:016x}", fastrand::u64(..));
-        server.run(&format!("create database {name}")).await.unwrap();
-        let options = server.in_database(&name);
-        (Self(name), options)
+        server().run(&format!("create database {}", database.0)).await.unwrap();
+        let options = server().in_database(&database.0);
+        (database, options)
     }
 }
 

@@ -75,6 +75,13 @@ impl Options {
         done.await.map(drop).map_err(|error| error::store_error(&self.location, &error))
     }
 
+    /// Drops a database of this server, whoever still has a connection to it.
+    pub async fn drop_database(&self, name: &str) -> StoreResult<()> {
+        // Not every server knows how to send them away; one that has to, and cannot, refuses what follows.
+        let _ = self.run(&format!("alter database {name} set single_user with rollback immediate")).await;
+        self.run(&format!("drop database {name}")).await
+    }
+
     /// Uses another clock.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
