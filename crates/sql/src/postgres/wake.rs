@@ -125,6 +125,11 @@ impl Ears {
         }
         if word == "jobs" { self.jobs.wake() } else { self.work.wake() }
     }
+
+    /// What was said while nobody listened is unknown: anything may have happened.
+    fn hear_again(&self) {
+        [LATE, "jobs"].into_iter().for_each(|word| self.hear(word));
+    }
 }
 
 async fn listen(pool: PgPool, channel: String, ears: Ears) {
@@ -142,11 +147,12 @@ async fn listen(pool: PgPool, channel: String, ears: Ears) {
 async fn hear(pool: &PgPool, channel: &str, ears: &Ears) -> sqlx::Result<()> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(channel).await?;
+    ears.hear_again();
     loop {
         match listener.try_recv().await? {
             Some(said) => ears.hear(said.payload()),
-            // The connection was lost and found again; what was said meanwhile is unknown.
-            None => [LATE, "jobs"].into_iter().for_each(|word| ears.hear(word)),
+            // The connection was lost and found again.
+            None => ears.hear_again(),
         }
     }
 }
