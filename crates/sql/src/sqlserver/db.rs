@@ -26,12 +26,6 @@ use super::{
 };
 use crate::db::{Db, GoOn, Row, Rows, Statement, Value};
 
-/// New numbers for events, which come in the order in which they are given out. Nobody gets any of those between them.
-pub(crate) const EVENT_NUMBERS: &str = "declare @lock int;
-exec @lock = sp_getapplock @Resource = 'punctual numbers', @LockMode = 'Exclusive', @LockOwner = 'Session', @LockTimeout = 60000;
-select next value for punctual_event_sequence from openjson(@P1);
-if @lock >= 0 exec sp_releaseapplock @Resource = 'punctual numbers', @LockOwner = 'Session'";
-
 /// Something to do on the connection.
 struct Request {
     text: &'static str,
@@ -248,7 +242,7 @@ impl Db for ServerDb {
 
     fn event_numbers(&self, count: usize) -> StoreResult<Vec<Range<i64>>> {
         let document = format!("[{}]", vec!["0"; count].join(","));
-        let rows = self.link.ask(EVENT_NUMBERS, vec![Owned::from(document)], true)?.rows;
+        let rows = self.link.ask(statements::own::NUMBER_EVENTS, vec![Owned::from(document)], true)?.rows;
         let mut ranges: Vec<Range<i64>> = Vec::new();
         for row in &rows {
             let number: i64 = (row as &dyn Row).get(0)?;

@@ -3,7 +3,7 @@
 //! | question | file |
 //! |---|---|
 //! | which tables are there? | `migrations/` |
-//! | which statements? | `sql/`, by `statements` |
+//! | which statements? | `sql/` for the shared operations, `own/` for what only this engine says; by `statements` |
 //! | how are they run? | `db`, on connections of `session`; what is written, by `later` |
 //! | what becomes of numbers that many change? | `sums` |
 //! | what do operations do? | `../ops/` |
@@ -284,7 +284,7 @@ store_by_operations! {
     }
 
     async fn tend(&self) -> StoreResult<()> {
-        if self.sums.are_due() { self.sessions.add_up(&sums::ADD_UP).await } else { Ok(()) }
+        if self.sums.are_due() { self.sessions.add_up().await } else { Ok(()) }
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

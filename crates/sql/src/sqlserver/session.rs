@@ -19,6 +19,7 @@ use super::{
     Options,
     db::{Link, ServerDb, serve},
     error::store_error,
+    statements::own,
 };
 use crate::{
     db::{Db, Row},
@@ -27,14 +28,6 @@ use crate::{
 
 /// A connection.
 pub type Client = tiberius::Client<Compat<TcpStream>>;
-
-/// What indexes with a condition need, and that a failed statement ends its transaction.
-pub(crate) const SETTINGS: &str =
-    "set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
-set numeric_roundabort off;
-set xact_abort on;
-set transaction isolation level read committed;
-set lock_timeout 30000";
 
 /// How an operation stands to others, by the lock `punctual` that it holds until the end of its transaction. As this is the first lock that it
 /// takes, nobody who is alone waits for somebody who waits for them.
@@ -56,31 +49,14 @@ const DEADLOCK: i64 = -3;
 /// How long the lock is waited for.
 const LOCK_TIMEOUT_MS: u64 = 60_000;
 
-/// Takes the lock; says how that went, the time, and whether this is a transaction at all.
-macro_rules! lock {
-    ($name:literal, $mode:literal) => {
-        concat!(
-            "declare @lock int;
-exec @lock = sp_getapplock @Resource = '",
-            $name,
-            "', @LockMode = '",
-            $mode,
-            "', @LockOwner = 'Transaction', @LockTimeout = 60000;
-select @lock, datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime()), @@trancount"
-        )
-    };
-}
-
 impl Locking {
     /// What begins an operation.
     pub(crate) const fn text(self) -> &'static str {
         match self {
-            Self::Alone => lock!("punctual", "Exclusive"),
-            Self::Beside => lock!("punctual", "Shared"),
-            Self::Sums => lock!("punctual sums", "Exclusive"),
-            Self::Within => {
-                "select 0, datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime()), @@trancount"
-            }
+            Self::Alone => own::ALONE,
+            Self::Beside => own::BESIDE,
+            Self::Sums => own::SUMS,
+            Self::Within => own::WITHIN,
         }
     }
 
@@ -98,13 +74,6 @@ impl Locking {
         row.get(1).map(Timestamp::from_micros)
     }
 }
-
-/// Whether anything is queued, or due by a time.
-pub(crate) const PEEK: &str =
-    "select case when exists (select 1 from punctual_ready with (readcommittedlock, readpast))
-    or exists (select 1 from punctual_heads with (readcommittedlock, readpast))
-    or exists (select 1 from punctual_marks with (readcommittedlock, readpast) where at <= @P1)
-    or exists (select 1 from punctual_due with (readcommittedlock, readpast) where run_at <= @P1) then 1 else 0 end";
 
 /// How often an operation begins anew: alone if it turned out to need that, or if the server has picked it as the victim of a deadlock.
 const TRIES_MAX: usize = 5;
@@ -153,7 +122,7 @@ impl Sessions {
             let connected = time::timeout(self.options.connect_timeout, connect).await;
             match connected.map_err(|_| unreachable("it does not answer".to_owned()))?? {
                 Ok(mut client) => {
-                    run(&mut client, SETTINGS).await.map_err(|error| store_error(location, &error))?;
+                    run(&mut client, own::SETTINGS).await.map_err(|error| store_error(location, &error))?;
                     return Ok(client);
                 }
                 // The server is one of several, and names another.
@@ -285,12 +254,12 @@ impl Sessions {
         }
     }
 
-    /// Runs texts that add numbers up, while nobody reads these or writes.
-    pub(crate) async fn add_up(&self, texts: &[&str]) -> StoreResult<()> {
+    /// Adds numbers up, while nobody reads these or writes.
+    pub(crate) async fn add_up(&self) -> StoreResult<()> {
         let (mut leased, _) = self.begin(Locking::Sums).await?;
         let alone = rows(&mut leased.client, Locking::Alone.text()).await.map_err(|error| self.error(&error))?;
         Locking::check(&alone)?;
-        for text in texts {
+        for text in [own::ADD_UP_COUNTS, own::ADD_UP_PENDING, own::ADD_UP_TALLIES] {
             run(&mut leased.client, text).await.map_err(|error| self.error(&error))?;
         }
         self.commit(leased).await
@@ -298,11 +267,18 @@ impl Sessions {
 
     /// Whether there may be something to claim by then, in any queue.
     pub(crate) async fn peek(&self, until: Timestamp) -> StoreResult<bool> {
-        let mut leased = self.take().await?;
-        let asked = async { leased.client.query(PEEK, &[&until.as_micros()]).await?.into_first_result().await };
-        let rows = asked.await.map_err(|error| self.error(&error))?;
-        self.give_back(leased);
-        rows.first().map_or(Ok(false), |row| (row as &dyn Row).get(0))
+        loop {
+            let mut leased = self.take().await?;
+            let ask = async { leased.client.query(own::PEEK, &[&until.as_micros()]).await?.into_first_result().await };
+            match ask.await.map_err(|error| self.error(&error)) {
+                Err(StoreError::Unreachable { .. }) if leased.was_kept => {}
+                Err(error) => return Err(error),
+                Ok(rows) => {
+                    self.give_back(leased);
+                    return rows.first().map_or(Ok(false), |row| (row as &dyn Row).get(0));
+                }
+            }
+        }
     }
 
     /// Writes within a transaction of an application's own: all of it, or nothing.
@@ -369,7 +345,7 @@ where
 
 /// What the server says that it is.
 pub(crate) async fn version(client: &mut Client, store: &str) -> StoreResult<String> {
-    let rows = rows(client, "select @@version").await.map_err(|error| store_error(store, &error))?;
+    let rows = rows(client, own::VERSION).await.map_err(|error| store_error(store, &error))?;
     let row: &dyn Row = rows.first().ok_or_else(|| StoreError::Other("it has no version".to_owned()))?;
     Ok(row.get::<&str>(0)?.lines().next().unwrap_or_default().trim().to_owned())
 }

@@ -1,6 +1,6 @@
 //! The texts of all statements, one file each.
 //!
-//! Nothing is put together at run time: what a file says is what the server gets. Those that read `openjson(@P1)` take a document of lines; the others take their values as they are. Where rows are read for each
+//! Nothing is put together at run time: what a file says is what the server gets, so that the files are the record of it. Those that read `openjson(@P1)` take a document of lines; the others take their values as they are. Where rows are read for each
 //! line, the line's place is the last column.
 
 use std::sync::LazyLock;
@@ -15,6 +15,38 @@ macro_rules! texts {
 }
 
 every_statement!(texts);
+
+/// What this engine says besides the shared operations.
+pub(crate) mod own {
+    macro_rules! texts {
+        ($($name:ident $file:literal)*) => {
+            $(pub(crate) const $name: &str = include_str!(concat!("own/", $file, ".sql"));)*
+
+            /// Each with the name of its file.
+            #[cfg(test)]
+            pub(crate) const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
+        };
+    }
+
+    texts! {
+        SETTINGS "settings"
+        VERSION "version"
+        ALONE "alone"
+        BESIDE "beside"
+        WITHIN "within"
+        SUMS "sums"
+        PEEK "peek"
+        NUMBER_EVENTS "number_events"
+        ADD_UP_COUNTS "add_up_counts"
+        ADD_UP_PENDING "add_up_pending"
+        ADD_UP_TALLIES "add_up_tallies"
+        CREATE_SCHEMA "create_schema"
+        LOCK_SCHEMA "lock_schema"
+        UNLOCK_SCHEMA "unlock_schema"
+        APPLIED "applied"
+        NOTE_MIGRATION "note_migration"
+    }
+}
 
 /// What is known of a statement.
 struct Known {
@@ -72,16 +104,9 @@ mod tests {
 
     use super::{super::*, *};
 
-    /// What else is sent, with a name.
-    fn own() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let locks =
-            [session::Locking::Alone, session::Locking::Beside, session::Locking::Within, session::Locking::Sums];
-        let locks = locks.into_iter().map(|locking| ("a lock", locking.text()));
-        let sums = sums::ADD_UP.into_iter().map(|text| ("sums", text));
-        let batches =
-            MIGRATIONS.iter().flat_map(|migration| migration.sql.split("\ngo\n").map(|batch| (migration.name, batch)));
-        let others = [("a peek", session::PEEK), ("settings", session::SETTINGS), ("numbers", db::EVENT_NUMBERS)];
-        locks.chain(sums).chain(batches).chain(others).chain(schema::TEXTS.into_iter().map(|text| ("the schema", text)))
+    /// What is sent to bring a schema up to date, with a name.
+    fn migrations() -> impl Iterator<Item = (&'static str, &'static str)> {
+        MIGRATIONS.iter().flat_map(|migration| migration.sql.split("\ngo\n").map(|batch| (migration.name, batch)))
     }
 
     #[test]
@@ -102,7 +127,7 @@ mod tests {
             ("set xact_abort on", ""),
             ("set lock_timeout 30000", ""),
         ];
-        for (name, text) in ALL.iter().copied().chain(own()) {
+        for (name, text) in ALL.iter().chain(own::ALL).copied().chain(migrations()) {
             let known = unknown.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
             let parsed = Parser::parse_sql(&MsSqlDialect {}, &known);
             assert!(matches!(&parsed, Ok(statements) if !statements.is_empty()), "{name}: {parsed:?}");
@@ -111,11 +136,13 @@ mod tests {
 
     #[test]
     fn every_file_is_a_statement() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlserver/sql");
-        let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-        let files: BTreeSet<String> =
-            files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
-        assert_eq!(files, ALL.iter().map(|(name, _)| (*name).to_owned()).collect());
+        for (folder, texts) in [("sql", ALL), ("own", own::ALL)] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlserver").join(folder);
+            let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+            let files: BTreeSet<String> =
+                files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+            assert_eq!(files, texts.iter().map(|(name, _)| (*name).to_owned()).collect());
+        }
     }
 
     /// How many values a text names: `?1` and so on, `@P1` and so on, or those of a line besides its place.

@@ -1,0 +1,2 @@
+-- The schema is up to date.
+exec sp_releaseapplock @Resource = 'punctual schema', @LockOwner = 'Session'
