@@ -60,11 +60,57 @@ impl Options {
             ("encrypt", _) => return Err(format!("encrypt: `{value}` is none of on, off, strict")),
             ("trust_server_certificate", "true") => self.config.trust_cert(),
             ("trust_server_certificate", "false") => {}
+            ("trust_server_certificate", _) => return Err(format!("{name}: `{value}` is neither true nor false")),
             ("ca", file) => self.config.trust_cert_ca(file),
             ("max_connections", _) => self.max_connections = number(2)? as usize,
             ("connect_timeout", _) => self.connect_timeout = Duration::from_secs(number(1)?),
             _ => return Err(format!("no setting is called {name}")),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn an_address_names_a_server_a_user_and_settings() {
+        let options: Options =
+            "sqlserver://ada:p%40ss@db.example.com/shop?encrypt=strict&max_connections=20&connect_timeout=5"
+                .parse()
+                .unwrap();
+        assert_eq!(options.location, "sqlserver://ada@db.example.com:1433/shop");
+        assert_eq!(options.config.get_addr(), "db.example.com:1433");
+        assert_eq!((options.max_connections, options.connect_timeout), (20, Duration::from_secs(5)));
+        let shown = format!("{options:?}");
+        assert!(!shown.contains("p@ss") && !shown.contains("p%40ss"), "{shown}");
+        let other: Options = "mssql://ada@[::1]:1499?encrypt=off&trust_server_certificate=false".parse().unwrap();
+        assert_eq!(other.config.get_addr(), "::1:1499");
+        assert_eq!(other.in_database("jobs").location, "sqlserver://ada@[::1]:1499/jobs");
+    }
+
+    #[test]
+    fn a_bad_address_is_refused_with_what_is_wrong_and_without_its_password() {
+        let cases = [
+            ("sqlserver://ada:secret@db/shop?encrypt=maybe", "encrypt: `maybe` is none of on, off, strict"),
+            ("sqlserver://ada:secret@db/shop?max_connections=1", "max_connections: `1` is no number from 2 on"),
+            ("sqlserver://ada:secret@db/shop?connect_timeout=soon", "connect_timeout: `soon` is no number from 1 on"),
+            (
+                "sqlserver://ada:secret@db/shop?trust_server_certificate=1",
+                "trust_server_certificate: `1` is neither true nor false",
+            ),
+            ("sqlserver://ada:secret@db/shop?schema=jobs", "no setting is called schema"),
+            ("sqlserver://ada:secret@db:port/shop", "invalid port number"),
+            ("sqlserver://:secret@db/shop", "names no user"),
+            ("sqlserver:///shop", "names no host"),
+            ("sqlserver://ada:%ff@db/shop", "holds bytes that are no text"),
+        ];
+        for (bad, expected) in cases {
+            let error = bad.parse::<Options>().unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("secret"), "{bad}: {error}");
+        }
     }
 }
