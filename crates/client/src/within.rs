@@ -24,6 +24,8 @@ pub trait Within<'a>: Sized {
 impl Punctual {
     /// Enqueues jobs within `transaction`: they exist if and only if it commits.
     ///
+    /// Roll back if you give up before it answers, such as by a timeout: a part of it may have been done.
+    ///
     /// With a SQLite store:
     ///
     /// ```

@@ -205,6 +205,40 @@ async fn a_handlers_writes_and_its_jobs_end_are_one() {
     assert_eq!(store.settle_in(&mut application, success()).await.unwrap(), [Settled::Stale]);
 }
 
+/// What an application's own connection answers to a question for a number.
+async fn number(application: &mut Client, question: &str) -> i32 {
+    let rows = application.simple_query(question).await.unwrap().into_first_result().await.unwrap();
+    rows[0].get(0).unwrap()
+}
+
+#[tokio::test]
+async fn an_application_that_counts_no_rows_can_end_its_jobs() {
+    let (store, fx, mut application, _) = with_application().await;
+    let id = fx.enqueue(|_| ()).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    application.simple_query("set nocount on").await.unwrap().into_results().await.unwrap();
+    application.begin_transaction().await.unwrap();
+    let success = vec![settle(&claim, Outcome::Succeeded { result: None }, 0.5)];
+    assert_eq!(store.settle_in(&mut application, success).await.unwrap(), [Settled::Done]);
+    application.commit_transaction().await.unwrap();
+    assert_eq!(fx.job(id).await.status, Status::Succeeded);
+    assert_eq!(number(&mut application, "select @@options & 512").await, 512, "it is left as it was");
+}
+
+#[tokio::test]
+async fn a_failure_says_whether_the_transaction_is_over() {
+    let (store, fx, mut application, _) = with_application().await;
+    application.begin_transaction().await.unwrap();
+    // Until the transaction ends, there is nothing to write to.
+    application.simple_query("drop table punctual_ready").await.unwrap().into_results().await.unwrap();
+    let error = store.enqueue_in(&mut application, vec![fx.new_job(|_| ())]).await.unwrap_err().to_string();
+    let is_over = number(&mut application, "select @@trancount").await == 0;
+    assert_eq!(error.contains("the transaction is over"), is_over, "{error}");
+    application.simple_query("if @@trancount > 0 rollback").await.unwrap().into_results().await.unwrap();
+    fx.enqueue(|_| ()).await;
+    assert_eq!(store.counts().await.unwrap()[0].count, 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_of_many_processes_get_every_job_once() {
     const JOBS: usize = 120;

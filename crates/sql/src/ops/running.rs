@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use punctual_core::{Settlement, StoreResult, Timestamp, WorkerId};
 
 use super::{rows, statements as sql, tx::Tx};
-use crate::db::{Db, Row, params};
+use crate::db::{Db, Row, Statement, params};
 
 /// A row of the running ones: who holds a job, since when and until when.
 #[derive(Debug)]
@@ -36,8 +36,17 @@ impl Running {
 
     /// Who holds jobs, of those that somebody holds.
     pub(crate) fn find_each(db: &dyn Db, ids: &[[u8; 16]]) -> StoreResult<HashMap<[u8; 16], Self>> {
+        Self::read_each(db, sql::RUNNING, ids)
+    }
+
+    /// The same, and nobody else ends that meanwhile.
+    pub(crate) fn hold_each(db: &dyn Db, ids: &[[u8; 16]]) -> StoreResult<HashMap<[u8; 16], Self>> {
+        Self::read_each(db, sql::HOLD_RUNNING, ids)
+    }
+
+    fn read_each(db: &dyn Db, statement: Statement, ids: &[[u8; 16]]) -> StoreResult<HashMap<[u8; 16], Self>> {
         let mut found = HashMap::new();
-        db.read_each(sql::RUNNING, &mut |row| ids.iter().try_for_each(|id| row(params![id])), &mut |place, row| {
+        db.read_each(statement, &mut |row| ids.iter().try_for_each(|id| row(params![id])), &mut |place, row| {
             found.insert(ids[place], Self::of(row)?);
             Ok(())
         })?;

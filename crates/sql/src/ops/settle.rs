@@ -76,7 +76,7 @@ fn find(tx: &Tx<'_>, settlements: &[Settlement]) -> StoreResult<Held> {
     ids.retain(|id| !tx.held.contains_key(id));
     ids.sort_unstable();
     ids.dedup();
-    let found = Running::find_each(tx.db, &ids)?;
+    let found = Running::hold_each(tx.db, &ids)?;
     // Before there are numbers that would be lost.
     if found.values().any(|held| held.flow || held.gate.is_some()) {
         tx.db.be_alone()?;
@@ -99,7 +99,7 @@ fn end_remembered(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) ->
         }
     }
     // Somebody has ended it, or has begun to wait for its end.
-    found.extend(Running::find(tx.db, id)?.map(|held| (id, held)));
+    found.extend(Running::hold_each(tx.db, &[id])?);
     Ok(false)
 }
 

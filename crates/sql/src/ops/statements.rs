@@ -38,6 +38,7 @@ macro_rules! every_statement {
             CLAIM_READ "claim_read"
             INSERT_RUNNING "insert_running"
             RUNNING "running"
+            HOLD_RUNNING "hold_running"
             DELETE_RUNNING "delete_running"
             SETTLE_JOB "settle_job"
             RUN_AT "run_at"

@@ -8,12 +8,14 @@ const DEADLOCK: u32 = 1205;
 const LOCK_TIMEOUT: u32 = 1222;
 /// As the settings of a connection say.
 const LOCK_TIMEOUT_MS: u64 = 30_000;
-/// A row with that key came in between.
-const DUPLICATE: [u32; 2] = [2601, 2627];
+/// A row with that key came in between; what was being read has moved.
+const IN_THE_WAY: [u32; 3] = [2601, 2627, 601];
 /// There is no room: in the database, in its log, on the disk.
 const FULL: [u32; 3] = [1105, 9002, 1101];
 /// The login failed; the database cannot be opened; a right is missing.
 const REFUSED: [u32; 5] = [18456, 4060, 911, 229, 262];
+/// The server is stopping, another one is taking over, or it is too busy for now.
+const AWAY: [u32; 12] = [6005, 976, 983, 3906, 40_197, 40_501, 40_613, 49_918, 49_919, 49_920, 10_928, 10_929];
 
 /// What a statement's failure means to a caller of the port.
 pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
@@ -40,9 +42,9 @@ fn of_code(store: &str, code: u32, text: String) -> StoreError {
     match code {
         DEADLOCK => begin_anew(&text),
         LOCK_TIMEOUT => StoreError::Busy { waited_ms: LOCK_TIMEOUT_MS },
-        code if DUPLICATE.contains(&code) => begin_anew(&text),
+        code if IN_THE_WAY.contains(&code) => begin_anew(&text),
         code if FULL.contains(&code) => StoreError::Full(text),
-        code if REFUSED.contains(&code) => unreachable(store, text),
+        code if REFUSED.contains(&code) || AWAY.contains(&code) => unreachable(store, text),
         _ => StoreError::Other(text),
     }
 }
@@ -69,14 +71,14 @@ mod tests {
     #[test]
     fn what_others_caused_is_tried_again_and_nothing_else() {
         let of = |code| of_code("sqlserver://db", code, "why".to_owned());
-        for code in [DEADLOCK, 2601, 2627] {
+        for code in [DEADLOCK, 2601, 2627, 601] {
             assert!(matches!(of(code), StoreError::Busy { waited_ms: 0 }), "{code}");
         }
         assert!(matches!(of(LOCK_TIMEOUT), StoreError::Busy { waited_ms: LOCK_TIMEOUT_MS }));
         for code in FULL {
             assert!(matches!(of(code), StoreError::Full(_)), "{code}");
         }
-        for code in REFUSED {
+        for code in REFUSED.into_iter().chain(AWAY) {
             assert!(matches!(of(code), StoreError::Unreachable { .. }), "{code}");
         }
         assert!(matches!(of(208), StoreError::Other(text) if text == "why"));

@@ -41,6 +41,9 @@ use crate::{
 /// How often a claim that waits looks for what others have brought.
 const POLL: Duration = Duration::from_millis(100);
 
+/// Numbers of hours that are older were added up long ago.
+const SUMS_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How a database is reached.
 #[derive(Clone)]
 pub struct Options {
@@ -284,7 +287,10 @@ store_by_operations! {
     }
 
     async fn tend(&self) -> StoreResult<()> {
-        if self.sums.are_due() { self.sessions.add_up().await } else { Ok(()) }
+        if !self.sums.are_due() {
+            return Ok(());
+        }
+        self.sessions.add_up(self.now().before(SUMS_AGE_MAX)).await
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

@@ -11,7 +11,7 @@ use tiberius::error::Error;
 use tokio::{
     net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore},
-    time,
+    time::{self, Duration, Instant},
 };
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
@@ -40,8 +40,6 @@ pub(crate) enum Locking {
     Beside,
     /// Within a transaction of an application's own, without the lock until it is needed.
     Within,
-    /// Nobody reads numbers that are about to be added up, and would see some rows twice. Another lock, for which nobody waits who writes.
-    Sums,
 }
 
 /// What the lock is answered with to the victim of a deadlock.
@@ -55,7 +53,6 @@ impl Locking {
         match self {
             Self::Alone => own::ALONE,
             Self::Beside => own::BESIDE,
-            Self::Sums => own::SUMS,
             Self::Within => own::WITHIN,
         }
     }
@@ -78,13 +75,17 @@ impl Locking {
 /// How often an operation begins anew: alone if it turned out to need that, or if the server has picked it as the victim of a deadlock.
 const TRIES_MAX: usize = 5;
 
+/// A connection that was idle for longer is not used again: what is between may have forgotten it without a word.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+
 /// Connections that are open and idle.
 pub(crate) struct Sessions {
     options: Options,
     /// How far the server's clock is ahead of this machine's, in microseconds, as was seen last.
     ahead: AtomicI64,
     turns: Arc<Semaphore>,
-    idle: Mutex<Vec<Client>>,
+    /// Since when they are, the latest last.
+    idle: Mutex<Vec<(Client, Instant)>>,
 }
 
 /// What an operation woke.
@@ -140,16 +141,20 @@ impl Sessions {
     /// A connection of which nobody else has the use. It is closed, unless it is given back.
     async fn take(&self) -> StoreResult<Leased> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| StoreError::Closed)?;
-        let kept = self.idle().pop();
+        let kept = {
+            let mut idle = self.idle();
+            idle.retain(|(_, since)| since.elapsed() < IDLE_MAX);
+            idle.pop()
+        };
         let was_kept = kept.is_some();
         let client = match kept {
-            Some(client) => client,
+            Some((client, _)) => client,
             None => self.open().await?,
         };
         Ok(Leased { client, was_kept, _turn: turn })
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<(Client, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -187,7 +192,16 @@ impl Sessions {
     }
 
     fn give_back(&self, leased: Leased) {
-        self.idle().push(leased.client);
+        self.idle().push((leased.client, Instant::now()));
+    }
+
+    /// An operation failed. Its connection is kept, without its transaction, unless that is what failed.
+    async fn undo(&self, mut leased: Leased, error: StoreError) -> StoreError {
+        let is_sound = !matches!(error, StoreError::Unreachable { .. } | StoreError::Other(_));
+        if is_sound && run(&mut leased.client, "if @@trancount > 0 rollback").await.is_ok() {
+            self.give_back(leased);
+        }
+        self.gone(error)
     }
 
     /// Reads. Where the server has picked that as the victim of a deadlock, or a connection that was kept is of no more use, once more.
@@ -202,14 +216,18 @@ impl Sessions {
             let mut leased = self.take().await?;
             let work = Arc::clone(&work);
             let done = serve(&mut leased.client, store, move |link| work(&ServerDb::new(link, Locking::Alone))).await;
-            match done.map_err(|error| self.gone(error)) {
-                Err(StoreError::Busy { waited_ms: 0 }) if tries.next().is_some() => {}
-                Err(StoreError::Unreachable { .. }) if leased.was_kept => {}
-                Err(error) => return Err(error),
+            let was_kept = leased.was_kept;
+            let error = match done {
                 Ok(done) => {
                     self.give_back(leased);
                     return Ok(done);
                 }
+                Err(error) => self.undo(leased, error).await,
+            };
+            match error {
+                StoreError::Busy { waited_ms: 0 } if tries.next().is_some() => {}
+                StoreError::Unreachable { .. } if was_kept => {}
+                error => return Err(error),
             }
         }
     }
@@ -243,25 +261,23 @@ impl Sessions {
         let done = serve(&mut leased.client, store, move |link| operate(link, locking, now, |tx| work(tx))).await;
         match done {
             Ok(done) => self.commit(leased).await.map(|()| done),
-            Err(error @ StoreError::Busy { waited_ms: 0 }) => {
-                // It begins anew, on the same connection.
-                if run(&mut leased.client, "if @@trancount > 0 rollback").await.is_ok() {
-                    self.give_back(leased);
-                }
-                Err(error)
-            }
-            Err(error) => Err(self.gone(error)),
+            Err(error) => Err(self.undo(leased, error).await),
         }
     }
 
-    /// Adds numbers up, while nobody reads these or writes.
-    pub(crate) async fn add_up(&self) -> StoreResult<()> {
-        let (mut leased, _) = self.begin(Locking::Sums).await?;
-        let alone = rows(&mut leased.client, Locking::Alone.text()).await.map_err(|error| self.error(&error))?;
-        Locking::check(&alone)?;
-        for text in [own::ADD_UP_COUNTS, own::ADD_UP_PENDING, own::ADD_UP_TALLIES] {
-            run(&mut leased.client, text).await.map_err(|error| self.error(&error))?;
-        }
+    /// Adds numbers up, those of hours from one on, while nobody writes, and nobody reads these, who would see some rows twice.
+    pub(crate) async fn add_up(&self, since: Timestamp) -> StoreResult<()> {
+        let (mut leased, _) = self.begin(Locking::Alone).await?;
+        let client = &mut leased.client;
+        let add_up = async {
+            let locked = rows(client, own::SUMS).await?;
+            run(client, own::ADD_UP_COUNTS).await?;
+            run(client, own::ADD_UP_PENDING).await?;
+            client.execute(own::ADD_UP_TALLIES, &[&since.as_micros()]).await?;
+            Ok(locked)
+        };
+        let locked = add_up.await.map_err(|error: Error| self.error(&error))?;
+        Locking::check(&locked)?;
         self.commit(leased).await
     }
 
@@ -293,13 +309,33 @@ impl Sessions {
         let begun = rows(client, Locking::Within.text()).await.map_err(error)?;
         let now = Locking::check(&begun)?;
         let now = self.options.clock.as_ref().map_or(now, |clock| clock.now());
-        run(client, "save transaction punctual").await.map_err(error)?;
-        let done = serve(client, store, move |link| operate(link, Locking::Within, now, work)).await;
-        if done.is_err() {
-            // Where that cannot be, the server has ended the transaction itself.
-            drop(run(client, "if xact_state() = 1 rollback transaction punctual").await);
+        // What is done counts the rows that it changes.
+        let is_silent = begun.last().map_or(Ok(false), |row| (row as &dyn Row).get(3))?;
+        if is_silent {
+            run(client, "set nocount off").await.map_err(error)?;
         }
-        done.map(|(done, _)| done)
+        let done = serve(client, store, move |link| operate(link, Locking::Within, now, work)).await;
+        let done = match done {
+            Ok((done, _)) => Ok(done),
+            Err(error) => Err(undo_within(client, error).await),
+        };
+        if is_silent {
+            run(client, "set nocount on").await.map_err(error)?;
+        }
+        done
+    }
+}
+
+/// Takes back what failed within an application's transaction. Many errors of the server end all of it.
+async fn undo_within<S>(client: &mut tiberius::Client<S>, error: StoreError) -> StoreError
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    match rows(client, own::UNDO_WITHIN).await.as_deref() {
+        Ok([row]) if matches!((row as &dyn Row).get(0), Ok(1_i64)) => error,
+        _ => StoreError::Other(format!(
+            "{error}; with that the transaction is over, nothing of it was stored: begin anew"
+        )),
     }
 }
 

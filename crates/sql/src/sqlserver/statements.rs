@@ -34,6 +34,7 @@ pub(crate) mod own {
         ALONE "alone"
         BESIDE "beside"
         WITHIN "within"
+        UNDO_WITHIN "undo_within"
         SUMS "sums"
         PEEK "peek"
         NUMBER_EVENTS "number_events"
@@ -118,12 +119,12 @@ mod tests {
             (" clustered", ""),
             (" set (lock_escalation = disable)", " add parsed int"),
             ("exec @lock = ", "exec "),
-            ("as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted", "binary(32)"),
-            ("as cast(hashbytes('sha2_256', gate) as binary(32)) persisted", "binary(32)"),
             ("delete top (20000)", "delete"),
             ("start with 1 increment by 1", "increment by 1 start with 1"),
             ("next value for punctual_event_sequence", "1"),
             ("set numeric_roundabort off", ""),
+            ("save transaction punctual", "commit transaction"),
+            ("rollback transaction punctual", "rollback transaction"),
             ("set xact_abort on", ""),
             ("set lock_timeout 30000", ""),
         ];

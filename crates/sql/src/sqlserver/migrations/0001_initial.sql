@@ -5,7 +5,7 @@
 -- status it rested in; punctual_jobs_now has the true one.
 --
 -- Times are microseconds since 1970 in UTC, ids are the sixteen bytes that their texts show. Words compare byte by byte. Keys may be longer than an
--- index allows, so that indexes have their hashes. A line `go` ends a batch.
+-- index allows, so that indexes have their hashes (SHA-256). A line `go` ends a batch.
 
 create table punctual_jobs (
     seq            bigint         not null identity primary key,
@@ -102,7 +102,7 @@ create table punctual_running (
     last_event  bigint,
     flow        bit            not null,
     gate        nvarchar(1024) collate Latin1_General_BIN2,
-    gate_hash   as cast(hashbytes('sha2_256', gate) as binary(32)) persisted
+    gate_hash   binary(32)
 )
 go
 create index punctual_running_lease on punctual_running (lease_until, job)
@@ -156,7 +156,7 @@ create table punctual_keys (
     [key]      nvarchar(1024) collate Latin1_General_BIN2 not null,
     job        bigint         not null,
     expires_at bigint,
-    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    hash       binary(32)     not null,
     primary key nonclustered (scope, hash)
 );
 
@@ -297,7 +297,7 @@ create table punctual_keyed (
     priority tinyint        not null,
     run_at   bigint         not null,
     job      bigint         not null unique clustered,
-    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    hash     binary(32)     not null,
     primary key nonclustered (queue, hash, name, priority desc, run_at, job)
 );
 create table punctual_heads (
@@ -309,7 +309,7 @@ create table punctual_heads (
     run_at   bigint         not null,
     job      bigint         not null unique clustered,
     [key]    nvarchar(1024) collate Latin1_General_BIN2 not null,
-    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    hash     binary(32)     not null,
     primary key nonclustered (queue, name, priority desc, turn, run_at, job)
 );
 -- Keys that the next claim looks at, or at a time at which their rate lets more through.
@@ -317,7 +317,7 @@ create table punctual_marks (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     at    bigint         not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
-    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    hash  binary(32)     not null,
     primary key nonclustered (queue, at, hash)
 );
 -- What was started lately where there is a rate, by the key, or under an empty key by the queue.
@@ -326,7 +326,7 @@ create table punctual_starts (
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
     at    bigint         not null,
     n     bigint         not null,
-    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    hash  binary(32)     not null,
     primary key nonclustered (queue, hash, at)
 );
 -- How far keys have come that take turns, and under an empty key how far their queue has.
@@ -334,7 +334,7 @@ create table punctual_turns (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
     turn  bigint         not null,
-    hash     as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null,
+    hash  binary(32)     not null,
     primary key nonclustered (queue, hash)
 )
 go
@@ -371,7 +371,7 @@ create table punctual_tokens (
 );
 create table punctual_requests (
     [key]       nvarchar(1024) collate Latin1_General_BIN2 not null,
-    hash        as cast(hashbytes('sha2_256', [key]) as binary(32)) persisted not null primary key,
+    hash        binary(32)     not null primary key,
     fingerprint varbinary(32)  not null,
     at          bigint         not null,
     seed        bigint         not null
@@ -392,6 +392,10 @@ alter table punctual_attempts set (lock_escalation = disable);
 alter table punctual_logs set (lock_escalation = disable);
 alter table punctual_events set (lock_escalation = disable);
 alter table punctual_ephemeral set (lock_escalation = disable);
+alter table punctual_kept set (lock_escalation = disable);
+alter table punctual_dead set (lock_escalation = disable);
+alter table punctual_heads set (lock_escalation = disable);
+alter table punctual_marks set (lock_escalation = disable);
 alter table punctual_counts set (lock_escalation = disable);
 alter table punctual_pending set (lock_escalation = disable);
 alter table punctual_tallies set (lock_escalation = disable)

@@ -1,7 +1,11 @@
--- Makes one row of those of an hour, name, queue, measure and bucket. So many at once that it takes an instant. Locks: `punctual` and `punctual sums`.
+-- Makes one row of several of the same hour, name, queue, measure and bucket; so many at once that it takes an instant. In: from which hour on, as those of
+-- a year need no second look. Index: a range of the primary key. Locks: `punctual` and `punctual sums`.
 declare @some table (hour bigint, name nvarchar(256) collate Latin1_General_BIN2, queue nvarchar(256) collate Latin1_General_BIN2,
     measure varchar(16) collate Latin1_General_BIN2, bucket int, n bigint);
-delete top (20000) from punctual_tallies with (readcommittedlock, readpast)
-output deleted.hour, deleted.name, deleted.queue, deleted.measure, deleted.bucket, deleted.n into @some;
+delete top (20000) from punctual_tallies with (readcommittedlock, readpast, rowlock)
+output deleted.hour, deleted.name, deleted.queue, deleted.measure, deleted.bucket, deleted.n into @some
+where hour >= @P1 and exists (select 1 from punctual_tallies o with (readcommittedlock, readpast, rowlock)
+    where o.hour = punctual_tallies.hour and o.name = punctual_tallies.name and o.queue = punctual_tallies.queue
+        and o.measure = punctual_tallies.measure and o.bucket = punctual_tallies.bucket and o.id <> punctual_tallies.id);
 insert into punctual_tallies (hour, name, queue, measure, bucket, n)
 select hour, name, queue, measure, bucket, sum(n) from @some group by hour, name, queue, measure, bucket having sum(n) <> 0

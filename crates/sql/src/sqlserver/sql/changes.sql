@@ -2,6 +2,6 @@
 -- so that nobody waits for it. In: from which number
 -- on, before which one, how many. Index: primary keys.
 select top (@P3) e.seq, e.at, e.status, e.run, e.actor, e.detail, j.id, j.queue, j.name, j.user_id, j.correlation_id, j.workflow_id, j.extras
-from punctual_events e with (readcommittedlock, readpast)
+from punctual_events e with (readcommittedlock, readpast, rowlock)
 join punctual_jobs j with (forceseek, readuncommitted) on j.seq = e.job
 where e.seq >= @P1 and e.seq < @P2 order by e.seq

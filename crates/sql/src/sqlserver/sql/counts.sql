@@ -2,5 +2,5 @@
 -- Nobody adds rows up meanwhile; what nobody has committed counts nothing.
 begin transaction;
 exec sp_getapplock @Resource = 'punctual sums', @LockMode = 'Shared', @LockOwner = 'Transaction', @LockTimeout = 60000;
-select queue, name, status, sum(n) from punctual_counts with (readcommittedlock, readpast) group by queue, name, status having sum(n) > 0;
+select queue, name, status, sum(n) from punctual_counts with (readcommittedlock, readpast, rowlock) group by queue, name, status having sum(n) > 0;
 commit

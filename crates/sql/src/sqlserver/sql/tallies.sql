@@ -2,6 +2,6 @@
 -- Nobody adds rows up meanwhile; what nobody has committed counts nothing.
 begin transaction;
 exec sp_getapplock @Resource = 'punctual sums', @LockMode = 'Shared', @LockOwner = 'Transaction', @LockTimeout = 60000;
-select name, queue, measure, bucket, sum(n) from punctual_tallies with (readcommittedlock, readpast)
+select name, queue, measure, bucket, sum(n) from punctual_tallies with (readcommittedlock, readpast, rowlock)
 where hour >= @P1 and hour < @P2 group by name, queue, measure, bucket;
 commit
