@@ -44,10 +44,6 @@ const REDIS_URL: &str = "PUNCTUAL_TEST_REDIS_URL";
 /// Where they find one that nobody can start here.
 const SQLSERVER_URL: &str = "PUNCTUAL_TEST_SQLSERVER_URL";
 
-/// The examples, each of which must run to its end.
-const EXAMPLES: [&str; 6] =
-    ["quickstart", "retries", "schedules", "transactional_enqueue", "graceful_shutdown", "testing"];
-
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Test => test(),
@@ -78,11 +74,7 @@ fn test() -> Result<()> {
     Browser::find()?;
     let servers = Servers::start(Care::None)?;
     tests::run_all(|command| _ = servers.named_to(command))?;
-    let with_servers = |args: &[&str]| run(servers.named_to(Command::new(env!("CARGO")).args(args)));
-    with_servers(&["test", "--workspace", "--doc", "--quiet"])?;
-    for example in EXAMPLES {
-        with_servers(&["run", "--quiet", "--package", "examples", "--example", example])?;
-    }
+    run(servers.named_to(Command::new(env!("CARGO")).args(["test", "--workspace", "--doc", "--quiet"])))?;
     let sqlserver = sqlserver()?;
     eprintln!("All tests and examples passed. {sqlserver}");
     Ok(())

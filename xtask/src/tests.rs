@@ -1,4 +1,4 @@
-//! Runs all test binaries, a few at a time: many wait more than they work.
+//! Runs all test binaries and all examples, a few at a time: many wait more than they work.
 
 use std::{
     io::BufRead as _,
@@ -30,13 +30,14 @@ const LONGEST: [&str; 9] = [
     "postgres",
 ];
 
-/// A test binary.
+/// A test binary, or an example, which must run to its end.
 struct Binary {
     package: String,
     name: String,
     program: PathBuf,
     /// Where cargo would run it.
     folder: PathBuf,
+    is_test: bool,
 }
 
 /// Builds and runs all; `prepare` tells each where the servers are.
@@ -58,8 +59,8 @@ pub(crate) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> Result<()> {
     };
     thread::scope(|scope| (0..LANES).for_each(|_| drop(scope.spawn(lane))));
     let failed = failed.into_inner().unwrap_or_default();
-    ensure!(failed.is_empty(), "{} of {count} test binaries failed:\n{}", failed.len(), failed.join("\n"));
-    eprintln!("  {count} test binaries in {:.0} s", start.elapsed().as_secs_f64());
+    ensure!(failed.is_empty(), "{} of {count} test binaries and examples failed:\n{}", failed.len(), failed.join("\n"));
+    eprintln!("  {count} test binaries and examples in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -78,24 +79,29 @@ fn build() -> Result<Vec<Binary>> {
     Ok(binaries)
 }
 
-/// What a line of cargo says of a test binary.
+/// What a line of cargo says of a test binary or an example.
 fn binary(line: &str) -> Option<Binary> {
     let said: Value = serde_json::from_str(line).ok()?;
-    let is_test = said["reason"] == "compiler-artifact" && said["profile"]["test"] == true;
+    let is_test = said["profile"]["test"] == true;
+    let is_example = said["target"]["kind"][0] == "example";
     let folder = Path::new(said["manifest_path"].as_str()?).parent()?.to_path_buf();
-    is_test.then_some(())?;
+    (said["reason"] == "compiler-artifact" && (is_test || is_example)).then_some(())?;
     Some(Binary {
         package: folder.file_name()?.to_string_lossy().into_owned(),
         name: said["target"]["name"].as_str()?.to_owned(),
         program: said["executable"].as_str()?.into(),
         folder,
+        is_test,
     })
 }
 
 fn run(binary: &Binary, prepare: &impl Fn(&mut Command)) -> Result<()> {
     let start = Instant::now();
     let mut command = Command::new(&binary.program);
-    command.arg("--quiet").current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
+    command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
+    if binary.is_test {
+        command.arg("--quiet");
+    }
     prepare(&mut command);
     let Output { status, stdout, stderr } = command.output().context("cannot start it")?;
     let said = [String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)].concat();
@@ -103,6 +109,7 @@ fn run(binary: &Binary, prepare: &impl Fn(&mut Command)) -> Result<()> {
     if status.success() {
         let result = said.lines().rfind(|line| line.starts_with("test result: ")).unwrap_or_default();
         let passed = result.trim_start_matches("test result: ok. ").split(';').next().unwrap_or_default();
+        let passed = if binary.is_test { passed } else { "ran" };
         eprintln!("  {:<10} {:<28} {passed:>11} {seconds:>6.1} s", binary.package, binary.name);
         return Ok(());
     }
