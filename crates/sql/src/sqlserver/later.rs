@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use punctual_core::StoreResult;
 
-use super::{db::Owned, statements};
+use super::{statements, value::Owned};
 use crate::db::{Rows, Statement, Value};
 
 /// A document has at most so many bytes, roughly.

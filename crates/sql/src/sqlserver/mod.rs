@@ -4,7 +4,8 @@
 //! |---|---|
 //! | which tables are there? | `migrations/` |
 //! | which statements? | `sql/` for the shared operations, `own/` for what only this engine says; by `statements` |
-//! | how are they run? | `db`, on connections of `session`; what is written, by `later` |
+//! | how are they run? | `db`, on connections of `session`; what is written, by `later`; who waits for whom, by `locking` |
+//! | what do values become? | `value` |
 //! | what becomes of numbers that many change? | `sums` |
 //! | what do operations do? | `../ops/` |
 //! | which addresses are there? | `url` |
@@ -12,11 +13,13 @@
 mod db;
 mod error;
 mod later;
+mod locking;
 mod schema;
 mod session;
 mod statements;
 mod sums;
 mod url;
+mod value;
 
 use std::{fmt, sync::Arc, time::Duration};
 
