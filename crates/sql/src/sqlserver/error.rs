@@ -32,7 +32,8 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
             let why = why.split(". ").next().unwrap_or_default();
             unreachable(store, format!("{why}; whom to trust, ca=/path/ca.pem in the address says"))
         }
-        Error::Io { .. } | Error::Routing { .. } => unreachable(store, text),
+        Error::Io { message, .. } => unreachable(store, message.split("; ").next().unwrap_or_default().to_owned()),
+        Error::Routing { .. } => unreachable(store, text),
         _ => StoreError::Other(text),
     }
 }
