@@ -226,16 +226,11 @@ impl Sessions {
     /// Adds numbers up, those of hours from one on, while nobody writes, and nobody reads these, who would see some rows twice.
     pub(crate) async fn add_up(&self, since: Timestamp) -> StoreResult<()> {
         let (mut leased, _) = self.begin(Locking::Alone).await?;
-        let client = &mut leased.client;
-        let add_up = async {
-            let locked = rows(client, own::SUMS).await?;
-            run(client, own::ADD_UP_COUNTS).await?;
-            run(client, own::ADD_UP_PENDING).await?;
-            client.execute(own::ADD_UP_TALLIES, &[&since.as_micros()]).await?;
-            Ok(locked)
-        };
-        let locked = add_up.await.map_err(|error: Error| self.error(&error))?;
-        Locking::check(&locked)?;
+        let (client, error) = (&mut leased.client, |error: Error| self.error(&error));
+        Locking::check(&rows(client, own::SUMS).await.map_err(error)?)?;
+        run(client, own::ADD_UP_COUNTS).await.map_err(error)?;
+        run(client, own::ADD_UP_PENDING).await.map_err(error)?;
+        client.execute(own::ADD_UP_TALLIES, &[&since.as_micros()]).await.map_err(error)?;
         self.commit(leased).await
     }
 
@@ -277,10 +272,8 @@ impl Sessions {
             Ok((done, _)) => Ok(done),
             Err(error) => Err(undo_within(client, error).await),
         };
-        if is_silent {
-            run(client, "set nocount on").await.map_err(error)?;
-        }
-        done
+        let silenced = if is_silent { run(client, "set nocount on").await.map_err(error) } else { Ok(()) };
+        done.and_then(|done| silenced.map(|()| done))
     }
 }
 
