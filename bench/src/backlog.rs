@@ -79,15 +79,10 @@ async fn claim_turn(punctual: &Punctual) -> Result<Duration> {
     let mut spent = Duration::ZERO;
     for _ in 0..ROUNDS {
         let request = ClaimRequest {
-            worker,
-            queues: Vec::new(),
-            in_order: false,
             names: vec!["noop".into()],
-            limit: CLAIM,
-            lease: Duration::from_secs(3_600),
-            ahead: Duration::ZERO,
             // Only the first waits: Redis may have to be told of the queue anew.
             wait: Duration::from_secs(10),
+            ..ClaimRequest::new(worker, CLAIM, Duration::from_secs(3_600))
         };
         let start = Instant::now();
         let claims = punctual.store().claim(request).await?.claims;

@@ -122,14 +122,9 @@ impl Way for Library {
 
     async fn work(&self, worker: WorkerId) -> Result<usize> {
         let request = ClaimRequest {
-            worker,
-            queues: Vec::new(),
-            in_order: false,
             names: vec!["noop".into()],
-            limit: CLAIM,
-            lease: Duration::from_secs(60),
-            ahead: Duration::ZERO,
             wait: Duration::from_millis(100),
+            ..ClaimRequest::new(worker, CLAIM, Duration::from_secs(60))
         };
         let claims = self.0.store().claim(request).await?.claims;
         let ends: Vec<_> = claims.iter().map(|claim| Settlement::succeed(claim.attempt_id(), worker, None)).collect();

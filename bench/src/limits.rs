@@ -131,16 +131,7 @@ impl Measured {
     }
 
     fn request(&self, limit: usize) -> ClaimRequest {
-        ClaimRequest {
-            worker: self.worker,
-            queues: Vec::new(),
-            in_order: false,
-            names: vec!["noop".into()],
-            limit,
-            lease: Duration::from_secs(3_600),
-            ahead: Duration::ZERO,
-            wait: Duration::ZERO,
-        }
+        ClaimRequest { names: vec!["noop".into()], ..ClaimRequest::new(self.worker, limit, Duration::from_secs(3_600)) }
     }
 
     async fn claim(&self, limit: usize) -> Result<usize> {

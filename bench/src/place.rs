@@ -1,6 +1,6 @@
-//! A store of the benchmark's own, made for one run and removed after it.
+//! A store of a benchmark's or a verification's own, made for one run and removed after it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use punctual::{
@@ -9,7 +9,8 @@ use punctual::{
         self,
         sqlx::{self, Connection, PgConnection},
     },
-    sqlite, sqlserver,
+    redis::DispatchStore,
+    sqlserver,
 };
 use tempfile::TempDir;
 
@@ -52,19 +53,20 @@ enum Ground {
 }
 
 impl Place {
-    /// A place for the engine that `store` names. What `store` itself holds is looked at, never touched.
-    pub async fn new(store: &str) -> Result<Self> {
+    /// A place for the engine that `store` names, in schemas or databases whose names begin with `punctual_{purpose}_`. What `store` itself holds is
+    /// never touched.
+    pub async fn new(store: &str, purpose: &str) -> Result<Self> {
         let kind = store.split(':').next().unwrap_or_default();
         let (ground, settings) = match kind {
             "sqlite" => (
                 folder(store)?,
                 if store.contains("normal") { "synchronous=normal, wal" } else { "synchronous=full, wal" }.to_owned(),
             ),
-            "postgres" | "postgresql" => database(store).await?,
-            "sqlserver" | "mssql" => server(store).await?,
-            _ => bail!("cannot measure {kind}: stores; known are sqlite:, postgres: and sqlserver:"),
+            "postgres" | "postgresql" => database(store, prefix(purpose)).await?,
+            "sqlserver" | "mssql" => server(store, prefix(purpose)).await?,
+            _ => bail!("unsupported store URL scheme `{kind}`: expected sqlite, postgres or sqlserver"),
         };
-        let url = ground.fresh_url(store, "bench").await?;
+        let url = ground.fresh_url(store, purpose).await?;
         let info = match Punctual::connect(&url).await {
             Ok(punctual) => punctual.store().info(),
             Err(error) => {
@@ -82,21 +84,7 @@ impl Place {
 
     /// The same, with a clock of its own.
     pub(crate) async fn fresh_at(&self, name: &str, clock: ManualClock) -> Result<Punctual> {
-        let url = self.fresh_url(name).await?;
-        Ok(match &self.ground {
-            Ground::Folder(_) => {
-                let options: sqlite::Options = url.parse()?;
-                Punctual::new(Arc::new(sqlite::SqliteStore::open(options.clock(clock)).await?))
-            }
-            Ground::Database { .. } => {
-                let options: postgres::Options = ledger(&url).parse()?;
-                Punctual::new(Arc::new(postgres::PostgresStore::open(options.clock(clock)).await?))
-            }
-            Ground::Server { .. } => {
-                let options: sqlserver::Options = url.parse()?;
-                Punctual::new(Arc::new(sqlserver::SqlServerStore::open(options.clock(clock)).await?))
-            }
-        })
+        Ok(Punctual::connect_with_clock(&ledger(&self.fresh_url(name).await?), clock).await?)
     }
 
     /// A connection to the PostgreSQL server itself, if there is one.
@@ -153,6 +141,34 @@ impl Place {
         }
     }
 
+    /// Removes the store `name` from here, and what Redis knows of it.
+    pub async fn remove(&self, name: &str) -> Result<()> {
+        let url = self.ground.url(&self.url, name);
+        match &self.ground {
+            Ground::Folder(folder) => {
+                for end in ["", "-wal", "-shm"] {
+                    let _ = std::fs::remove_file(folder.path().join(format!("{name}.db{end}")));
+                }
+            }
+            Ground::Database { prefix, .. } => {
+                if ledger(&url) != url {
+                    forget_in_redis(&url).await?;
+                }
+                let options: postgres::Options = ledger(&url).parse()?;
+                postgres::drop_schemas(&options, &own(prefix, name)).await.context("cannot drop a schema")?;
+            }
+            Ground::Server { options, prefix, made, .. } => {
+                let database = own(prefix, name);
+                options
+                    .drop_database(&database)
+                    .await
+                    .with_context(|| format!("cannot drop the database {database}"))?;
+                made.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != database);
+            }
+        }
+        Ok(())
+    }
+
     /// Clears it away. A folder goes by itself.
     pub async fn clear(&self) -> Result<()> {
         self.ground.clear().await
@@ -165,7 +181,7 @@ impl Ground {
         if let Self::Server { options, prefix, made, .. } = self {
             let database = own(prefix, name);
             options.run(&format!("create database {database}")).await.with_context(|| {
-                format!("cannot make the database {database}; the benchmark needs the permission to make databases")
+                format!("cannot make the database {database}; the role needs the permission to create databases")
             })?;
             made.lock().unwrap_or_else(PoisonError::into_inner).push(database);
         }
@@ -201,17 +217,27 @@ impl Ground {
             Self::Folder(_) => Ok(()),
             Self::Database { url, prefix, .. } => {
                 let options: postgres::Options = ledger(url).parse()?;
-                postgres::drop_schemas(&options, prefix).await.context("cannot drop the benchmark's schemas")
+                postgres::drop_schemas(&options, prefix).await.context("cannot drop the schemas that were made")
             }
             Self::Server { options, made, .. } => {
                 let made = std::mem::take(&mut *made.lock().unwrap_or_else(PoisonError::into_inner));
                 for name in made {
                     let dropped = options.drop_database(&name).await;
-                    dropped.with_context(|| format!("cannot drop the benchmark's database {name}"))?;
+                    dropped.with_context(|| format!("cannot drop the database {name}"))?;
                 }
                 Ok(())
             }
         }
+    }
+}
+
+/// Removes what Redis knows of a store.
+async fn forget_in_redis(url: &str) -> Result<()> {
+    let punctual = Punctual::connect(url).await?;
+    let store: &dyn std::any::Any = &**punctual.store();
+    match store.downcast_ref::<DispatchStore>() {
+        Some(store) => Ok(store.remove_keys().await?),
+        None => Ok(()),
     }
 }
 
@@ -237,10 +263,9 @@ fn folder(store: &str) -> Result<Ground> {
 }
 
 /// Schemas of the benchmark's own in the database that was named.
-async fn database(store: &str) -> Result<(Ground, String)> {
+async fn database(store: &str, prefix: String) -> Result<(Ground, String)> {
     let options: postgres::Options = ledger(store).parse()?;
     let settings = postgres::server_settings(&options).await.context("cannot reach the database")?;
-    let prefix = prefix();
     let mut connection = PgConnection::connect_with(&options.connect).await?;
     let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut connection).await?;
     let local = ["localhost", "127.0.0.1", "::1"].contains(&options.connect.get_host());
@@ -251,7 +276,7 @@ async fn database(store: &str) -> Result<(Ground, String)> {
 }
 
 /// Databases of the benchmark's own on the server that was named.
-async fn server(store: &str) -> Result<(Ground, String)> {
+async fn server(store: &str, prefix: String) -> Result<(Ground, String)> {
     let options: sqlserver::Options = store.parse()?;
     let mut client = options.connect().await.context("cannot reach the server")?;
     // New databases have the settings of this one.
@@ -268,11 +293,10 @@ async fn server(store: &str) -> Result<(Ground, String)> {
         let snapshot = row.try_get::<bool, _>(2).ok().flatten().is_some_and(|on| on);
         format!("delayed_durability={}, recovery={}, read_committed_snapshot={snapshot}", text(0), text(1))
     });
-    let ground =
-        Ground::Server { options: Box::new(options), url: store.to_owned(), prefix: prefix(), made: Mutex::default() };
+    let ground = Ground::Server { options: Box::new(options), url: store.to_owned(), prefix, made: Mutex::default() };
     Ok((ground, settings))
 }
 
-fn prefix() -> String {
-    format!("punctual_bench_{:08x}_", fastrand::u32(..))
+fn prefix(purpose: &str) -> String {
+    format!("punctual_{purpose}_{:08x}_", fastrand::u32(..))
 }

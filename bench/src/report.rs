@@ -49,16 +49,7 @@ async fn history(punctual: &Punctual, from: usize, to: usize) -> Result<JobId> {
     let ids = punctual.enqueue_all((from..to).map(draft)).await?;
     let worker = WorkerId::from_bits(punctual.ids().next(punctual.store().now()));
     loop {
-        let request = ClaimRequest {
-            worker,
-            queues: vec![],
-            in_order: false,
-            names: vec![],
-            limit: 1_000,
-            lease: Duration::from_secs(60),
-            ahead: Duration::ZERO,
-            wait: Duration::ZERO,
-        };
+        let request = ClaimRequest::new(worker, 1_000, Duration::from_secs(60));
         let claims = punctual.store().claim(request).await?.claims;
         if claims.is_empty() {
             return Ok(ids[0].id);

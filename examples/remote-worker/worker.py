@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 URL, TOKEN = os.environ.get("PUNCTUAL_URL", "http://127.0.0.1:7878"), os.environ.get("PUNCTUAL_TOKEN")
 LEASE, SLOTS = int(os.environ.get("LEASE", 30)), int(os.environ.get("SLOTS", 4))
 WORKER = "wrk_" + secrets.token_hex(16)  # one for each start
-running, stopping = set(), threading.Event()
+running, stopping, drained = set(), threading.Event(), threading.Event()
 
 
 def resize(payload):
@@ -43,16 +43,17 @@ def run(job):
 
 
 def keep():  # says that we are there, and that we still have what runs
-    while True:
+    while not drained.is_set():
         beat = {"names": list(HANDLERS), "concurrency": SLOTS, "running": len(running), "pid": os.getpid()}
         patiently("/v1/work/beat", host=socket.gethostname(), **beat)
         patiently("/v1/work/extend", attempts=list(running), lease=f"{LEASE}s")
-        time.sleep(min(10, LEASE / 3))
+        drained.wait(min(10, LEASE / 3))
 
 
 signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 signal.signal(signal.SIGINT, lambda *_: stopping.set())
-threading.Thread(target=keep, daemon=True).start()
+keeper = threading.Thread(target=keep, daemon=True)
+keeper.start()
 with ThreadPoolExecutor(SLOTS) as pool:
     while not stopping.is_set():
         if len(running) == SLOTS:
@@ -62,4 +63,6 @@ with ThreadPoolExecutor(SLOTS) as pool:
         for job in patiently("/v1/work/claim", names=list(HANDLERS), limit=free, lease=f"{LEASE}s", wait="5s")["jobs"]:
             running.add(job["attempt_id"])
             pool.submit(run, job)
+drained.set()
+keeper.join()  # a beat that came after it would register the worker again
 post("/v1/work/leave")

@@ -5,13 +5,17 @@
 mod browser;
 mod certificate;
 mod debian;
+mod disk;
 mod pgbouncer;
 mod postgres;
+mod proxy;
 mod redis;
 mod watchdog;
 
 pub use browser::Browser;
 pub use debian::program_on_path;
+pub use disk::{DiskFault, FaultyDisk};
 pub use pgbouncer::PgBouncer;
 pub use postgres::{Care, Postgres};
+pub use proxy::{Direction, Fault, Proxy};
 pub use redis::{Redis, RedisCluster};

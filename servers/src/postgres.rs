@@ -1,6 +1,7 @@
 //! A PostgreSQL of our own: in a temporary folder, on a free port, gone when we are.
 
 use std::{
+    ffi::OsString,
     fs,
     net::TcpListener,
     os::unix::{fs::chown, process::CommandExt},
@@ -20,11 +21,14 @@ use tempfile::TempDir;
 use crate::{
     certificate::{self, AUTHORITY, CERTIFICATE, KEY},
     debian::{self, program, unprivileged},
+    disk::FaultyDisk,
     watchdog::Watchdog,
 };
 
 /// How long the server may take to start.
 const START_MAX_WAIT: Duration = Duration::from_secs(60);
+/// The folder of the tablespace that is on a disk which fails on demand.
+const TABLESPACE: &str = "tablespace";
 
 /// Whether a loss of power may cost what was committed: no matter in a test, all that matters in a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub struct Postgres {
     account: Option<User>,
     port: u16,
     care: Care,
+    /// Variables that it is started with.
+    environment: Vec<(&'static str, OsString)>,
     watchdog: Watchdog,
     server: Child,
     folder: TempDir,
@@ -50,16 +56,29 @@ pub struct Postgres {
 impl Postgres {
     /// Starts a server with programs that are found, or installed.
     pub fn start(care: Care) -> Result<Self> {
-        Self::start_with(care, |_| Ok(()))
+        Self::start_with(care, |_| Ok(Vec::new()))
     }
 
     /// Starts one that also speaks TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its own.
     pub fn start_with_tls(care: Care) -> Result<Self> {
-        Self::start_with(care, certificate::make)
+        Self::start_with(care, |folder| certificate::make(folder).map(|()| Vec::new()))
     }
 
-    /// `prepare` adds to the server's folder before it starts.
-    fn start_with(care: Care, prepare: impl Fn(&Path) -> Result<()>) -> Result<Self> {
+    /// Starts one whose tablespace `faulty` is on a disk that fails on demand. Its write-ahead log is on another.
+    pub fn start_on(disk: &FaultyDisk, care: Care) -> Result<Self> {
+        let server = Self::start_with(care, |folder| {
+            fs::create_dir(folder.join(TABLESPACE))?;
+            Ok(disk.variables(&folder.join(TABLESPACE))?.into())
+        })?;
+        let made = format!("create tablespace faulty location '{}'", server.folder.path().join(TABLESPACE).display());
+        let status =
+            Command::new(server.programs.join("psql")).args(["--quiet", "--command", &made, &server.url()]).status()?;
+        ensure!(status.success(), "psql failed with {status}");
+        Ok(server)
+    }
+
+    /// `prepare` adds to the server's folder before it starts, and says with which variables.
+    fn start_with(care: Care, prepare: impl Fn(&Path) -> Result<Vec<(&'static str, OsString)>>) -> Result<Self> {
         let programs = debian::find_or_install("PostgreSQL", "postgresql", find)?;
         let account = unprivileged()?;
         let folder = tempfile::Builder::new().prefix("punctual-postgres-").tempdir()?;
@@ -78,16 +97,16 @@ impl Postgres {
             .status()
             .context("cannot start initdb")?;
         ensure!(made.success(), "initdb failed with {made}");
-        prepare(folder.path())?;
+        let environment = prepare(folder.path())?;
         for file in fs::read_dir(folder.path())?.flatten() {
             if let Some(account) = &account {
                 chown(file.path(), Some(account.uid.as_raw()), Some(account.gid.as_raw()))?;
             }
         }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let server = serve(&programs, account.as_ref(), folder.path(), port, care)?;
+        let server = serve(&programs, account.as_ref(), folder.path(), port, care, &environment)?;
         let watchdog = Watchdog::start(folder.path(), "data/postmaster.pid", "QUIT")?;
-        let started = Self { programs, account, port, care, watchdog, server, folder };
+        let started = Self { programs, account, port, care, environment, watchdog, server, folder };
         started.wait()?;
         Ok(started)
     }
@@ -128,7 +147,8 @@ impl Postgres {
 
     /// Starts it again after a crash, at the same address.
     pub fn start_again(&mut self) -> Result<()> {
-        self.server = serve(&self.programs, self.account.as_ref(), self.folder.path(), self.port, self.care)?;
+        self.server =
+            serve(&self.programs, self.account.as_ref(), self.folder.path(), self.port, self.care, &self.environment)?;
         self.wait()
     }
 
@@ -157,26 +177,40 @@ impl Drop for Postgres {
     }
 }
 
-fn serve(programs: &Path, account: Option<&User>, folder: &Path, port: u16, care: Care) -> Result<Child> {
+fn serve(
+    programs: &Path,
+    account: Option<&User>,
+    folder: &Path,
+    port: u16,
+    care: Care,
+    environment: &[(&'static str, OsString)],
+) -> Result<Child> {
     let mut settings = vec![
         format!("port={port}"),
         "listen_addresses=127.0.0.1".to_owned(),
         format!("unix_socket_directories={}", folder.display()),
         "max_connections=300".to_owned(),
         "shared_buffers=512MB".to_owned(),
-        "max_wal_size=4GB".to_owned(),
         "log_lock_waits=on".to_owned(),
     ];
     if folder.join(CERTIFICATE).exists() {
         let [certificate, key] = [CERTIFICATE, KEY].map(|file| folder.join(file).display().to_string());
         settings.extend(["ssl=on".to_owned(), format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")]);
     }
-    if care == Care::None {
-        settings.extend(["fsync=off", "synchronous_commit=off", "full_page_writes=off"].map(str::to_owned));
-    }
+    settings.extend(
+        match care {
+            // Checkpoints cost little without a disk to wait for; room on the disk may be short.
+            Care::None => {
+                ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_wal_size=512MB"].as_slice()
+            }
+            Care::Durable => ["max_wal_size=4GB"].as_slice(),
+        }
+        .iter()
+        .map(|setting| (*setting).to_owned()),
+    );
     let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log"))?;
     let mut server = program(&programs.join("postgres"), account, folder);
-    server.args(["-D", "data"]).stderr(log).process_group(0);
+    server.envs(environment.iter().cloned()).args(["-D", "data"]).stderr(log).process_group(0);
     for setting in &settings {
         server.args(["-c", setting]);
     }

@@ -93,7 +93,7 @@ impl Redis {
             }
         }
         let server = serve(&program, account.as_ref(), folder.path(), &arguments)?;
-        let watchdog = Watchdog::start(folder.path(), "pid", "TERM")?;
+        let watchdog = Watchdog::start(folder.path(), "pid", "KILL")?;
         let started = Self { program, account, port, arguments, watchdog, server, folder };
         started.wait()?;
         Ok(started)

@@ -34,6 +34,15 @@ enum Task {
         #[arg(required = true, trailing_var_arg = true)]
         command: Vec<String>,
     },
+    /// Fail everything at random under load, for longer than the tests do: processes, PostgreSQL and Redis
+    Chaos {
+        /// Duration in minutes
+        #[arg(long, default_value_t = 5)]
+        minutes: u64,
+        /// Seed of an earlier run, which it printed
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// What continuous integration runs: format, lints, tests, documentation
     Ci,
 }
@@ -49,6 +58,7 @@ fn main() -> ExitCode {
         Task::Test => test(),
         Task::Bench(args) => bench::run(&args),
         Task::With { command } => with(&command),
+        Task::Chaos { minutes, seed } => chaos(minutes, seed),
         Task::Ci => ci(),
     };
     match result {
@@ -78,6 +88,16 @@ fn test() -> Result<()> {
     let sqlserver = sqlserver()?;
     eprintln!("All tests and examples passed. {sqlserver}");
     Ok(())
+}
+
+/// Runs the tests with random faults for longer than the suite does.
+fn chaos(minutes: u64, seed: Option<u64>) -> Result<()> {
+    let servers = Servers::start(Care::Durable)?;
+    let mut tests = Command::new(env!("CARGO"));
+    tests.args(["test", "--package", "punctual", "--test", "dispatch", "--", "--nocapture", "--test-threads", "1"]);
+    tests.env("PUNCTUAL_TEST_CHAOS_SECONDS", (minutes * 60).to_string());
+    tests.envs(seed.map(|seed| ("PUNCTUAL_TEST_SEED", seed.to_string())));
+    run(servers.named_to(&mut tests))
 }
 
 /// Runs the suite on a server that somebody names: none can be installed here. Says what was done.

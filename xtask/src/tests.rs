@@ -99,6 +99,8 @@ fn run(binary: &Binary, prepare: &impl Fn(&mut Command)) -> Result<()> {
     let start = Instant::now();
     let mut command = Command::new(&binary.program);
     command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
+    // What a failed test says is not to be lost among the frames of the runtime.
+    command.env("RUST_BACKTRACE", "0");
     if binary.is_test {
         command.arg("--quiet");
     }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use punctual::{
     Punctual, Worker, WorkerBuilder,
     admin::Retention,
-    core::{Invalid, Keep},
+    core::{Invalid, Keep, StoreError},
 };
 use serde::Deserialize;
 
@@ -81,7 +81,7 @@ impl Config {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Usage(format!("cannot read the configuration {}: {error}", path.display())))?;
         let mut config: Self = toml::from_str(&text)
-            .map_err(|error| Usage(format!("in the configuration {}: {error}", path.display())))?;
+            .map_err(|error| Usage(format!("in the configuration {}, {}", path.display(), located(&text, &error))))?;
         config.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(config)
     }
@@ -104,6 +104,29 @@ impl Config {
     /// Connects to the store.
     pub(crate) async fn connect(&self, cli: &Cli) -> Result<Punctual> {
         Ok(Punctual::connect(&self.store_url(cli)).await?)
+    }
+
+    /// Connects to the store in order to work: waits while its server is read-only, as a standby is until it is promoted.
+    pub(crate) async fn connect_to_work(&self, cli: &Cli) -> Result<Punctual> {
+        const RETRY_EVERY: Duration = Duration::from_secs(1);
+        let mut is_said = false;
+        loop {
+            match Punctual::connect(&self.store_url(cli)).await {
+                // The schema is still to be brought up to date.
+                Err(punctual::Error::Store(error @ StoreError::ReadOnlyServer { .. })) => {
+                    if !is_said {
+                        tracing::error!(%error, "waiting until the store can be written");
+                        is_said = true;
+                    }
+                    tokio::time::sleep(RETRY_EVERY).await;
+                }
+                connected => {
+                    let punctual = connected?;
+                    punctual.until_writable().await;
+                    return Ok(punctual);
+                }
+            }
+        }
     }
 
     /// Refuses handlers that cannot work.
@@ -240,4 +263,33 @@ pub(crate) fn parse_json<T: serde::de::DeserializeOwned>(field: &'static str, te
             Invalid::new(field, format!("is not JSON: {error}; text needs double quotes, as in '\"text\"'"))
         })
         .context("nothing was enqueued")
+}
+
+/// Where a configuration is wrong, and what was expected there. A value may be a password: none is repeated.
+fn located(text: &str, error: &toml::de::Error) -> String {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let before = text.get(..start).unwrap_or_default();
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let (line, column) = (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1);
+    let key = text[line_start..].lines().next().and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+    let key = key.filter(|key| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "._-\"'".contains(c)));
+    let key = key.map(|key| format!(", key {key}")).unwrap_or_default();
+    let values = text.parse::<toml::Table>().map(toml::Value::Table).unwrap_or(toml::Value::Boolean(true));
+    let mut message = error.message().to_owned();
+    hide_values(&values, &mut message);
+    format!("line {line}, column {column}{key}: {message}")
+}
+
+/// Takes the texts of a configuration out of a message that quotes them.
+fn hide_values(value: &toml::Value, message: &mut String) {
+    match value {
+        toml::Value::String(text) if !text.is_empty() => {
+            for quoted in [format!("{text:?}"), format!("`{text}`"), format!("'{text}'"), format!("\"{text}\"")] {
+                *message = message.replace(&quoted, "`…`");
+            }
+        }
+        toml::Value::Array(values) => values.iter().for_each(|value| hide_values(value, message)),
+        toml::Value::Table(values) => values.values().for_each(|value| hide_values(value, message)),
+        _ => {}
+    }
 }

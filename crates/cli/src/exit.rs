@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use punctual::{
     Error,
-    core::{Invalid, StoreError},
+    core::{Invalid, StoreError, redact},
 };
 use punctual_server::StartError;
 
@@ -58,12 +58,13 @@ impl std::error::Error for Refusal {}
 
 /// Prints an error and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
-    let code = code_of(error);
+    let (code, said) = (code_of(error), format!("{error:#}"));
+    let said = redact::text(&said, &[]);
     if json {
-        eprintln!("{}", serde_json::json!({"error": format!("{error:#}"), "exit_code": code}));
+        eprintln!("{}", serde_json::json!({"error": said, "exit_code": code}));
     } else {
         let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-        anstream::eprintln!("{red}error:{red:#} {error:#}");
+        anstream::eprintln!("{red}error:{red:#} {said}");
     }
     ExitCode::from(code)
 }
@@ -100,6 +101,8 @@ fn code_of(error: &anyhow::Error) -> u8 {
             Error::Refused(_)
             | Error::Owned { .. }
             | Error::NothingToRetry(_)
+            | Error::LastAdmin(_)
+            | Error::TokensValid(_)
             | Error::Store(StoreError::Superseded(_)),
         ) => REFUSED,
         Some(Error::Store(_)) => STORE,

@@ -172,7 +172,7 @@ fn what_cannot_work_is_refused_at_the_start_by_its_field() {
         "alerts.webhooks.ops.secret_env: there is no variable",
     );
     refused(&webhook("http://x/", "secret_file = \"missing\""), "alerts.webhooks.ops.secret_file: cannot read");
-    refused(&webhook("http://x/", &format!("{file}\nkinds = [\"dead\"]")), "unknown variant `dead`");
+    refused(&webhook("http://x/", &format!("{file}\nkinds = [\"dead\"]")), "key kinds: unknown variant `…`");
     refused(&webhook("http://x/", &format!("{file}\nkinds = []")), "alerts.webhooks.ops.kinds: are none");
     refused(&webhook("http://x/", &format!("{file}\ntimeout = \"2h\"")), "alerts.webhooks.ops.timeout: 7200000 ms");
     refused("[alerts]\nlate_after = \"0s\"\n", "alerts.late_after: 0 ms is not between");

@@ -52,6 +52,20 @@ fn tokens_are_made_listed_and_revoked() {
     assert!(shell.ok(&["token", "revoke", id]).contains("is revoked"));
     assert_eq!(shell.fails(&["token", "revoke", id]).0, 3);
     assert_eq!(shell.json(&["token", "list"])["tokens"], serde_json::json!([]));
+    let access = || {
+        let told: serde_json::Value = serde_json::from_slice(&shell.run(&["doctor", "--json"]).stdout).unwrap();
+        let findings = told["findings"].as_array().unwrap();
+        findings.iter().find(|finding| finding["check"] == "access").unwrap()["message"].to_string()
+    };
+    assert!(access().contains("no token is valid; create one with `punctual token create`"), "{}", access());
+    shell.ok(&["token", "create", "ada", "--role", "admin"]);
+    assert!(access().contains("closed: 1 valid tokens"), "{}", access());
+    assert_eq!(shell.fails(&["token", "open"]).0, 5);
+    let id = shell.json(&["token", "list"])["tokens"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(shell.fails(&["token", "revoke", &id]).0, 5);
+    shell.ok(&["token", "revoke", "--allow-last-admin", &id]);
+    shell.ok(&["token", "open"]);
+    assert!(access().contains("open: no token was made yet"), "{}", access());
     for wrong in [
         &["token", "create", "x", "--role", "root"][..],
         &["token", "create", "x"],

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::{Error, Store, StoreError};
+use punctual_core::{Error, ManualClock, Store, StoreError};
 
 use crate::Punctual;
 
@@ -14,11 +14,16 @@ impl Punctual {
     /// With `locks=redis://a,redis://b,redis://c`, most of these independent servers have to agree on a lock; with `lock_jobs=true`, on a job's
     /// start, too.
     pub async fn connect(url: &str) -> Result<Self, Error> {
-        Ok(Self::new(open(url).await?))
+        Ok(Self::new(open(url, None).await?))
+    }
+
+    /// The same for tests: the store goes by `clock`, which only the test moves, instead of the server's or the machine's clock.
+    pub async fn connect_with_clock(url: &str, clock: ManualClock) -> Result<Self, Error> {
+        Ok(Self::new(open(url, Some(clock)).await?))
     }
 }
 
-async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") if parted(url).1.address.is_some() => {
             let reason =
@@ -27,21 +32,31 @@ async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
         }
         #[cfg(feature = "sqlite")]
         Some("sqlite") => {
-            let store = punctual_sql::sqlite::SqliteStore::open(url.parse()?).await?;
-            Ok(Arc::new(store))
+            let mut options: punctual_sql::sqlite::Options = url.parse()?;
+            if let Some(clock) = clock {
+                options = options.clock(clock);
+            }
+            Ok(Arc::new(punctual_sql::sqlite::SqliteStore::open(options).await?))
         }
         #[cfg(feature = "postgres")]
         Some("postgres" | "postgresql") => {
             let (url, dispatch) = parted(url);
+            let mut options: punctual_sql::postgres::Options = url.parse()?;
+            if let Some(clock) = clock {
+                options = options.clock(clock);
+            }
             match &dispatch.address {
-                None => Ok(Arc::new(punctual_sql::postgres::PostgresStore::open(url.parse()?).await?)),
-                Some(address) => dispatched(url.parse()?, address, &dispatch).await,
+                None => Ok(Arc::new(punctual_sql::postgres::PostgresStore::open(options).await?)),
+                Some(address) => dispatched(options, address, &dispatch).await,
             }
         }
         #[cfg(feature = "sqlserver")]
         Some("sqlserver" | "mssql") => {
-            let store = punctual_sql::sqlserver::SqlServerStore::open(url.parse()?).await?;
-            Ok(Arc::new(store))
+            let mut options: punctual_sql::sqlserver::Options = url.parse()?;
+            if let Some(clock) = clock {
+                options = options.clock(clock);
+            }
+            Ok(Arc::new(punctual_sql::sqlserver::SqlServerStore::open(options).await?))
         }
         _ => {
             let reason = "no engine of this build knows that kind of address; try sqlite:punctual.db".to_owned();

@@ -10,8 +10,8 @@ use std::{
 };
 
 use punctual_core::{
-    Claim, Error, Invalid, JobId, Json, LogLevel, LogLine, NewNotification, Note, Occurrence, Progress, Settled,
-    StoreError, Trace, limits,
+    AttemptId, Claim, Error, Invalid, JobId, Json, LogLevel, LogLine, NewNotification, Note, Occurrence, Progress,
+    Settled, StoreError, Trace, limits, redact,
 };
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,9 @@ use crate::{Failure, ParentResult, Punctual, log_book::LogBook, parents, trace};
 pub trait NoteSink: Send + Sync {
     /// Takes a note on its way to the store; says whether there was room for it.
     fn take(&self, note: Note) -> bool;
+
+    /// The handler has extended the lease of its attempt, until then by this process's clock.
+    fn extended(&self, _attempt: AttemptId, _lease_until: Instant) {}
 }
 
 /// Given to a handler with its payload. Cheap to clone.
@@ -35,6 +38,8 @@ struct Inner {
     signal: OnceLock<CancellationToken>,
     /// Whether the work should stop.
     stopped: AtomicBool,
+    /// Whether it should have stopped already: the lease is over.
+    lease_over: AtomicBool,
     notes: Arc<dyn NoteSink>,
     /// Locked until a line is in the sink, which so gets them in order.
     log: Mutex<Log>,
@@ -94,6 +99,7 @@ impl Context {
             claim,
             signal: OnceLock::new(),
             stopped: AtomicBool::new(false),
+            lease_over: AtomicBool::new(false),
             notes,
             log: Mutex::new(log),
             progress: Mutex::new(ProgressPace::new()),
@@ -188,6 +194,17 @@ impl Context {
         }
     }
 
+    /// Tells the handler to stop because its lease is over by the worker's own clock.
+    pub fn stop_at_lease_end(&self) {
+        self.0.lease_over.store(true, Ordering::SeqCst);
+        self.stop();
+    }
+
+    /// Whether the lease is over by the worker's own clock, without an answer of the store: another worker may run the job already.
+    pub fn is_lease_over(&self) -> bool {
+        self.0.lease_over.load(Ordering::SeqCst)
+    }
+
     /// The way to enqueue further jobs.
     pub fn punctual(&self) -> &Punctual {
         &self.0.punctual
@@ -208,7 +225,7 @@ impl Context {
     }
 
     /// Adds a line to the attempt's log, unless the job wants only what is [more important](crate::Draft::log_level). Each attempt keeps
-    /// [so many lines](limits::LOG_MAX_LINES) and [bytes](limits::LOG_MAX_BYTES); its last line says what was not kept.
+    /// [so many lines](limits::LOG_MAX_LINES) and [bytes](limits::LOG_MAX_BYTES); its last line says what was not kept. [Secrets](redact::text) are hidden.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) {
         self.log_all([(level, message.into())]);
     }
@@ -218,8 +235,12 @@ impl Context {
         let (run, at) = (self.0.claim.job.run, self.0.punctual.store().now());
         let mut log = self.0.log.lock().unwrap_or_else(PoisonError::into_inner);
         let Log { level: from, book } = &mut *log;
+        let own_keys = &self.0.claim.job.spec.extras.redact_keys;
         let keep = |(level, message): (LogLevel, String)| {
-            let (number, message) = if level >= *from { book.add(message) } else { None }?;
+            if level < *from {
+                return None;
+            }
+            let (number, message) = book.add(redact::text(&message, own_keys).into_owned())?;
             Some((number, LogLine { run, at, level, message }))
         };
         let lines: Vec<(u32, LogLine)> = lines.into_iter().filter_map(keep).collect();
@@ -281,8 +302,10 @@ impl Context {
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         let lease = lease.clamp(limits::LEASE_MIN, limits::LEASE_MAX);
         let Claim { worker, .. } = self.0.claim;
+        let asked_at = Instant::now();
         let held = self.0.punctual.store().extend(worker, lease, vec![self.0.claim.attempt_id()]).await?;
         if held == [true] {
+            self.0.notes.extended(self.0.claim.attempt_id(), asked_at + lease);
             return Ok(());
         }
         self.stop();

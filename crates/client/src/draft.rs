@@ -122,6 +122,8 @@ impl Draft {
         on_parent_failure(OnParentFailure) => |spec, policy| spec.extras.on_parent_failure = policy;
         /// Whether it is handed what its parents returned; by default if its definition asks for it.
         parent_results(ParentResults) => |spec, wish| spec.extras.parent_results = wish;
+        /// How many crashes of its workers it may be there at before it is dead; 3 by default.
+        max_crashes(u32) => |spec, crashes| spec.extras.max_crashes = Some(crashes);
         /// Keeps lines of its log from this level on; from `info` on by default.
         log_level(LogLevel) => |spec, level| spec.extras.log_level = Some(level);
         /// A key of the payload that no admin surface may show; may be called several times.
@@ -135,7 +137,7 @@ impl Draft {
         self
     }
 
-    /// How often it may be tried; what its queue says by default, or 3.
+    /// Maximum attempts; what its queue says by default, or 10. A job with one attempt runs at most once.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         (self.spec.max_attempts, self.said.max_attempts) = (attempts, true);

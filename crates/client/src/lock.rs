@@ -9,6 +9,8 @@ use crate::Punctual;
 impl Punctual {
     /// Takes a named lock for `ttl`, if nobody else has it. It ends by itself then, unless it is [extended](HeldLock::extend).
     ///
+    /// Names that begin with `punctual.` are reserved.
+    ///
     /// Whoever stands still for longer than that no longer has it and may not know. So have whatever the lock guards refuse a
     /// [token](HeldLock::token) that is less than one that it has seen.
     ///
@@ -27,7 +29,7 @@ impl Punctual {
     /// ```
     pub async fn lock(&self, name: impl Into<String>, ttl: Duration) -> Result<Option<HeldLock>, Error> {
         let name = name.into();
-        check::word("lock", &name, limits::LABEL_MAX_CHARS)?;
+        check::lock_name(&name)?;
         check_ttl(ttl)?;
         // One for each time: nobody has a lock twice.
         let owner = format!("{}:{:016x}", std::process::id(), fastrand::u64(..));

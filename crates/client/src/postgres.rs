@@ -2,11 +2,11 @@
 
 use std::{any::Any, future::Future, pin::Pin};
 
-use punctual_core::{Enqueued, Error, Invalid, NewJob, Settled, Settlement, StoreError};
+use punctual_core::{Enqueued, Error, Settled, Settlement, StoreError};
 pub use punctual_sql::postgres::{Options, PostgresStore, drop_schemas, server_settings, sqlx};
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use crate::{Context, Punctual, Within};
+use crate::{Context, Draft, Punctual, Within};
 
 /// An answer that is awaited.
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -15,8 +15,12 @@ impl<'a> Within<'a> for &'a mut PgConnection {
     type Enqueued = Answer<'a, Vec<Enqueued>>;
     type Settled = Answer<'a, Settled>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued {
-        Box::pin(async move { Ok(store(punctual).await?.enqueue_in(self, &jobs?).await?) })
+    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
+        Box::pin(async move {
+            let store = store(punctual).await?;
+            let jobs = punctual.check_fresh(jobs).await?;
+            Ok(store.enqueue_in(self, &jobs).await?)
+        })
     }
 
     fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
@@ -32,7 +36,7 @@ impl<'a> Within<'a> for &'a mut Transaction<'_, Postgres> {
     type Enqueued = Answer<'a, Vec<Enqueued>>;
     type Settled = Answer<'a, Settled>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued {
+    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
         (&mut **self).enqueue(punctual, jobs)
     }
 

@@ -3,12 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use punctual_core::{
-    Enqueued, Error, Ids, Invalid, Job as JobRecord, JobId, NewJob, Store, Timestamp, Trace, Workflow, WorkflowId,
-    WorkflowStatus, limits,
+    Enqueued, Error, Ids, Invalid, Job as JobRecord, JobId, NewJob, Store, StoreError, Timestamp, Trace, WorkerId,
+    Workflow, WorkflowId, WorkflowStatus, limits,
 };
 use tokio::time;
 
-use crate::{Admin, Draft, notifications::Hub, queues, trace};
+use crate::{
+    Admin, Draft,
+    notifications::Hub,
+    queues::{self, QueueDefaults},
+    trace,
+};
 
 /// A connection to a store. Cheap to clone, safe to share.
 ///
@@ -39,6 +44,8 @@ pub struct Punctual {
 
 /// How often a job that is waited for is looked at when no hint comes.
 const WAIT_POLL_PERIOD: Duration = Duration::from_millis(500);
+/// How often a read-only server is asked whether it can be written.
+const WRITABLE_POLL_PERIOD: Duration = Duration::from_secs(1);
 
 impl Punctual {
     /// Uses a store that is open already.
@@ -88,6 +95,25 @@ impl Punctual {
         Admin::new(self.clone(), actor.into())
     }
 
+    /// Waits while the store's server is read-only, as a standby is until it is promoted. Says so once in the log. Other errors are left to the next call.
+    pub async fn until_writable(&self) {
+        // A write that changes nothing: there is no worker of that id.
+        let nobody = WorkerId::from_bits(self.ids.next(self.store.now()));
+        let mut is_said = false;
+        while let Err(error) = self.store.leave(nobody).await {
+            // A promotion may cut connections.
+            let is_waiting = matches!(error, StoreError::ReadOnlyServer { .. }) || is_said && error.is_transient();
+            if !is_waiting {
+                return;
+            }
+            if !is_said {
+                tracing::error!(%error, "waiting until the store can be written");
+                is_said = true;
+            }
+            time::sleep(WRITABLE_POLL_PERIOD).await;
+        }
+    }
+
     /// Enqueues a job. When this returns, the job is durable.
     pub async fn enqueue(&self, job: impl Into<Draft>) -> Result<Enqueued, Error> {
         let enqueued = self.enqueue_all([job]).await?;
@@ -97,8 +123,7 @@ impl Punctual {
 
     /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs: all of them or, if one is refused, none.
     pub async fn enqueue_all<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<Enqueued>, Error> {
-        self.queues.fresh(&*self.store).await?;
-        let jobs = self.check(jobs)?;
+        let jobs = self.check_fresh(jobs).await?;
         let own: Vec<JobId> = jobs.iter().filter(|_| self.first_at.is_some()).map(|job| job.id).collect();
         let mut enqueued = self.store.enqueue(jobs).await?;
         for (one, own) in enqueued.iter_mut().zip(own) {
@@ -111,9 +136,23 @@ impl Punctual {
         Ok(enqueued)
     }
 
-    /// Checks jobs and gives them ids, without storing them.
+    /// Checks jobs by what their queues say of them now, and gives them ids, without storing them.
+    pub async fn check_fresh<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<NewJob>, Error> {
+        let defaults = self.queues.fresh(&*self.store).await?;
+        Ok(self.check_by(&defaults, jobs)?)
+    }
+
+    /// Checks jobs and gives them ids, without storing them. Queues' defaults count as they were read last.
     pub fn check<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<NewJob>, Invalid> {
-        let (now, defaults, trace) = (self.now(), self.queues.now(), self.trace_now());
+        self.check_by(&self.queues.now(), jobs)
+    }
+
+    pub(crate) fn check_by<D: Into<Draft>>(
+        &self,
+        defaults: &QueueDefaults,
+        jobs: impl IntoIterator<Item = D>,
+    ) -> Result<Vec<NewJob>, Invalid> {
+        let (now, trace) = (self.now(), self.trace_now());
         let mut checked = Vec::new();
         for job in jobs {
             if checked.len() == limits::BATCH_MAX_JOBS {
@@ -123,7 +162,7 @@ impl Punctual {
             let place = checked.len();
             let mut draft = job.into();
             draft.continue_trace(trace.as_ref());
-            let new = draft.into_new_job(&self.ids, now, &defaults);
+            let new = draft.into_new_job(&self.ids, now, defaults);
             checked.push(new.map_err(|invalid| name_place(invalid, place))?);
         }
         Ok(checked)

@@ -6,10 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use punctual_core::{JobDefaults, Store, StoreResult};
+use punctual_core::{JobDefaults, Queue, Store, StoreResult};
 
 /// What the jobs of each queue are by default, for queues that say anything.
 pub(crate) type QueueDefaults = HashMap<String, JobDefaults>;
+
+/// What queues say of their jobs.
+pub(crate) fn defaults(queues: Vec<Queue>) -> QueueDefaults {
+    let defaults = queues.into_iter().map(|queue| (queue.name, queue.settings.defaults));
+    defaults.filter(|(_, defaults)| *defaults != JobDefaults::default()).collect()
+}
 
 /// For how long what was read is good enough.
 const FRESH: Duration = Duration::from_secs(5);
@@ -28,9 +34,7 @@ impl Known {
     pub(crate) async fn fresh(&self, store: &dyn Store) -> StoreResult<Arc<QueueDefaults>> {
         let is_fresh = |read: &Option<Instant>| read.is_some_and(|at| at.elapsed() < FRESH);
         if !is_fresh(&self.0.lock().unwrap_or_else(PoisonError::into_inner).0) {
-            let says = |defaults: &JobDefaults| *defaults != JobDefaults::default();
-            let queues = store.queues().await?.into_iter().map(|queue| (queue.name, queue.settings.defaults));
-            let defaults = Arc::new(queues.filter(|(_, defaults)| says(defaults)).collect());
+            let defaults = Arc::new(defaults(store.queues().await?));
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Some(Instant::now()), defaults);
         }
         Ok(self.now())

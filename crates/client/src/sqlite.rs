@@ -1,17 +1,19 @@
 //! Jobs in a SQLite file, and in transactions on it.
 
-use punctual_core::{Enqueued, Error, Invalid, NewJob, Settled, Settlement};
+use punctual_core::{Enqueued, Error, Settled, Settlement};
 use punctual_sql::sqlite;
 pub use punctual_sql::sqlite::{Options, SqliteStore, Synchronous, rusqlite};
 
-use crate::{Context, Punctual, Within};
+use crate::{Context, Draft, Punctual, Within, queues};
 
 impl<'a> Within<'a> for &rusqlite::Connection {
     type Enqueued = Result<Vec<Enqueued>, Error>;
     type Settled = Result<Settled, Error>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued {
-        Ok(sqlite::enqueue_in(self, punctual.store().now(), &jobs?)?)
+    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
+        let defaults = queues::defaults(sqlite::queues_in(self)?);
+        let jobs = punctual.check_by(&defaults, jobs)?;
+        Ok(sqlite::enqueue_in(self, punctual.store().now(), &jobs)?)
     }
 
     fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
@@ -25,7 +27,7 @@ impl<'a> Within<'a> for &rusqlite::Transaction<'_> {
     type Enqueued = Result<Vec<Enqueued>, Error>;
     type Settled = Result<Settled, Error>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued {
+    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
         (&**self).enqueue(punctual, jobs)
     }
 

@@ -3,11 +3,11 @@
 use std::{any::Any, future::Future, pin::Pin};
 
 use futures_util::io::{AsyncRead, AsyncWrite};
-use punctual_core::{Enqueued, Error, Invalid, NewJob, Settled, Settlement, StoreError};
+use punctual_core::{Enqueued, Error, Settled, Settlement, StoreError};
 pub use punctual_sql::sqlserver::{Options, SqlServerStore, tiberius};
 use tiberius::Client;
 
-use crate::{Context, Punctual, Within};
+use crate::{Context, Draft, Punctual, Within};
 
 /// An answer that is awaited.
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -17,8 +17,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Within<'a> for &'a mut Client
     type Enqueued = Answer<'a, Vec<Enqueued>>;
     type Settled = Answer<'a, Settled>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued {
-        Box::pin(async move { Ok(store(punctual)?.enqueue_in(self, jobs?).await?) })
+    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
+        Box::pin(async move {
+            let store = store(punctual)?;
+            let jobs = punctual.check_fresh(jobs).await?;
+            Ok(store.enqueue_in(self, jobs).await?)
+        })
     }
 
     fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {

@@ -1,6 +1,6 @@
 //! Enqueue and finish jobs inside a transaction of your own, on your own connection to the store's database.
 
-use punctual_core::{Error, Invalid, Json, NewJob, Outcome, Settlement, limits, settle};
+use punctual_core::{Error, Invalid, Json, Outcome, Settlement, limits, settle};
 use serde::Serialize;
 
 use crate::{Context, Draft, Punctual};
@@ -14,8 +14,8 @@ pub trait Within<'a>: Sized {
     /// What [`Context::complete_in`] answers: a result, or a future of one.
     type Settled;
 
-    /// Stores jobs that were checked.
-    fn enqueue(self, punctual: &'a Punctual, jobs: Result<Vec<NewJob>, Invalid>) -> Self::Enqueued;
+    /// Checks jobs by what their queues say of them, and stores them.
+    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued;
 
     /// Ends an execution.
     fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled;
@@ -24,7 +24,8 @@ pub trait Within<'a>: Sized {
 impl Punctual {
     /// Enqueues jobs within `transaction`: they exist if and only if it commits.
     ///
-    /// Roll back if you give up before it answers, such as by a timeout: a part of it may have been done.
+    /// After an error the transaction goes on as it was before the call. Roll back if you give up before it answers, such as by a timeout: a part
+    /// of it may have been done, and the rest of the transaction may go by Punctual's settings.
     ///
     /// With a SQLite store:
     ///
@@ -80,7 +81,8 @@ impl Punctual {
         transaction: T,
         jobs: impl IntoIterator<Item = D>,
     ) -> T::Enqueued {
-        transaction.enqueue(self, self.check(jobs))
+        // One more than may come is enough to refuse them.
+        transaction.enqueue(self, jobs.into_iter().take(limits::BATCH_MAX_JOBS + 1).map(Into::into).collect())
     }
 }
 

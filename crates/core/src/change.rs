@@ -1,6 +1,6 @@
 //! What an operator may do to a job. A pure decision, as [`settle`](crate::settle()) is for workers.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde::Deserialize;
 
@@ -104,7 +104,7 @@ pub fn apply(verb: Verb, job: &mut Job, now: Timestamp) -> Result<bool, Refused>
         return Ok(true);
     }
     if !verb.applies_to().contains(&from) || !from.may_become(to) {
-        return Err(Refused { job: job.id, from, to, hint: verb.hint(from) });
+        return Err(Refused { job: job.id, from, to, hint: verb.hint(from), holder: None });
     }
     job.status = to;
     job.updated_at = now;
@@ -114,12 +114,73 @@ pub fn apply(verb: Verb, job: &mut Job, now: Timestamp) -> Result<bool, Refused>
         job.waiting_on = 0;
         job.run_at = now;
         job.finished_at = None;
-        // A dead job that is tried by hand gets at least one more attempt.
-        job.spec.max_attempts = job.spec.max_attempts.max(job.attempt.saturating_add(1));
+        // A dead job that is tried by hand gets at least one more attempt. One that runs at most once stays one of that kind.
+        if job.spec.runs_at_most_once() {
+            job.attempt = 0;
+        } else {
+            job.spec.max_attempts = job.spec.max_attempts.max(job.attempt.saturating_add(1));
+        }
     } else if from.is_active() {
         job.finished_at = Some(now);
     }
     Ok(false)
+}
+
+/// The job that holds a unique key, and until when the key is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyHolder {
+    /// The job.
+    pub job: JobId,
+    /// Its status.
+    pub status: Status,
+    /// When the key's period ends, if it has one.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What becomes of a job's unique key when the job is to run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyChange {
+    /// The key stays as it is.
+    Leave,
+    /// The job takes the key, which is in force until then.
+    Take(Option<Timestamp>),
+}
+
+/// The scope and the unique key that a finished job may have lost, and needs again before `verb` brings it back.
+pub fn needed_key(verb: Verb, job: &Job) -> Option<(String, &str)> {
+    let revived = job.status.is_finished() && verb.target().is_active() && verb.applies_to().contains(&job.status);
+    if revived { job.spec.unique_key() } else { None }
+}
+
+/// What becomes of the [needed key](needed_key) of a job, given the job that holds it now. A retry is judged as an enqueue would be, but for
+/// the period, which goes on from when the job was enqueued.
+///
+/// Engines ask this before [`apply`], in the same transaction.
+pub fn retake_key(verb: Verb, job: &Job, holder: Option<KeyHolder>, now: Timestamp) -> Result<KeyChange, Refused> {
+    let unique = job.spec.unique();
+    let expires_at = unique.expires_at(job.created_at);
+    match holder {
+        Some(holder) if holder.job == job.id => Ok(KeyChange::Leave),
+        Some(holder) if unique.conflicts(holder.status, holder.expires_at, now) => {
+            Err(Refused { job: job.id, from: job.status, to: verb.target(), hint: "", holder: Some(holder.job) })
+        }
+        _ if expires_at.is_some_and(|until| until <= now) => Ok(KeyChange::Leave),
+        _ => Ok(KeyChange::Take(expires_at)),
+    }
+}
+
+/// Has retention keep a finished job for as long as the period of its unique key lasts: with the job, the key would go. Says whether that is later than now.
+pub fn keep_for_unique_key(job: &mut Job, now: Timestamp) -> bool {
+    let unique = job.spec.unique();
+    let until = job.spec.unique_key.as_ref().and(unique.expires_at(job.created_at));
+    let (Some(until), Some(finished_at)) = (until, job.finished_at) else { return false };
+    if !unique.conflicts(job.status, Some(until), now) {
+        return false;
+    }
+    // Engines store whole milliseconds.
+    let left = u64::try_from(until.as_micros() - finished_at.as_micros()).unwrap_or(0).div_ceil(1_000);
+    job.spec.keep_for = Some(Duration::from_millis(left));
+    true
 }
 
 #[cfg(test)]
@@ -164,6 +225,26 @@ mod tests {
         });
         apply(Verb::Retry, &mut job, Timestamp::from_micros(9)).unwrap();
         assert_eq!((job.spec.max_attempts, job.finished_at, job.run_at), (4, None, Timestamp::from_micros(9)));
+    }
+
+    #[test]
+    fn a_retry_takes_its_key_again_unless_another_job_is_in_the_way() {
+        let job = testing::job(|job| {
+            job.status = Status::Dead;
+            job.spec.unique_key = Some("k".into());
+            job.spec.extras.unique =
+                Some(crate::Unique { states: vec![Status::Queued], period: None, ..Default::default() });
+        });
+        let now = Timestamp::from_micros(9);
+        let other = |status| Some(KeyHolder { job: JobId::from_bits(7), status, expires_at: None });
+        assert!(needed_key(Verb::Retry, &job).is_some() && needed_key(Verb::Delete, &job).is_none());
+        assert_eq!(retake_key(Verb::Retry, &job, None, now), Ok(KeyChange::Take(None)));
+        assert_eq!(retake_key(Verb::Retry, &job, other(Status::Succeeded), now), Ok(KeyChange::Take(None)));
+        let own = KeyHolder { job: job.id, status: Status::Dead, expires_at: None };
+        assert_eq!(retake_key(Verb::Retry, &job, Some(own), now), Ok(KeyChange::Leave));
+        let refused = retake_key(Verb::Retry, &job, other(Status::Queued), now).unwrap_err();
+        assert_eq!(refused.holder, Some(JobId::from_bits(7)));
+        assert!(refused.to_string().contains(&format!("; {} holds its unique key", JobId::from_bits(7))), "{refused}");
     }
 
     #[test]

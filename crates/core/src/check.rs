@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::Invalid;
+use crate::{Invalid, limits};
+
+/// What the names of Punctual's own locks begin with.
+const RESERVED_PREFIX: &str = "punctual.";
 
 /// Refuses a name that is empty, too long, padded with spaces, or holds control characters.
 pub fn word(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
@@ -16,6 +19,17 @@ pub fn word(field: &'static str, text: &str, max_chars: usize) -> Result<(), Inv
         return Err(Invalid::new(field, format!("holds the control character U+{:04X}", u32::from(bad))));
     }
     length(field, text, max_chars)
+}
+
+/// Refuses the name of a lock that is not a word, or is reserved for Punctual's own locks.
+pub fn lock_name(name: &str) -> Result<(), Invalid> {
+    word("lock", name, limits::LABEL_MAX_CHARS)?;
+    if name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX)) {
+        let problem =
+            format!("`{name}` is reserved: names that begin with `{RESERVED_PREFIX}` are for Punctual's own locks");
+        return Err(Invalid::new("lock", problem));
+    }
+    Ok(())
 }
 
 pub(crate) fn label(field: &'static str, text: Option<&str>, max_chars: usize) -> Result<(), Invalid> {

@@ -9,12 +9,59 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::Timestamp;
+use crate::{Timestamp, time::in_words};
 
 /// A source of the current time.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The current instant.
     fn now(&self) -> Timestamp;
+
+    /// Whether it goes on by itself. One that a test moves does not, and what waits in real time has waited for none of its time.
+    fn is_real(&self) -> bool {
+        true
+    }
+
+    /// Time that passes evenly whatever the clock is set to; nothing where it is not known. An engine that goes by the machine's clock notices by it when
+    /// that clock is set.
+    fn steady(&self) -> Option<Steady> {
+        None
+    }
+}
+
+/// A reading of a clock that nobody can set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steady {
+    /// What it counts from. Readings of different epochs cannot be compared.
+    pub epoch: u128,
+    /// The time since then.
+    pub elapsed: Duration,
+}
+
+/// A clock was set: it went on from another time at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockStep {
+    /// When it was noticed, by the clock as it was set.
+    pub at: Timestamp,
+    /// By how many microseconds it was set forward, or back if negative.
+    pub micros: i64,
+}
+
+impl ClockStep {
+    /// How long an operator is told of it.
+    pub const TOLD_FOR: Duration = Duration::from_secs(24 * 3_600);
+
+    /// Whether an operator should be told of it.
+    pub fn is_recent(&self, now: Timestamp) -> bool {
+        now.since(self.at) < Self::TOLD_FOR
+    }
+}
+
+impl fmt::Display for ClockStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = if self.micros < 0 { "back" } else { "forward" };
+        let by = in_words(Duration::from_micros(self.micros.unsigned_abs()));
+        write!(f, "the machine's clock was set {way} by {by}, noticed at {}", self.at)
+    }
 }
 
 /// The machine's clock.
@@ -38,12 +85,16 @@ impl Clock for SystemClock {
 /// assert_eq!(clock.now().to_string(), "2026-03-01T12:01:00.000000Z");
 /// ```
 #[derive(Debug, Clone)]
-pub struct ManualClock(Arc<AtomicI64>);
+pub struct ManualClock {
+    now: Arc<AtomicI64>,
+    /// By how much it was set without any time having passed.
+    stepped: Arc<AtomicI64>,
+}
 
 impl ManualClock {
     /// A clock that shows `start`.
     pub fn at(start: Timestamp) -> Self {
-        Self(Arc::new(AtomicI64::new(start.as_micros())))
+        Self { now: Arc::new(AtomicI64::new(start.as_micros())), stepped: Arc::default() }
     }
 
     /// Moves the clock forward.
@@ -53,12 +104,27 @@ impl ManualClock {
 
     /// Moves the clock to `instant`, which may lie in its past.
     pub fn set(&self, instant: Timestamp) {
-        self.0.store(instant.as_micros(), Ordering::SeqCst);
+        self.now.store(instant.as_micros(), Ordering::SeqCst);
+    }
+
+    /// Sets the clock to `instant`, as an operator or a time server does: no time passes.
+    pub fn step_to(&self, instant: Timestamp) {
+        let before = self.now.swap(instant.as_micros(), Ordering::SeqCst);
+        self.stepped.fetch_add(instant.as_micros() - before, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(Ordering::SeqCst))
+        Timestamp::from_micros(self.now.load(Ordering::SeqCst))
+    }
+
+    fn is_real(&self) -> bool {
+        false
+    }
+
+    fn steady(&self) -> Option<Steady> {
+        let passed = self.now.load(Ordering::SeqCst) - self.stepped.load(Ordering::SeqCst);
+        Some(Steady { epoch: 0, elapsed: Duration::from_micros(u64::try_from(passed).ok()?) })
     }
 }

@@ -87,14 +87,35 @@ pub struct ServedLanes {
     pub gated: bool,
 }
 
+/// What a process has seen of the dispatcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// It has not looked.
+    Unknown,
+    /// It reaches the dispatcher, which takes what it is told.
+    Reached {
+        /// How long the dispatcher hands out jobs from now on.
+        prolong: Duration,
+        /// Whether the process claims jobs there. One that does not prolongs nothing while another one that does cannot reach the dispatcher:
+        /// jobs would be told to a dispatcher that hands them to nobody.
+        claims: bool,
+    },
+    /// It claims jobs, and cannot reach the dispatcher, or the dispatcher takes nothing.
+    Missed,
+}
+
 /// How the dispatcher stands, as the ledger has it.
 ///
 /// Two who hand out the same jobs would hand them out twice. So the dispatcher does it until a time that is prolonged again and again by those
 /// who reach it, and the ledger itself only some time after that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatching {
-    /// What the dispatcher knows the ledger by.
+    /// What the dispatcher knows the ledger by. A copy of it in another database has another one, unless the whole server was copied.
     pub ledger: String,
+    /// Which run of the ledger's server answers. A copy of the whole server has another one.
+    pub server_run: String,
+    /// How long ago a process that claims jobs could not reach the dispatcher, if it was lately.
+    pub missed: Option<Duration>,
     /// How much longer the dispatcher hands jobs out, unless it is prolonged.
     pub left: Duration,
     /// It has been told of jobs that wait for a time up to this one, if of any.
@@ -176,9 +197,9 @@ pub trait Ledger: Store {
     /// The dispatcher has been told of jobs that wait for a time up to `until`, after those of which it was told before.
     async fn told_due(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()>;
 
-    /// How the dispatcher stands; prolonged by `prolong`, if the caller reaches it. If that comes too late, every queue is given anew, and opens
+    /// How the dispatcher stands; prolonged, if the caller reaches it. If that comes too late, every queue is given anew, and opens
     /// once what was handed out before is recorded or given up.
-    async fn dispatching(&self, prolong: Option<Duration>) -> StoreResult<Dispatching>;
+    async fn dispatching(&self, sight: Sight) -> StoreResult<Dispatching>;
 
     /// Gives a queue to the dispatcher, for the first time or anew; nothing if it was given since `epoch`.
     async fn give(&self, queue: String, epoch: u64, pause: Duration) -> StoreResult<()>;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::{JobId, Status, WorkflowId};
+use crate::{JobId, Status, TokenId, WorkflowId};
 
 /// An input that is not accepted: the field, and the limit it breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +36,9 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// A transition that the state machine does not have. Nothing was changed.
+/// A transition that the state machine does not have, or that another job is in the way of. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{job} is {from} and cannot become {to}{hint}")]
+#[error("{job} is {from} and cannot become {to}{hint}{}", held(.holder))]
 pub struct Refused {
     /// The job.
     pub job: JobId,
@@ -48,6 +48,13 @@ pub struct Refused {
     pub to: Status,
     /// What to do instead, with a leading separator, or nothing.
     pub hint: &'static str,
+    /// The job that holds its unique key, if that is why.
+    pub holder: Option<JobId>,
+}
+
+fn held(holder: &Option<JobId>) -> String {
+    let hint = |holder: &JobId| format!("; {holder} holds its unique key: wait until it has ended, or cancel it");
+    holder.as_ref().map(hint).unwrap_or_default()
 }
 
 /// What an engine reports.
@@ -73,6 +80,14 @@ pub enum StoreError {
     /// The store cannot be written.
     #[error("the store cannot be written: {0}; check the permissions of the file and its folder")]
     ReadOnly(String),
+    /// The server that holds the store accepts no writes at the moment.
+    #[error("the server of {store} is read-only (standby?): {reason}")]
+    ReadOnlyServer {
+        /// Which store, without secrets.
+        store: String,
+        /// What the server says.
+        reason: String,
+    },
     /// The store is damaged or is something else.
     #[error("the store is damaged or is no Punctual store: {0}; restore a backup or choose another file")]
     Corrupt(String),
@@ -105,10 +120,27 @@ pub enum StoreError {
     /// A job was to take the place of another one in a workflow, which is no longer there. Nothing was changed.
     #[error("{0} has taken the place in the workflow meanwhile: somebody else has retried it; nothing was changed")]
     Superseded(JobId),
+    /// The store failed for good in this process: the disk did not confirm a write, so that what was written before may be lost. Nothing more is
+    /// acknowledged.
+    #[error("the store {store} failed for good: {reason}; this process ends. Check the disk, then start it again")]
+    Failed {
+        /// Which store, without secrets.
+        store: String,
+        /// What was written, and what the disk said.
+        reason: String,
+    },
+    /// A row holds what Punctual has not written.
+    #[error("corrupt row: {row}: {reason}; it was edited by hand or damaged")]
+    CorruptRow {
+        /// Which row, as precisely as it can be told.
+        row: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// Anything else.
+    /// Anything else. The same call is not expected to succeed later.
     #[error("the store failed: {0}")]
     Other(String),
 }
@@ -116,7 +148,12 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same call may succeed later without anybody's doing.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Full(_) | Self::Unreachable { .. } | Self::Other(_))
+        matches!(self, Self::Busy { .. } | Self::Full(_) | Self::Unreachable { .. } | Self::ReadOnlyServer { .. })
+    }
+
+    /// Whether no call of this process can succeed any more.
+    pub const fn is_final(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Closed)
     }
 }
 
@@ -149,6 +186,14 @@ pub enum Error {
         /// Where it is defined.
         owner: String,
     },
+    /// The last valid token with the role admin was to be revoked.
+    #[error(
+        "{0} is the last valid token with the role admin; confirm with --allow-last-admin, or allow_last_admin=true in the query over HTTP"
+    )]
+    LastAdmin(TokenId),
+    /// A store was to be opened in which tokens are valid.
+    #[error("cannot open the store: valid tokens: {0}; list them with `punctual token list` and revoke them first")]
+    TokensValid(usize),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -162,4 +207,18 @@ pub enum Error {
         /// How long was waited.
         waited_ms: u64,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_passes_by_itself_is_transient() {
+        let (store, reason) = (String::new(), String::new());
+        assert!(StoreError::Busy { waited_ms: 1 }.is_transient());
+        assert!(StoreError::ReadOnlyServer { store, reason: reason.clone() }.is_transient());
+        assert!(!StoreError::CorruptRow { row: "job".into(), reason }.is_transient());
+        assert!(!StoreError::Other("anything".into()).is_transient());
+    }
 }

@@ -3,15 +3,25 @@
 use serde::Serialize;
 
 use crate::{
-    Event, Job, JobId, OnParentFailure, QueueSettings, Rate, Relative, Status, Timestamp, WorkerId, WorkerRecord,
-    gate::Passed, time,
+    ClockStep, Event, Job, JobId, OnParentFailure, QueueSettings, Rate, Relative, Status, Timestamp, WorkerId,
+    WorkerRecord, gate::Passed, time,
 };
 
 /// Parents, or jobs in the way, that a sentence names.
 const NAMED_MAX_COUNT: usize = 5;
 
-/// A job that is held, with its concurrency key and who holds it.
-pub type Held = (JobId, Option<String>, Option<WorkerId>);
+/// A job that has a slot in the limits of its queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held {
+    /// The job.
+    pub job: JobId,
+    /// Its concurrency key.
+    pub key: Option<String>,
+    /// Who holds it.
+    pub worker: Option<WorkerId>,
+    /// Whether it was cancelled, and its handler is yet to end.
+    pub is_cancelled: bool,
+}
 
 /// What is known of a job and of what may be in its way.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,10 +40,12 @@ pub struct Facts {
     pub passed_queue: Passed,
     /// What the gate of its key has, if it has one.
     pub passed_key: Passed,
-    /// Jobs of its queue that are held, with their keys and who holds them; at least as many as are named.
+    /// Jobs of its queue that have slots, those that were cancelled first; at least as many as are named.
     pub held: Vec<Held>,
     /// What happened to it last.
     pub last_event: Option<Event>,
+    /// The last time that the store's clock was set, if it was.
+    pub clock_step: Option<ClockStep>,
 }
 
 /// Why a job stands where it stands: the decisive reason first.
@@ -74,6 +86,8 @@ pub enum Cause {
     NotDue,
     /// It failed, and is tried again later.
     BackingOff,
+    /// The machine's clock was set, by which its time or its lease goes.
+    ClockStepped,
     /// Its queue is paused.
     QueuePaused,
     /// No worker lives.
@@ -90,6 +104,8 @@ pub enum Cause {
     QueueRate,
     /// As many jobs of its key were started as may be in the time.
     KeyRate,
+    /// It was running when a worker was lost, and waits for a place apart from other jobs.
+    Suspect,
     /// Every worker that could run it is busy.
     WorkersBusy,
     /// Nothing is in its way.
@@ -123,10 +139,11 @@ pub fn explain(facts: &Facts) -> Explanation {
         reasons.extend(facts.paused());
         reasons.extend(facts.nobody());
     }
+    reasons.extend(facts.clock_stepped());
     if job.status == Status::Queued {
         reasons.extend(facts.gates());
         if reasons.is_empty() {
-            reasons.push(facts.busy());
+            reasons.push(if job.is_suspect() { facts.suspected() } else { facts.busy() });
         }
     }
     Explanation { job: job.id, status: job.status, reasons }
@@ -157,6 +174,15 @@ fn some(words: impl ExactSizeIterator<Item = String>) -> String {
 }
 
 impl Facts {
+    /// For what goes by a time: one that was asked for, a retry's, a lease's.
+    fn clock_stepped(&self) -> Option<Reason> {
+        let goes_by_time = matches!(self.job.status, Status::Scheduled | Status::Retrying | Status::Processing);
+        let step = self.clock_step.filter(|step| goes_by_time && step.is_recent(self.now))?;
+        let text =
+            format!("Note that {step}. Leases and retries were moved by as much; times that were asked for were not.");
+        Some(reason(Cause::ClockStepped, text, "Check the time service of the machine"))
+    }
+
     fn waits(&self) -> Reason {
         let keeps_waiting = self.job.spec.extras.on_parent_failure == OnParentFailure::Wait;
         let failed = |parent: &&Relative| matches!(parent.status, Status::Dead | Status::Cancelled);
@@ -270,7 +296,7 @@ impl Facts {
             let key = Gate {
                 name: format!("key {key}"),
                 passed: &self.passed_key,
-                held: self.held.iter().filter(|(_, held, _)| held.as_ref() == Some(key)).collect(),
+                held: self.held.iter().filter(|held| held.key.as_ref() == Some(key)).collect(),
                 causes: (Cause::KeyLimit, Cause::KeyRate),
                 option: "key-",
             };
@@ -297,6 +323,19 @@ impl Facts {
             reasons.push(reason(causes.1, text, format!("Raise the rate: {}", raise("rate N/TIME"))));
         }
         reasons
+    }
+
+    /// It may have crashed its worker, and runs where it takes no other job with it.
+    fn suspected(&self) -> Reason {
+        let (crashes, max) = (self.job.crash_count, self.job.spec.max_crashes());
+        let due = time::in_words(self.now.since(self.job.run_at));
+        let text = format!(
+            "It has been due for {due}. It was running at {crashes} crash{} of its workers (of {max} at most), so it runs apart from other jobs, and waits for a \
+             place: a process that a supervisor keeps for such jobs, or a worker without a supervisor that runs no other one.",
+            if crashes == 1 { "" } else { "es" }
+        );
+        let advice = format!("See how its workers ended: punctual jobs show {}", self.job.id);
+        reason(Cause::Suspect, text, advice)
     }
 
     /// Nothing forbids it.
@@ -381,8 +420,7 @@ struct Gate<'a> {
 
 /// Some of so many jobs that are held, as far as they are known.
 fn named(known: &[&Held], all: u32) -> String {
-    let named: Vec<String> =
-        known.iter().take(NAMED_MAX_COUNT).map(|(job, _, worker)| held_by(*job, *worker)).collect();
+    let named: Vec<String> = known.iter().take(NAMED_MAX_COUNT).map(|held| held_by(held)).collect();
     let more = (all as usize).saturating_sub(named.len());
     match (named.is_empty(), more) {
         (true, _) => String::new(),
@@ -391,8 +429,9 @@ fn named(known: &[&Held], all: u32) -> String {
     }
 }
 
-fn held_by(job: JobId, worker: Option<WorkerId>) -> String {
-    worker.map_or_else(|| job.to_string(), |worker| format!("{job} on {worker}"))
+fn held_by(Held { job, worker, is_cancelled, .. }: &Held) -> String {
+    let by = worker.map_or_else(|| job.to_string(), |worker| format!("{job} on {worker}"));
+    if *is_cancelled { format!("{by} (cancelled; its handler has not ended)") } else { by }
 }
 
 fn first_line(text: &str) -> &str {

@@ -1,6 +1,7 @@
 //! Gates: how many jobs of a queue may start now, and of each concurrency key in it, and whose turn it is.
 //!
-//! A gate counts what is held (live leases) and what was started lately; nothing is ever given back to it, so nothing can leak.
+//! A gate counts what is held (live leases) and what was started lately; nothing is ever given back to it, so nothing can leak. An execution whose job
+//! was cancelled counts until its handler has ended, its lease at most.
 
 use std::{
     cmp::Reverse,
@@ -12,7 +13,7 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{Invalid, Timestamp, check, limits};
+use crate::{AttemptId, Invalid, Timestamp, WorkerId, check, limits};
 
 /// How many jobs of a queue may run at once, and how many may start in a time; together, and of each concurrency key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -138,10 +139,23 @@ fn free(limit: Option<u32>, rate: Option<Rate>, passed: &Passed, now: Timestamp)
 /// What a gate has let through: what is held now, and what was started lately.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Passed {
-    /// Live leases.
+    /// Live leases, and [occupied slots](OccupiedSlot).
     pub running: u32,
     /// How many were started by when, as [`Rate::moment`] tells.
     pub starts: Vec<(Timestamp, u32)>,
+}
+
+/// A slot in a limit whose job was cancelled while it ran. The execution occupies it until its handler has ended, or its lease, which nobody extends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OccupiedSlot {
+    /// The execution.
+    pub attempt: AttemptId,
+    /// The worker that has been told to stop the handler.
+    pub worker: WorkerId,
+    /// The job's concurrency key, if it has one.
+    pub key: Option<String>,
+    /// When the lease ends.
+    pub until: Timestamp,
 }
 
 /// So many in a time: in any span of that length, wherever it begins. Written as `100/1m` at every surface.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AttemptId, AttemptStatus, EventId, JobId, Json, RetryPolicy, Spec, Status, Timestamp, WorkerId, WorkflowId, limits,
+    redact,
 };
 
 /// A job on its way into the store.
@@ -111,6 +112,17 @@ impl Job {
         self.spec.place()
     }
 
+    /// Whether it was running when its worker was lost. The next time it runs apart from others, as it may have been the cause.
+    pub const fn is_suspect(&self) -> bool {
+        self.crash_count > 0
+    }
+
+    /// Whether it runs only after its worker has [confirmed](crate::Store::confirm) that its handler is about to start: if the worker is lost then, the
+    /// job is dead. So no job dies of a crash that it was not there at.
+    pub fn needs_confirmation(&self) -> bool {
+        self.spec.runs_at_most_once() || self.crash_count.saturating_add(1) >= self.spec.max_crashes()
+    }
+
     /// An execution begins.
     pub fn begin(&mut self, run: u32, attempt: u32, worker: WorkerId, at: Timestamp, lease: Duration) {
         self.status = Status::Processing;
@@ -161,9 +173,19 @@ pub const E_DATA: &str = "PUNCTUAL_E_DATA";
 pub const E_LIMIT: &str = "PUNCTUAL_E_LIMIT";
 
 impl Fault {
-    /// A handler's own error.
+    /// A handler's own error. Common [secrets](redact::text) in it are hidden.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { code: None, message: cut_bytes(message.into(), limits::ERROR_MAX_BYTES) }
+        let message = redact::text(&message.into(), &[]).into_owned();
+        Self { code: None, message: cut_bytes(message, limits::ERROR_MAX_BYTES) }
+    }
+
+    /// The same without the values of the keys that a job's definition wants hidden.
+    #[must_use]
+    pub fn redacted(mut self, own_keys: &[String]) -> Self {
+        if !own_keys.is_empty() {
+            self.message = cut_bytes(redact::text(&self.message, own_keys).into_owned(), limits::ERROR_MAX_BYTES);
+        }
+        self
     }
 
     /// An error that Punctual found, with its code.

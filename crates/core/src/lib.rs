@@ -60,7 +60,7 @@ pub mod workflow;
 
 pub use change::{Change, Changed, Verb};
 pub use changes::{Changes, JobEvent};
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ClockStep, ManualClock, Steady, SystemClock};
 pub use error::{Error, Invalid, Refused, StoreError};
 pub use filter::{Filter, JobPage, Order, Page};
 pub use flow::{OnParentFailure, ParentResults, Relative};

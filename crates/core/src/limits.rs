@@ -44,6 +44,8 @@ pub const REDACT_MAX_COUNT: usize = 64;
 pub const PRIORITY_MAX: u8 = 10;
 /// Attempts of one job.
 pub const ATTEMPTS_MAX_COUNT: u32 = 1_000;
+/// Crashes of workers that one job may be there at.
+pub const CRASHES_MAX_COUNT: u32 = 100;
 /// The longest time that a job may run.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The shortest time that a job may be given.

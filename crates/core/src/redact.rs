@@ -1,7 +1,10 @@
-//! Payload previews without the secrets.
+//! Payload previews, error messages and log lines without the secrets.
+
+mod text;
 
 use serde_json::Value;
 
+pub use self::text::text;
 use crate::Json;
 
 /// What stands in the place of a secret.

@@ -67,6 +67,17 @@ pub enum Backoff {
     None,
 }
 
+/// The first and the longest wait of a job that was there when its worker was lost more than once.
+const CRASH_DELAY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
+
+/// How long a job waits after so many crashes. Not at all after the first: it was probably a bystander, and keeps its place in its queue.
+pub(crate) fn crash_delay(crashes: u32) -> Duration {
+    match crashes {
+        0 | 1 => Duration::ZERO,
+        more => CRASH_DELAY.0.saturating_mul(1 << (more - 2).min(16)).min(CRASH_DELAY.1),
+    }
+}
+
 const fn default_cap() -> Duration {
     Duration::from_secs(3_600)
 }
@@ -190,6 +201,12 @@ mod tests {
                 assert!(policy.delay(retries, roll).unwrap() <= Duration::from_secs(60));
             }
         }
+    }
+
+    #[test]
+    fn the_wait_after_crashes_grows_up_to_its_bound() {
+        let seconds: Vec<u64> = [1, 2, 3, 4, 40].map(|crashes| crash_delay(crashes).as_secs()).into();
+        assert_eq!(seconds, [0, 10, 20, 40, 300]);
     }
 
     #[test]

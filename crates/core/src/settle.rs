@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    AttemptId, AttemptStatus, Fault, Job, Json, Status, Timestamp, WorkerId,
-    job::{E_LOST, E_TIMEOUT},
-    limits,
+    AttemptId, AttemptStatus, Fault, Job, Json, Status, StoreError, Timestamp, WorkerId,
+    job::{E_DATA, E_LOST, E_TIMEOUT},
+    limits, retry,
 };
 
 /// A job in the hands of a worker.
@@ -15,9 +15,16 @@ pub struct Claim {
     pub job: Box<Job>,
     /// Who holds it.
     pub worker: WorkerId,
+    /// Whether the worker has [confirmed](crate::Store::confirm) that its handler is about to start. Only claims that have expired tell.
+    pub confirmed: bool,
 }
 
 impl Claim {
+    /// A job that a worker has just taken.
+    pub const fn new(job: Box<Job>, worker: WorkerId) -> Self {
+        Self { job, worker, confirmed: false }
+    }
+
     /// The execution that this claim opened.
     pub fn attempt_id(&self) -> AttemptId {
         AttemptId { job: self.job.id, run: self.job.run }
@@ -48,8 +55,11 @@ pub enum Outcome {
     },
     /// The worker gives the job back unfinished.
     Released,
-    /// The worker vanished: its lease ran out.
-    Lost,
+    /// The worker was lost: its process died, or its lease expired.
+    Lost {
+        /// How its process ended, where a supervisor saw it.
+        evidence: Option<String>,
+    },
 }
 
 impl Outcome {
@@ -61,7 +71,7 @@ impl Outcome {
             Self::TimedOut => "timed_out",
             Self::Snoozed { .. } => "snoozed",
             Self::Released => "released",
-            Self::Lost => "lost",
+            Self::Lost { .. } => "lost",
         }
     }
 }
@@ -141,11 +151,6 @@ impl Ending {
             Self::Succeed | Self::Die | Self::Requeue | Self::Release => None,
         }
     }
-
-    /// Whether the attempt does not count.
-    pub const fn gives_back_attempt(self) -> bool {
-        matches!(self, Self::Release | Self::Snooze { .. })
-    }
 }
 
 /// The decision about one execution, for an engine to apply if the fence holds.
@@ -176,6 +181,12 @@ impl Settlement {
         Self { attempt_status: AttemptStatus::Succeeded, ending: Ending::Succeed, result, ..released }
     }
 
+    /// Ends an execution whose job cannot be read: it is dead, whatever its policy says.
+    pub fn corrupt(attempt: AttemptId, worker: WorkerId, error: &StoreError) -> Self {
+        let fault = Some(Fault::coded(E_DATA, error.to_string()));
+        Self { attempt_status: AttemptStatus::Failed, ending: Ending::Die, fault, ..Self::release(attempt, worker) }
+    }
+
     /// Gives a job back that was not run, or not to its end, and that may start again at once.
     pub const fn release(attempt: AttemptId, worker: WorkerId) -> Self {
         Self {
@@ -188,6 +199,11 @@ impl Settlement {
             result: None,
             flow: false,
         }
+    }
+
+    /// Whether the attempt is not spent: the job was given back, or its worker was lost.
+    pub const fn gives_back_attempt(&self) -> bool {
+        matches!(self.attempt_status, AttemptStatus::Released | AttemptStatus::Lost)
     }
 }
 
@@ -204,14 +220,19 @@ pub enum Settled {
 ///
 /// ```
 /// use punctual_core::{Ending, Outcome, settle, testing};
-/// let claim = testing::claim(|job| { job.attempt = 3; job.spec.max_attempts = 3; });
-/// assert_eq!(settle(&claim, Outcome::Lost, 0.5).ending, Ending::Die);
+/// let mut claim = testing::claim(|job| job.crash_count = 2);
+/// assert_eq!(settle(&claim, Outcome::Lost { evidence: None }, 0.5).ending, Ending::Release);
+/// claim.confirmed = true;
+/// assert_eq!(settle(&claim, Outcome::Lost { evidence: None }, 0.5).ending, Ending::Die);
 /// ```
 pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
     let job = &claim.job;
     let (attempt_status, ending, fault, result) = match outcome {
         Outcome::Succeeded { result } => (AttemptStatus::Succeeded, Ending::Succeed, None, result),
-        Outcome::Failed { fault, retry } => (AttemptStatus::Failed, after_failure(job, retry, roll), Some(fault), None),
+        Outcome::Failed { fault, retry } => {
+            let fault = fault.redacted(&job.spec.extras.redact_keys);
+            (AttemptStatus::Failed, after_failure(job, retry, roll), Some(fault), None)
+        }
         Outcome::TimedOut => {
             let message = format!("the attempt took longer than its timeout of {} ms", job.spec.timeout.as_millis());
             let fault = Fault::coded(E_TIMEOUT, message);
@@ -219,21 +240,51 @@ pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
         }
         Outcome::Snoozed { after } => (AttemptStatus::Released, wait_or(Ending::Release, after), None, None),
         Outcome::Released => return Settlement::release(claim.attempt_id(), claim.worker),
-        Outcome::Lost => {
-            let fault = Fault::coded(E_LOST, format!("{} vanished while it held the job", claim.worker));
-            // At once: the handler is not known to be at fault, and max_attempts still bounds a job that kills workers.
-            (AttemptStatus::Lost, after_failure(job, Retry::After(Duration::ZERO), roll), Some(fault), None)
-        }
+        Outcome::Lost { evidence } => return after_loss(claim, evidence.as_deref()),
+    };
+    let flow = job.spec.workflow_id.is_some();
+    let (attempt, worker) = (claim.attempt_id(), claim.worker);
+    Settlement { attempt, worker, only_if_expired: false, attempt_status, ending, fault, result, flow }
+}
+
+/// What follows when a worker is lost with its job. That is no failure of the job: it spends no attempt, but one of its crashes.
+///
+/// A job that [needs confirmation](Job::needs_confirmation) is confirmed by its worker before the handler starts: lost before that, it goes back as if it
+/// had never been claimed; lost after it, it is dead. With a single attempt that is because its handler may have done anything.
+fn after_loss(claim: &Claim, evidence: Option<&str>) -> Settlement {
+    let (job, attempt) = (&claim.job, claim.attempt_id());
+    let once = job.spec.runs_at_most_once();
+    if job.needs_confirmation() && !claim.confirmed {
+        return Settlement { only_if_expired: true, ..Settlement::release(attempt, claim.worker) };
+    }
+    let crashes = job.crash_count.saturating_add(1);
+    let ending = if once || crashes >= job.spec.max_crashes() {
+        Ending::Die
+    } else {
+        wait_or(Ending::Requeue, retry::crash_delay(crashes))
     };
     Settlement {
-        attempt: claim.attempt_id(),
+        attempt,
         worker: claim.worker,
-        only_if_expired: attempt_status == AttemptStatus::Lost,
-        attempt_status,
+        only_if_expired: true,
+        attempt_status: AttemptStatus::Lost,
         ending,
-        fault,
-        result,
+        fault: Some(Fault::coded(E_LOST, loss(claim, crashes, ending, evidence))),
+        result: None,
         flow: job.spec.workflow_id.is_some(),
+    }
+}
+
+/// The loss in words, with all that is known of it.
+fn loss(claim: &Claim, crashes: u32, ending: Ending, evidence: Option<&str>) -> String {
+    let cause = evidence.unwrap_or("its lease expired or its process died");
+    let lost = format!("worker {} lost while it ran the job: {cause}", claim.worker);
+    match ending {
+        Ending::Die if claim.job.spec.runs_at_most_once() => {
+            format!("{lost}; max_attempts is 1, so the job does not run again")
+        }
+        Ending::Die => format!("{lost}; crash {crashes} of {}: quarantined", claim.job.spec.max_crashes()),
+        _ => format!("{lost}; crash {crashes} of {}", claim.job.spec.max_crashes()),
     }
 }
 
@@ -267,6 +318,10 @@ mod tests {
         Outcome::Failed { fault: Fault::new("no"), retry }
     }
 
+    fn lost() -> Outcome {
+        Outcome::Lost { evidence: None }
+    }
+
     fn ending(attempt: u32, outcome: Outcome) -> Ending {
         let claim = testing::claim(|job| {
             job.attempt = attempt;
@@ -291,8 +346,39 @@ mod tests {
         assert_eq!(ending(3, Outcome::Snoozed { after: nine }), Ending::Snooze { after: nine });
         assert_eq!(ending(3, Outcome::Snoozed { after: Duration::ZERO }), Ending::Release);
         assert_eq!(ending(3, Outcome::Released), Ending::Release);
-        assert_eq!(ending(2, Outcome::Lost), Ending::Requeue);
-        assert_eq!(ending(3, Outcome::Lost), Ending::Die);
+        assert_eq!(ending(3, lost()), Ending::Requeue);
+    }
+
+    #[test]
+    fn a_crash_spends_a_crash_and_no_attempt() {
+        let after = |crash_count: u32| {
+            let claim = Claim { confirmed: true, ..testing::claim(|job| job.crash_count = crash_count) };
+            let settlement = settle(&claim, lost(), 0.5);
+            assert!(settlement.gives_back_attempt() && settlement.only_if_expired);
+            settlement
+        };
+        assert_eq!(after(0).ending, Ending::Requeue);
+        assert_eq!(after(1).ending, Ending::Retry { after: Duration::from_secs(10) });
+        assert_eq!(after(2).ending, Ending::Die);
+        let message = after(2).fault.unwrap().message;
+        assert!(message.ends_with("crash 3 of 3: quarantined"), "{message}");
+    }
+
+    #[test]
+    fn a_job_with_one_attempt_goes_back_only_if_its_handler_cannot_have_started() {
+        let mut claim = testing::claim(|job| job.spec.max_attempts = 1);
+        let unstarted = settle(&claim, lost(), 0.5);
+        assert_eq!((unstarted.ending, unstarted.attempt_status), (Ending::Release, AttemptStatus::Released));
+        assert!(unstarted.only_if_expired);
+        claim.confirmed = true;
+        assert_eq!(settle(&claim, lost(), 0.5).ending, Ending::Die);
+    }
+
+    #[test]
+    fn a_job_dies_of_a_crash_only_if_its_handler_was_about_to_start() {
+        let last = testing::claim(|job| job.crash_count = 2);
+        assert_eq!(settle(&last, lost(), 0.5).ending, Ending::Release);
+        assert_eq!(settle(&Claim { confirmed: true, ..last }, lost(), 0.5).ending, Ending::Die);
     }
 
     #[test]
@@ -322,6 +408,6 @@ mod tests {
             job.spec.extras.retry = Some(RetryPolicy::none());
         });
         assert_eq!(settle(&claim, failed(Retry::ByPolicy), 0.5).ending, Ending::Die);
-        assert_eq!(settle(&claim, Outcome::Lost, 0.5).ending, Ending::Requeue);
+        assert_eq!(settle(&claim, lost(), 0.5).ending, Ending::Requeue);
     }
 }

@@ -54,6 +54,9 @@ pub struct Spec {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Extras {
+    /// How many crashes of its workers it may be there at; [`DEFAULT_MAX_CRASHES`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u32>,
     /// When to try again after a failure; the default policy if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
@@ -116,8 +119,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub const DEFAULT_QUEUE: &str = "default";
 /// The priority of jobs that name none.
 pub const DEFAULT_PRIORITY: u8 = 5;
-/// The attempts of jobs that name none.
-pub const DEFAULT_MAX_ATTEMPTS: u32 = 3;
+/// The attempts of jobs that name none: about 45 minutes with the default backoff, longer than a mail server takes to restart.
+pub const DEFAULT_MAX_ATTEMPTS: u32 = 10;
+/// The crashes of jobs that name none.
+pub const DEFAULT_MAX_CRASHES: u32 = 3;
 /// The timeout of jobs that name none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -144,6 +149,16 @@ impl Spec {
     /// The workflow that it belongs to, as one of its jobs or as a callback, and the name it has there.
     pub fn place(&self) -> Option<(WorkflowId, &str)> {
         Some((self.workflow_id.or(self.extras.callback_of)?, self.extras.node.as_deref()?))
+    }
+
+    /// Whether its handler starts at most once. Then its worker confirms it before.
+    pub const fn runs_at_most_once(&self) -> bool {
+        self.max_attempts == 1
+    }
+
+    /// How many crashes of its workers it may be there at; with the last of them it is dead.
+    pub fn max_crashes(&self) -> u32 {
+        self.extras.max_crashes.unwrap_or(DEFAULT_MAX_CRASHES)
     }
 
     /// Refuses what breaks a limit, naming the field and the limit.
@@ -173,6 +188,12 @@ impl Spec {
 impl Extras {
     fn check(&self) -> Result<(), Invalid> {
         self.retry.as_ref().map_or(Ok(()), RetryPolicy::check)?;
+        if let Some(crashes) = self.max_crashes
+            && !(1..=limits::CRASHES_MAX_COUNT).contains(&crashes)
+        {
+            let problem = format!("{crashes} is not between 1 and {}", limits::CRASHES_MAX_COUNT);
+            return Err(Invalid::new("max_crashes", problem));
+        }
         if self.tags.len() > limits::TAGS_MAX_COUNT {
             return Err(Invalid::too_long("tags", self.tags.len(), limits::TAGS_MAX_COUNT, "tags"));
         }
@@ -234,6 +255,10 @@ mod tests {
             ("queue: 129 characters, at most 128 are allowed", Spec { queue: "é".repeat(129), ..spec() }),
             ("priority: 11 is not between 0 and 10", Spec { priority: 11, ..spec() }),
             ("max_attempts: 0 is not between 1 and 1000", Spec { max_attempts: 0, ..spec() }),
+            (
+                "max_crashes: 0 is not between 1 and 100",
+                Spec { extras: Extras { max_crashes: Some(0), ..Extras::default() }, ..spec() },
+            ),
             ("timeout: 0 ms is not between 1 ms and 604800000 ms", Spec { timeout: Duration::ZERO, ..spec() }),
             ("unique_key: is empty", Spec { unique_key: Some(String::new()), ..spec() }),
             (

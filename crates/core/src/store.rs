@@ -7,20 +7,28 @@
 //!
 //! Every call is one transaction: all of it happens or nothing does.
 
-use std::{any::Any, fmt, time::Duration};
+use std::{
+    any::Any,
+    fmt,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::{
-    Attempt, AttemptId, Change, Changed, Changes, Claim, Event, Filter, Job, JobId, JobPage, Json, LogLine, NewJob,
-    NewNotification, NewWorkflow, Node, Notification, Once, Page, Progress, Queue, QueueEvent, QueueSave, Relative,
-    Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreError, Timestamp, Token, TokenId,
-    WorkerId, Workflow, WorkflowId,
-    gate::Passed,
+    Attempt, AttemptId, Change, Changed, Changes, Claim, ClockStep, Event, Filter, Job, JobId, JobPage, Json, LogLine,
+    NewJob, NewNotification, NewWorkflow, Node, Notification, Once, Page, Progress, Queue, QueueEvent, QueueSave,
+    Relative, Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreError, Timestamp, Token,
+    TokenId, WorkerId, Workflow, WorkflowId,
+    gate::{OccupiedSlot, Passed},
     measure::Tally,
     transfer::{Dependency, Parcel},
 };
+
+/// The lock that a probe takes, and for how long: it proves a write, and guards nothing.
+const PROBE_LOCK: &str = "punctual.probe";
+const PROBE_TTL: Duration = Duration::from_millis(1);
 
 /// What an engine's call returns.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -33,6 +41,20 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
 
     /// The store's clock, as well as this process knows it.
     fn now(&self) -> Timestamp;
+
+    /// After how long without a [`beat`](Self::beat) a worker is taken for dead and its leases are ended, in stores that do so before the leases run out.
+    fn worker_silence_max(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Until when an execution may last that was handed out before the store knew of it, unless that is recorded by then; nothing once it is recorded. From
+    /// then on the job may be handed out again, so the execution ends by the worker's own clock. Stores that record each start before they hand out the job
+    /// have no such executions.
+    ///
+    /// The answer comes from this process's memory: it must not depend on whether the store can be reached.
+    fn unrecorded_until(&self, _attempt: AttemptId) -> Option<Instant> {
+        None
+    }
 
     /// A listener for hints that some job may have changed: settled, cancelled, retried. Hints may be missing or
     /// needless; polling is the truth.
@@ -71,15 +93,32 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// Ends executions. One answer each, in order; one whose fence does not hold changes nothing. What follows for the jobs that wait
     /// for them, [`flow::follow`](crate::flow::follow) says, and it happens in the same transaction; so it does wherever else a job
     /// comes to an end.
+    ///
+    /// The handlers have ended, or are not waited for any longer: the slot that a stale execution [occupies](OccupiedSlot) is
+    /// [released](Self::release_slots), unless the settlement is for an expired lease only.
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>>;
 
+    /// Makes claims known to every other process of the store, so that their worker may extend and settle them there. Stores that hold nothing back
+    /// need not do anything.
+    async fn share_claims(&self, _attempts: Vec<AttemptId>) -> StoreResult<()> {
+        Ok(())
+    }
+
     /// Moves the leases of `attempts` to `lease` from now, unless they last longer already. Answers for each, in
-    /// order, whether the worker still holds it; a lease that has run out is lost, even if nobody has taken the job
+    /// order, whether the worker still holds it; a lease that had run out when this was asked for is lost, even if nobody has taken the job
     /// yet.
     async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>>;
 
     /// Answers for each of `attempts`, in order, whether it is still under way in this worker's hands.
     async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>>;
+
+    /// Records, durably, that the handlers of `attempts` are about to start: a job that [runs at most once](crate::Spec::runs_at_most_once)
+    /// starts only after that, and is dead if it is lost later. Answers for each, in order, whether the worker still holds it.
+    async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>>;
+
+    /// Releases the [slots](OccupiedSlot) of executions whose jobs were cancelled: their handlers have ended, or are not waited for any longer. Only
+    /// those of this worker; an execution that occupies no slot changes nothing.
+    async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()>;
 
     /// Keeps what running handlers say of themselves. Progress counts only while the fence holds; logs always. A line
     /// that is sent again, with its number and its time, is kept once.
@@ -94,6 +133,9 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     // Administration.
 
     /// Applies operators' wishes. One answer each, in order.
+    ///
+    /// A job that is cancelled while it runs ends at once, but its execution [occupies](OccupiedSlot) the slot that it has in a limit until
+    /// [`release_slots`](Self::release_slots) or [`settle`](Self::settle) says that its handler is gone, or its lease ends, which nobody extends.
     async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>>;
 
     /// The job with that id.
@@ -199,6 +241,9 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// What the gate of a queue has let through, or that of a key in it.
     async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed>;
 
+    /// The slots of a queue and its keys that executions of cancelled jobs occupy, in the order of the jobs' ids.
+    async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>>;
+
     // Workers and locks.
 
     /// Registers a worker, or says that it is still there.
@@ -207,7 +252,8 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// Takes a worker off the register.
     async fn leave(&self, worker: WorkerId) -> StoreResult<()>;
 
-    /// Ends the leases of a worker that is known to be dead, so that others need not wait for them to run out; says how many.
+    /// Ends the leases of a worker that is known to be dead, so that others need not wait for them to run out; says how many. Slots that its executions
+    /// occupy are released.
     async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize>;
 
     /// The workers on the register, by the time of their start.
@@ -247,8 +293,12 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// The tokens that are there, sessions included, by the time at which they were made.
     async fn tokens(&self) -> StoreResult<Vec<Token>>;
 
-    /// Removes a token and the sessions that were begun with it; says whether it was there.
+    /// Ends a token, or a session, together with the sessions that were begun with it; says whether it was valid. The token stays in the list, as one that has
+    /// expired: a store in which a token was ever made is never empty of tokens until [`clear_tokens`](Self::clear_tokens).
     async fn remove_token(&self, id: TokenId) -> StoreResult<bool>;
+
+    /// Removes all tokens and sessions, unless a token is still valid: then nothing is removed. A store without tokens is open.
+    async fn clear_tokens(&self) -> StoreResult<()>;
 
     /// Remembers a request by its key, unless one of that key is known: answers what is known of it then.
     async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once>;
@@ -269,8 +319,8 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// Removes deleted jobs, with all that belongs to them, once they have been deleted for `after`.
     async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
-    /// Removes attempts and logs that ended longer than `after` ago, looking at `limit` of the oldest; and workers, counters, tokens out of
-    /// time and requests past their [limits](crate::limits).
+    /// Removes attempts and logs that ended longer than `after` ago, looking at `limit` of the oldest; and workers, counters, sessions and tokens out of
+    /// time and requests past their [limits](crate::limits). The last token that was made stays, expired or not: it shows that the store is closed.
     async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
     /// Removes ephemeral jobs that were enqueued before that instant and that nobody is running.
@@ -292,6 +342,32 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// What the engine counts of itself, for metrics.
     async fn vitals(&self) -> StoreResult<Vec<Vital>> {
         Ok(Vec::new())
+    }
+
+    /// How long a lease that has run out is left alone once it was seen and the store has been written since. Zero where renewals are stored as they
+    /// come.
+    ///
+    /// Where all processes wait for one writer, a renewal that was asked for in time may still wait while another program holds the lock; it counts
+    /// when its turn comes ([`extend`](Self::extend)). A reaper therefore looks, writes, waits for so long, and takes only what it has seen both times. So
+    /// a worker whose own renewal waits may go on as long as [`held`](Self::held), which is a read and waits for nobody, says that the jobs are its own.
+    fn renewal_grace(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Proves that the store can be written: one small write, as durable as an enqueue's. Readiness is decided by it.
+    async fn probe(&self) -> StoreResult<()> {
+        // The owner is the same everywhere, so that the lock is never in anybody's way.
+        self.lock(PROBE_LOCK.to_owned(), PROBE_LOCK.to_owned(), PROBE_TTL).await.map(drop)
+    }
+
+    /// Waits until the store has failed for good in this process, and says why; see [`StoreError::Failed`]. Most engines never do.
+    async fn failed(&self) -> StoreError {
+        std::future::pending().await
+    }
+
+    /// The last time that the clock of this store was set, where an engine goes by the machine's.
+    async fn clock_step(&self) -> StoreResult<Option<ClockStep>> {
+        Ok(None)
     }
 
     /// The version of the schema and what it consists of.
@@ -374,6 +450,8 @@ pub struct ClaimRequest {
     pub in_order: bool,
     /// With these names; with any when empty.
     pub names: Vec<String>,
+    /// Takes [suspects](Job::is_suspect), and nothing else. Other claims take none.
+    pub suspects: bool,
     /// At most so many.
     pub limit: usize,
     /// How long they are held.
@@ -385,6 +463,21 @@ pub struct ClaimRequest {
 }
 
 impl ClaimRequest {
+    /// Asks for jobs of all queues and names, but for suspects, that are due, and does not wait for any.
+    pub const fn new(worker: WorkerId, limit: usize, lease: Duration) -> Self {
+        Self {
+            worker,
+            queues: Vec::new(),
+            in_order: false,
+            names: Vec::new(),
+            suspects: false,
+            limit,
+            lease,
+            ahead: Duration::ZERO,
+            wait: Duration::ZERO,
+        }
+    }
+
     /// Whether the worker wants jobs of this lane.
     pub fn serves(&self, queue: &str, name: &str) -> bool {
         let wants = |wishes: &[String], word: &str| wishes.is_empty() || wishes.iter().any(|wish| wish == word);
@@ -472,6 +565,9 @@ pub struct Beat {
     pub concurrency: u32,
     /// Runs so many now.
     pub running: u32,
+    /// The token that a remote worker was registered with; it stays that of the first heartbeat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registered_by: Option<TokenId>,
 }
 
 /// A worker on the register.

@@ -20,5 +20,5 @@ pub fn claim(adjust: impl FnOnce(&mut Job)) -> Claim {
         job.worker_id = Some(worker);
         adjust(job);
     });
-    Claim { job: Box::new(job), worker }
+    Claim::new(Box::new(job), worker)
 }

@@ -174,6 +174,7 @@ impl Scene {
             names: vec![name.into()],
             concurrency: 1,
             running: 0,
+            registered_by: None,
         };
         self.punctual.store().beat(beat).await.unwrap();
     }

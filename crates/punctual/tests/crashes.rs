@@ -7,7 +7,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Place, count, fast_jobs, until};
+use common::{Place, count, fast_jobs, ids, until};
 use nix::sys::signal::Signal;
 use punctual::{Draft, Status};
 use punctual_testkit::conformance::audit_store;
@@ -27,6 +27,7 @@ on_each_engine! {
     every_acknowledged_job_is_there_when_enqueuers_are_killed
     two_and_four_processes_never_run_the_same_attempt_twice
     a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_finished
+    a_job_with_one_attempt_does_not_run_again_after_its_worker_was_killed
 }
 
 /// Twenty times: a process that works at full speed on ten thousand queued jobs is killed, and another takes over.
@@ -48,12 +49,8 @@ async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed(new_
     let _last = place.start_worker(1_000);
     let all = enqueued.len() as u64;
     until("all jobs to succeed", async || count(&punctual, Status::Succeeded).await == all).await;
-    for id in &enqueued {
-        assert_eq!(punctual.job(*id).await.unwrap().status, Status::Succeeded);
-        let ends =
-            punctual.store().events(*id).await.unwrap().into_iter().filter(|event| event.status.is_finished()).count();
-        assert_eq!(ends, 1, "{id}");
-    }
+    assert_eq!(ids(&punctual, Status::Succeeded).await, enqueued);
+    // Which also finds that each has one end.
     assert_eq!(audit_store(&**punctual.store()).await, enqueued.len());
 }
 
@@ -66,9 +63,8 @@ async fn every_acknowledged_job_is_there_when_enqueuers_are_killed(new_place: fn
         enqueuer.kill();
     }
     let acknowledged = place.ledger_lines();
-    for id in &acknowledged {
-        assert_eq!(punctual.job(id.parse().unwrap()).await.unwrap().status, Status::Queued);
-    }
+    let queued = ids(&punctual, Status::Queued).await;
+    assert!(acknowledged.iter().all(|id| queued.contains(&id.parse().unwrap())));
     // Those that were stored in the instant of a kill were acknowledged to nobody, and are whole all the same.
     assert!(audit_store(&**punctual.store()).await >= acknowledged.len());
 }
@@ -91,6 +87,26 @@ async fn two_and_four_processes_never_run_the_same_attempt_twice(new_place: fn()
         drop(workers);
         assert_eq!(audit_store(&**punctual.store()).await, jobs);
     }
+}
+
+async fn a_job_with_one_attempt_does_not_run_again_after_its_worker_was_killed(new_place: fn() -> Place) {
+    let place = new_place();
+    let punctual = place.connect().await;
+    let draft = |name| Draft::new(name, &()).max_attempts(1);
+    let once = punctual.enqueue(draft("held")).await.unwrap().id;
+    let worker = place.start_worker(500);
+    until("the job to start", async || place.ledger_lines().len() == 1).await;
+    worker.kill();
+    let _other = place.start_worker(500);
+    until("the job to be dead", async || count(&punctual, Status::Dead).await == 1).await;
+    let job = punctual.job(once).await.unwrap();
+    assert_eq!((job.run, job.crash_count), (1, 1));
+    assert!(job.error.unwrap().message.contains("max_attempts is 1"));
+    // The other worker is there, and runs what is new.
+    punctual.enqueue(draft("fast")).await.unwrap();
+    until("another job to succeed", async || count(&punctual, Status::Succeeded).await == 1).await;
+    assert_eq!(place.ledger_lines().len(), 2, "one start each");
+    audit_store(&**punctual.store()).await;
 }
 
 async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_finished(new_place: fn() -> Place) {
@@ -120,7 +136,7 @@ async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_fin
     .await;
     assert_eq!(punctual.job(id).await.unwrap(), finished);
     assert_eq!(punctual.store().events(id).await.unwrap(), story);
-    assert_eq!((finished.crash_count, finished.attempt), (1, 2));
+    assert_eq!((finished.crash_count, finished.attempt), (1, 1));
     worker.stop().await;
     audit_store(&**punctual.store()).await;
 }

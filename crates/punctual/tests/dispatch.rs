@@ -14,16 +14,13 @@ use std::{
 };
 
 use common::{Place, Process, until};
-use futures_util::{StreamExt, stream};
 use punctual::{
     Context, Draft, Failure, JobId, Punctual, RunningWorker, Status, Worker,
     core::{Filter, Limits, Page},
 };
-use punctual_servers::{Care, Postgres, Redis};
-use punctual_testkit::conformance::audit_job;
+use punctual_servers::{Care, Direction, Fault as LinkFault, Postgres, Proxy, Redis};
+use punctual_testkit::conformance::audit_store;
 
-/// How long things fail.
-const CHAOS_TIME: Duration = Duration::from_secs(180);
 const WORKERS: usize = 4;
 const LEASE: Duration = Duration::from_secs(3);
 /// So many jobs are not done yet at most: the workers always have more than they can do.
@@ -73,10 +70,14 @@ enum Fault {
     RedisAway,
     RedisFrozen,
     PostgresKilled,
+    /// The network between everybody and Redis, for some seconds.
+    RedisLink,
+    /// The same for PostgreSQL.
+    PostgresLink,
 }
 
 impl Fault {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::WorkerKilled,
         Self::WorkerFrozen,
         Self::RedisKilled,
@@ -84,6 +85,8 @@ impl Fault {
         Self::RedisAway,
         Self::RedisFrozen,
         Self::PostgresKilled,
+        Self::RedisLink,
+        Self::PostgresLink,
     ];
 }
 
@@ -91,6 +94,9 @@ impl Fault {
 struct World {
     postgres: Postgres,
     redis: Redis,
+    /// Everybody reaches the servers by way of these.
+    postgres_link: Proxy,
+    redis_link: Proxy,
     place: Place,
     workers: Vec<Process>,
     /// From when until when PostgreSQL crashed, in microseconds.
@@ -100,9 +106,12 @@ struct World {
 impl World {
     fn start() -> Self {
         let (postgres, redis) = (Postgres::start(Care::Durable).unwrap(), Redis::start().unwrap());
-        let place = Place::on(&postgres.url()).dispatched_by(&redis.url());
+        let (postgres_link, redis_link) =
+            (Proxy::before(&postgres.url()).unwrap(), Proxy::before(&redis.url()).unwrap());
+        let place = Place::on(&postgres_link.url_of(&postgres.url()).unwrap())
+            .dispatched_by(&redis_link.url_of(&redis.url()).unwrap());
         let workers = (0..WORKERS).map(|_| place.start("worker_process", 0)).collect();
-        Self { postgres, redis, place, workers, crashes: Vec::new() }
+        Self { postgres, redis, postgres_link, redis_link, place, workers, crashes: Vec::new() }
     }
 
     async fn suffer(&mut self, fault: Fault, rng: &mut fastrand::Rng) {
@@ -140,11 +149,40 @@ impl World {
                 self.crashes.push((before, now_micros()));
                 self.postgres.start_again().unwrap();
             }
+            Fault::RedisLink => fail(&self.redis_link, rng).await,
+            Fault::PostgresLink => fail(&self.postgres_link, rng).await,
         }
     }
 }
 
-/// For three minutes, under full load, everything fails in random order. `PUNCTUAL_TEST_SEED` repeats an order.
+/// A network fails for some seconds.
+async fn fail(link: &Proxy, rng: &mut fastrand::Rng) {
+    let fault = match rng.u8(..7) {
+        0 => LinkFault::Delay(Duration::from_millis(rng.u64(1..500))),
+        1 => LinkFault::Swallow(Direction::Both),
+        2 => LinkFault::Swallow(Direction::ToServer),
+        3 => LinkFault::Swallow(Direction::ToClient),
+        4 => LinkFault::Refuse,
+        5 => LinkFault::LoseAnswers { probability: 0.02, seed: rng.u64(..) },
+        _ => LinkFault::LoseAnswers { probability: 0.5, seed: rng.u64(..) },
+    };
+    let (resets, lasts) = (rng.bool(), Duration::from_millis(rng.u64(500..8_000)));
+    eprintln!("        {fault:?} for {lasts:?}; resets: {resets}");
+    link.set(fault);
+    if resets {
+        link.reset();
+    }
+    tokio::time::sleep(lasts).await;
+    link.heal();
+}
+
+/// How long everything fails: `PUNCTUAL_TEST_CHAOS_SECONDS`, or half a minute.
+fn chaos_time() -> Duration {
+    let seconds = std::env::var("PUNCTUAL_TEST_CHAOS_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(30))
+}
+
+/// Under full load, everything fails in random order. `PUNCTUAL_TEST_SEED` repeats an order.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_fails_no_job_is_lost_and_each_ends_once() {
     let seed = std::env::var("PUNCTUAL_TEST_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
@@ -159,7 +197,7 @@ async fn whatever_fails_no_job_is_lost_and_each_ends_once() {
         (0..4).map(|_| tokio::spawn(enqueue_on(punctual.clone(), acknowledged.clone(), stop.clone()))).collect();
     let began = Instant::now();
     let mut faults = Vec::new();
-    while began.elapsed() < CHAOS_TIME {
+    while began.elapsed() < chaos_time() {
         if faults.is_empty() {
             faults = Fault::ALL.to_vec();
             rng.shuffle(&mut faults);
@@ -180,7 +218,7 @@ async fn whatever_fails_no_job_is_lost_and_each_ends_once() {
     for id in &acknowledged {
         assert_eq!(punctual.job(*id).await.unwrap().status, Status::Succeeded, "{id}");
     }
-    let audited = audit(&punctual).await;
+    let audited = audit_store(&**punctual.store()).await;
     assert!(audited >= acknowledged.len());
     assert_executed_one_at_a_time(&world.place, &world.crashes);
     eprintln!("{audited} jobs, {} of them acknowledged", acknowledged.len());
@@ -245,24 +283,11 @@ async fn all_end(punctual: &Punctual, redis: &Redis) {
 /// The keys of Redis that hold something of a job.
 fn leftovers(redis: &Redis) -> Vec<String> {
     let keys = redis.ask("KEYS punctual:*").unwrap();
-    let of_none = |key: &String| key.ends_with(":state") || key.ends_with(":repairs") || key.contains(":worker:");
+    let of_none = |key: &String| {
+        let ends = [":state", ":repairs", ":owner"].iter().any(|end| key.ends_with(end));
+        ends || [":worker:", ":lock:punctual."].iter().any(|part| key.contains(part))
+    };
     keys.into_iter().filter(|key| !of_none(key)).collect()
-}
-
-/// As [`punctual_testkit::conformance::audit_store`], several jobs at once.
-async fn audit(punctual: &Punctual) -> usize {
-    let filter = Filter { statuses: Status::ALL.to_vec(), ..Filter::default() };
-    let (mut page, mut audited) = (Page::first(1_000), 0);
-    loop {
-        let found = punctual.store().list(filter.clone(), page.clone()).await.unwrap();
-        let store = &**punctual.store();
-        stream::iter(&found.jobs).for_each_concurrent(8, |job| audit_job(store, job)).await;
-        audited += found.jobs.len();
-        match found.next {
-            Some(next) => page.after = Some(next),
-            None => return audited,
-        }
-    }
 }
 
 /// PostgreSQL writes what need not survive its crash within so long, so that it may forget what began in that time.

@@ -20,6 +20,7 @@ use punctual::{
 on_each_engine! {
     explain_names_the_cause_of_every_situation
     explain_names_every_gate_that_is_closed
+    explain_names_a_cancelled_job_whose_handler_has_not_ended
     explain_names_all_that_is_in_the_way
 }
 
@@ -44,22 +45,22 @@ impl Scene {
     async fn beat(&self, queues: &[&str], names: &[&str], (running, concurrency): (u32, u32)) {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let (queues, names) = (words(queues), words(names));
-        let beat = Beat { id: self.worker, host: "here".into(), pid: 1, queues, names, concurrency, running };
+        let beat = Beat {
+            id: self.worker,
+            host: "here".into(),
+            pid: 1,
+            queues,
+            names,
+            concurrency,
+            running,
+            registered_by: None,
+        };
         self.punctual.store().leave(self.worker).await.unwrap();
         self.punctual.store().beat(beat).await.unwrap();
     }
 
     async fn claim(&self, limit: usize) -> Vec<Claim> {
-        let request = ClaimRequest {
-            worker: self.worker,
-            queues: Vec::new(),
-            in_order: false,
-            names: Vec::new(),
-            limit,
-            lease: Duration::from_secs(30),
-            ahead: Duration::ZERO,
-            wait: Duration::ZERO,
-        };
+        let request = ClaimRequest::new(self.worker, limit, Duration::from_secs(30));
         self.punctual.store().claim(request).await.unwrap().claims
     }
 
@@ -160,6 +161,26 @@ async fn explain_names_every_gate_that_is_closed(new_place: fn() -> Place) {
     scene.clock.advance(Duration::from_secs(62));
     scene.beat(&[], &[], (1, 4)).await;
     scene.expect(fourth, Cause::AboutToStart).await;
+}
+
+async fn explain_names_a_cancelled_job_whose_handler_has_not_ended(new_place: fn() -> Place) {
+    let place = new_place();
+    let scene = Scene::new(&place).await;
+    scene.beat(&[], &[], (1, 4)).await;
+    let admin = scene.punctual.admin("ada");
+    admin.set_queue_limits("post", Limits { concurrency: Some(1), ..Limits::default() }).await.unwrap();
+    let first = scene.enqueue(mail().concurrency_key("acme")).await;
+    let second = scene.enqueue(mail().concurrency_key("acme")).await;
+    let third = scene.enqueue(mail()).await;
+    let claim = scene.claim(4).await.remove(0);
+    admin.cancel(first, None).await.unwrap();
+    let held_by = format!("so many do: {first} on {} (cancelled; its handler has not ended).", scene.worker);
+    has(&scene.expect(second, Cause::QueueLimit).await, &["1 job of the queue post", &held_by]);
+    has(&scene.expect(third, Cause::QueueLimit).await, &["1 job of the queue post", &held_by]);
+    admin.set_queue_limits("post", Limits::default()).await.unwrap();
+    has(&scene.expect(second, Cause::KeyLimit).await, &["1 job of the key acme", &held_by]);
+    scene.punctual.store().release_slots(claim.worker, vec![claim.attempt_id()]).await.unwrap();
+    scene.expect(second, Cause::AboutToStart).await;
 }
 
 async fn explain_names_all_that_is_in_the_way(new_place: fn() -> Place) {

@@ -106,6 +106,7 @@ async fn run_plans(place: &Place, plans: &[Plan]) {
             .after(plan.parents.iter().map(|parent| ids[*parent]))
             .on_parent_failure(plan.policy)
             .max_attempts(100)
+            .max_crashes(100)
             .retry(RetryPolicy::fixed(Duration::from_secs(1)).jitter(0.0));
         ids.push(punctual.enqueue(draft).await.unwrap().id);
     }
@@ -124,16 +125,12 @@ async fn drive(punctual: &Punctual, clock: &ManualClock, plans: &[Plan], ids: &[
     let mut left: HashMap<JobId, Plan> = ids.iter().copied().zip(plans.iter().cloned()).collect();
     let mut random = fastrand::Rng::with_seed(plans.len() as u64);
     let mut idle = 0;
-    while idle < 3 {
+    while idle < 6 {
+        let worker = WorkerId::from_bits(random.u128(1..4));
         let request = ClaimRequest {
-            worker: WorkerId::from_bits(random.u128(1..4)),
-            queues: Vec::new(),
-            in_order: false,
-            names: Vec::new(),
-            limit: random.usize(1..6),
-            lease: Duration::from_secs(30),
-            ahead: Duration::ZERO,
-            wait: Duration::ZERO,
+            // Those whose workers were lost are claimed apart.
+            suspects: idle % 2 == 1,
+            ..ClaimRequest::new(worker, random.usize(1..6), Duration::from_secs(30))
         };
         let claims = store.claim(request).await.unwrap().claims;
         idle = if claims.is_empty() { idle + 1 } else { 0 };
@@ -163,7 +160,7 @@ async fn drive(punctual: &Punctual, clock: &ManualClock, plans: &[Plan], ids: &[
         // Longer than any lease, if there is nothing else to do.
         clock.advance(Duration::from_secs(if claims.is_empty() { 40 } else { random.u64(1..40) }));
         let expired = store.expired(100).await.unwrap();
-        let lost = expired.iter().map(|claim| settle(claim, Outcome::Lost, 0.5)).collect();
+        let lost = expired.iter().map(|claim| settle(claim, Outcome::Lost { evidence: None }, 0.5)).collect();
         store.settle(lost).await.unwrap();
     }
     assert!(clock.now() > punctual.job(ids[0]).await.unwrap().created_at);
@@ -192,6 +189,7 @@ async fn a_large_workflow_survives_the_death_of_its_workers(new_place: fn() -> P
     for (number, plan) in plans.iter().enumerate() {
         let draft = Draft::new("node", &json!({"failures": plan.failures, "dies": plan.dies}))
             .max_attempts(1_000)
+            .max_crashes(100)
             .retry(RetryPolicy::fixed(Duration::from_millis(50)));
         workflow
             .job(number.to_string(), draft)

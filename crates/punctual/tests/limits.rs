@@ -72,23 +72,15 @@ fn workers_process() {
 
 /// A connection of somebody else's, who works in the same schema.
 async fn other_session(place: &Place) -> PgConnection {
-    let (server, schema) = place.url.split_once("?schema=").unwrap();
+    let (server, settings) = place.url.split_once('?').unwrap();
+    let (_, schema) = settings.split_once("schema=").unwrap();
     let mut connection = PgConnection::connect(server).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(format!("set search_path to {schema}"))).execute(&mut connection).await.unwrap();
     connection
 }
 
 async fn claim(punctual: &Punctual) -> Claimed {
-    let request = ClaimRequest {
-        worker: WorkerId::from_bits(7),
-        queues: Vec::new(),
-        in_order: false,
-        names: Vec::new(),
-        limit: 10,
-        lease: Duration::from_secs(30),
-        ahead: Duration::ZERO,
-        wait: Duration::ZERO,
-    };
+    let request = ClaimRequest::new(WorkerId::from_bits(7), 10, Duration::from_secs(30));
     punctual.store().claim(request).await.unwrap()
 }
 

@@ -15,7 +15,7 @@ use punctual::{
     Context, Draft, Failure, Filter, OnParentFailure, Overlap, Page, Punctual, Recurring, Settled, Status, Unique,
     Worker, Workflow,
     admin::Retention,
-    core::{Keep, Limits, Rate},
+    core::{JobDefaults, Keep, Limits, Rate},
     postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
 };
 use punctual_servers::{Care, Postgres, Redis};
@@ -53,6 +53,19 @@ async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_comm
     assert!(punctual.job(lost.id).await.is_err());
     assert!(!punctual.enqueue(Draft::new("x", &3).unique_key("other")).await.unwrap().existing, "its key is free");
     assert_eq!(audit_store(&**punctual.store()).await, 3);
+}
+
+#[tokio::test]
+async fn the_first_job_of_a_process_in_the_callers_transaction_is_as_its_queue_says() {
+    let place = Place::postgres();
+    let defaults = JobDefaults { max_attempts: Some(11), ..JobDefaults::default() };
+    place.connect().await.admin("ada").set_queue_defaults("mail", defaults).await.unwrap();
+    let punctual = place.connect().await;
+    let mut connection = own_connection(&place).await;
+    let mut transaction = connection.begin().await.unwrap();
+    let job = punctual.enqueue_in(&mut transaction, [Draft::new("x", &1).queue("mail")]).await.unwrap()[0];
+    transaction.commit().await.unwrap();
+    assert_eq!(punctual.job(job.id).await.unwrap().spec.max_attempts, 11);
 }
 
 #[tokio::test(flavor = "multi_thread")]

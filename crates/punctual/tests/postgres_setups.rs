@@ -1,15 +1,20 @@
-//! PostgreSQL as teams set it up: with TLS, behind a pooler, with a role that may do little, with a limit on statements.
+//! PostgreSQL as teams set it up: with TLS, behind a pooler, with a role that may do little, with a limit on statements. And servers that answer but refuse.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use punctual::{
-    Context, Draft, Punctual, Status, Worker,
+    Context, Draft, Error, Json, Punctual, Status, Worker,
     admin::Retention,
+    core::StoreError,
     postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
 };
-use punctual_servers::{Care, PgBouncer, Postgres};
+use punctual_servers::{Care, DiskFault, FaultyDisk, PgBouncer, Postgres};
+use punctual_testkit::conformance::audit_store;
+use tokio::{sync::Semaphore, time};
+
+const GENEROUS: Duration = Duration::from_secs(120);
 
 /// Some jobs of every kind go through, and the store is sound afterwards.
 async fn works(url: &str) -> Punctual {
@@ -104,4 +109,124 @@ async fn a_statement_that_takes_too_long_is_ended_and_said_to_be() {
     assert!(ended.contains("statement_timeout"), "{ended}");
     transaction.rollback().await.unwrap();
     assert_eq!(punctual.job(job.id).await.unwrap().status, Status::Queued);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_waits_for_a_server_that_is_read_only() {
+    let server = Postgres::start(Care::None).unwrap();
+    run(&server.url(), "create role operator superuser login").await;
+    let operator = server.url().replace("punctual@", "operator@");
+    Punctual::connect(&server.url()).await.unwrap();
+    run(&operator, "alter role punctual set default_transaction_read_only = on").await;
+    let punctual = Punctual::connect(&server.url()).await.unwrap();
+    let refused = punctual.enqueue(Draft::new("noop", &1)).await.unwrap_err();
+    assert!(matches!(&refused, Error::Store(error @ StoreError::ReadOnlyServer { .. }) if error.is_transient()));
+    let said = refused.to_string();
+    assert!(said.contains("is read-only (standby?)") && !said.contains("permission"), "{said}");
+    let worker = Worker::builder(punctual.clone()).handler("noop", |_: Context| async { Ok(None) });
+    let mut started = tokio::spawn(worker.start());
+    assert!(time::timeout(Duration::from_secs(2), &mut started).await.is_err(), "it waits");
+    // A standby that is promoted can be written by the connections that it has; these have to be made anew.
+    let promote = "alter role punctual reset default_transaction_read_only;
+        select pg_terminate_backend(pid) from pg_stat_activity where usename = 'punctual'";
+    run(&operator, promote).await;
+    let worker = time::timeout(Duration::from_secs(60), started).await.unwrap().unwrap().unwrap();
+    let job = loop {
+        match punctual.enqueue(Draft::new("noop", &1)).await {
+            Ok(job) => break job,
+            Err(error) => assert!(matches!(error, Error::Store(error) if error.is_transient())),
+        }
+        time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(punctual.wait(job.id, Duration::from_secs(60)).await.unwrap().status, Status::Succeeded);
+    worker.stop().await;
+}
+
+/// A worker whose server refuses for a while goes on trying: errors say why, what ran meanwhile is settled once it can be, and what was acknowledged runs.
+async fn outlasts(
+    punctual: Punctual,
+    payload: &str,
+    why: &str,
+    refuse: impl AsyncFnOnce(),
+    accept: impl AsyncFnOnce(),
+) {
+    let (begun, may_end) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (begins, ends) = (begun.clone(), may_end.clone());
+    let handler = move |ctx: Context| {
+        let (begun, may_end) = (begins.clone(), ends.clone());
+        async move {
+            begun.add_permits(1);
+            let _may_end = may_end.acquire().await.unwrap();
+            Ok(Some(ctx.claim().job.spec.payload.clone()))
+        }
+    };
+    let worker = Worker::builder(punctual.clone()).handler("x", handler).lease(GENEROUS).start().await.unwrap();
+    let draft = || Draft::new("x", &payload);
+    let mut acknowledged = vec![punctual.enqueue(draft()).await.unwrap().id];
+    let _begun = begun.acquire().await.unwrap();
+    refuse().await;
+    may_end.add_permits(1);
+    let refused = time::timeout(GENEROUS, async {
+        loop {
+            match punctual.enqueue(draft()).await {
+                Ok(job) => acknowledged.push(job.id),
+                Err(Error::Store(error)) => {
+                    assert!(error.is_transient(), "{error}");
+                    if error.to_string().contains(why) {
+                        break;
+                    }
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+    refused.await.unwrap_or_else(|_| panic!("no error says `{why}`"));
+    accept().await;
+    let enqueued = time::timeout(GENEROUS, async {
+        loop {
+            match punctual.enqueue(draft()).await {
+                Ok(job) => break job.id,
+                Err(error) => assert!(matches!(&error, Error::Store(error) if error.is_transient()), "{error}"),
+            }
+        }
+    });
+    acknowledged.push(enqueued.await.expect("nothing goes on"));
+    for id in acknowledged {
+        let ended = punctual.wait(id, GENEROUS).await.unwrap();
+        assert_eq!((ended.status, ended.run, ended.result), (Status::Succeeded, 1, Some(Json::of(&payload).unwrap())));
+    }
+    worker.stop().await;
+    audit_store(&**punctual.store()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_go_on_after_a_server_was_read_only_or_out_of_connections() {
+    let server = Postgres::start(Care::None).unwrap();
+    let url = &server.url();
+    let by_role = |role: &'static str, refuse: &'static str, accept: &'static str, why: &'static str| async move {
+        run(url, &format!("create role {role} login; create schema {role} authorization {role}")).await;
+        let address = format!("{}?schema={role}", url.replace("punctual@", &format!("{role}@")));
+        let ends = format!("select pg_terminate_backend(pid) from pg_stat_activity where usename = '{role}'");
+        let change = async |change: &str| run(url, &format!("alter role {role} {change}; {ends}")).await;
+        let punctual = Punctual::connect(&address).await.unwrap();
+        outlasts(punctual, "small", why, async || change(refuse).await, async || change(accept).await).await;
+    };
+    let (on, off) = ("set default_transaction_read_only = on", "reset default_transaction_read_only");
+    tokio::join!(
+        by_role("reads", on, off, "is read-only (standby?)"),
+        by_role("connects", "connection limit 0", "connection limit -1", "too many connections"),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_go_on_after_the_disk_of_a_server_was_full() {
+    let disk = FaultyDisk::new().unwrap();
+    let server = Postgres::start_on(&disk, Care::None).unwrap();
+    run(&server.url(), "create database jobs tablespace faulty").await;
+    let punctual = Punctual::connect(&server.url().replace("/postgres", "/jobs")).await.unwrap();
+    // It does not fit into what the tables have room for.
+    let large: String = std::iter::repeat_with(fastrand::alphanumeric).take(200_000).collect();
+    let fill = async || disk.fail(DiskFault::Full).unwrap();
+    let free = async || disk.mend(DiskFault::Full).unwrap();
+    outlasts(punctual, &large, "No space left on device", fill, free).await;
 }

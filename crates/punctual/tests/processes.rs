@@ -16,6 +16,8 @@ use tokio::process::Command;
 
 on_each_engine! {
     a_killed_process_is_replaced_and_its_jobs_run_elsewhere
+    a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it
+    nothing_is_left_of_what_programs_of_a_killed_process_have_daemonised
     a_process_that_says_nothing_is_killed_and_replaced
     a_stop_lets_running_jobs_end
     a_stop_that_cannot_wait_gives_jobs_back_at_once
@@ -32,6 +34,7 @@ fn worker_process() {
         let link = Supervised::link().unwrap();
         let punctual = Punctual::connect(&url).await.unwrap();
         let ledger = Arc::new(common::Ledger::open(std::env::var("PUNCTUAL_TEST_LEDGER").unwrap().as_ref()));
+        let of_killers = Arc::clone(&ledger);
         let program = Program::shell("echo here >&2; sleep 600 & wait").handler().unwrap();
         let worker = Worker::builder(punctual.clone())
             .handler("short", move |ctx: Context| {
@@ -46,19 +49,37 @@ fn worker_process() {
                 future::pending::<()>().await;
                 Ok(None)
             })
+            .handler("kills", move |ctx: Context| {
+                of_killers.write(&format!("{} {}\n", ctx.id(), ctx.claim().job.run));
+                kill(Pid::this(), Signal::SIGKILL).unwrap();
+                future::pending()
+            })
             .handler("tells", |ctx: Context| async move {
                 ctx.notify("ada", &"hello").await?;
                 ctx.broadcast(&"all").await?;
                 Ok(None)
             })
             .handler("program", program)
+            .handler("daemon", Program::shell(daemon(&url)).handler().unwrap())
             .concurrency(20)
             .lease(LEASE)
             .start()
             .await
             .unwrap();
-        link.work(&punctual, worker, future::pending()).await;
+        link.work(&punctual, worker, future::pending()).await.unwrap();
     });
+}
+
+/// How long the daemon of a test's programs sleeps: its name, which no other test's has.
+fn daemon_seconds(url: &str) -> String {
+    let digits = url.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    format!("600.{digits}")
+}
+
+/// Starts a process that leaves its parent, its group, its session and its environment behind.
+fn daemon(url: &str) -> String {
+    let seconds = daemon_seconds(url);
+    format!("(setsid env -i sleep {seconds} < /dev/null > /dev/null 2>&1 &); echo here >&2; sleep 600")
 }
 
 /// A supervisor that is killed.
@@ -116,7 +137,7 @@ impl Fleet {
     }
 
     async fn enqueue(&self, name: &str) -> JobId {
-        self.punctual.enqueue(Draft::new(name, &()).max_attempts(100)).await.unwrap().id
+        self.punctual.enqueue(Draft::new(name, &()).max_crashes(100)).await.unwrap().id
     }
 
     /// Waits until a run of a job has said that it is there.
@@ -133,7 +154,7 @@ async fn a_killed_process_is_replaced_and_its_jobs_run_elsewhere(place: impl Fn(
     let fleet = Fleet::start(place(), 3, PATIENT).await;
     let endless = fleet.enqueue("endless").await;
     let program = fleet.enqueue("program").await;
-    let short = fleet.punctual.enqueue_all((0..500).map(|_| Draft::new("short", &()).max_attempts(100))).await.unwrap();
+    let short = fleet.punctual.enqueue_all((0..500).map(|_| Draft::new("short", &()).max_crashes(100))).await.unwrap();
     fleet.until_runs(endless, 1).await;
     fleet.until_runs(program, 1).await;
     let (first, programs) = (fleet.pid_of(endless).await, programs_of(fleet.pid_of(program).await));
@@ -153,6 +174,49 @@ async fn a_killed_process_is_replaced_and_its_jobs_run_elsewhere(place: impl Fn(
     assert_eq!(fleet.punctual.job(endless).await.unwrap().crash_count, 1);
     assert!(!fleet.pids().await.contains(&first), "a dead worker is not on the register");
     fleet.supervisor.stop(future::ready(())).await;
+}
+
+async fn a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it(place: impl Fn() -> Place) {
+    let fleet = Fleet::start(place(), 2, PATIENT).await;
+    let drafts = (0..400).map(|number| Draft::new(if number % 100 == 50 { "kills" } else { "short" }, &()));
+    for job in fleet.punctual.enqueue_all(drafts).await.unwrap() {
+        let job = fleet.punctual.wait(job.id, Duration::from_secs(300)).await.unwrap();
+        if job.spec.name == "short" {
+            assert!(job.status == Status::Succeeded && job.crash_count <= 1, "{}: {:?}", job.crash_count, job.error);
+            continue;
+        }
+        let kills = fleet.place.ledger_lines().iter().filter(|line| line.starts_with(&job.id.to_string())).count();
+        assert_eq!((job.status, job.crash_count, kills), (Status::Dead, 3, 3));
+        let evidence = job.error.unwrap().message;
+        assert!(evidence.contains("signal: 9") && evidence.ends_with("quarantined"), "{evidence}");
+    }
+    fleet.supervisor.stop(future::ready(())).await;
+}
+
+async fn nothing_is_left_of_what_programs_of_a_killed_process_have_daemonised(place: impl Fn() -> Place) {
+    let fleet = Fleet::start(place(), 1, PATIENT).await;
+    let job = fleet.enqueue("daemon").await;
+    fleet.until_runs(job, 1).await;
+    let daemons = || processes_called(&daemon_seconds(&fleet.place.url));
+    until("its daemon to be there", async || daemons().len() == 1).await;
+    let first = daemons();
+    kill(fleet.pid_of(job).await, Signal::SIGKILL).unwrap();
+    fleet.until_runs(job, 2).await;
+    assert!(!is_running(first[0]), "the first execution is gone before the second begins");
+    fleet.punctual.admin("test").cancel(job, None).await.unwrap();
+    until("the second to be gone", async || daemons().is_empty()).await;
+    fleet.supervisor.stop(future::ready(())).await;
+}
+
+/// Processes with this among their arguments.
+fn processes_called(argument: &str) -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
+    let is_called = |pid: &Pid| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.split(|byte| *byte == 0).any(|one| one == argument.as_bytes())
+    };
+    pids.filter(is_called).collect()
 }
 
 /// The processes that a worker process has started, and theirs.
@@ -230,7 +294,7 @@ async fn nothing_is_left_of_a_supervisor_that_is_killed(place: impl Fn() -> Plac
     let place = place();
     let punctual = place.connect().await;
     let supervisor = place.start("supervisor_process", 0);
-    let draft = |name| Draft::new(name, &()).max_attempts(100);
+    let draft = |name| Draft::new(name, &()).max_crashes(100);
     let jobs = punctual.enqueue_all([draft("endless"), draft("program")]).await.unwrap();
     let admin = punctual.admin("test");
     for job in &jobs {
@@ -242,7 +306,7 @@ async fn nothing_is_left_of_a_supervisor_that_is_killed(place: impl Fn() -> Plac
         pids.extend(pids.clone().into_iter().flat_map(programs_of));
         pids
     };
-    until("two workers, a program and what it started", async || all().await.len() >= 4).await;
+    until("three workers, a program and what it started", async || all().await.len() >= 5).await;
     let pids = all().await;
     supervisor.kill();
     until("all of them to end", async || !pids.iter().any(|pid| is_running(*pid))).await;

@@ -20,7 +20,6 @@ on_each_engine! {
     a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere
     a_program_that_ignores_its_timeout_is_killed_with_all_that_it_started
     a_cancelled_program_hears_of_it
-    a_hundred_mebibytes_of_output_are_cut_and_counted
     messages_do_what_they_say
     what_cannot_be_understood_fails_the_attempt_and_is_shown
     a_program_that_uses_too_much_is_killed_and_the_limit_is_named
@@ -31,6 +30,8 @@ on_each_engine! {
     what_a_program_says_last_is_heard_however_long_it_takes
     a_process_of_a_pool_that_speaks_without_a_job_is_replaced
     a_stopping_worker_lets_programs_put_their_things_away
+    nothing_is_left_of_what_a_program_has_daemonised
+    what_a_program_has_daemonised_counts_for_its_memory
 }
 
 /// A worker that runs jobs named `x` with a program.
@@ -212,8 +213,10 @@ async fn a_cancelled_program_hears_of_it(place: impl Fn() -> Place) {
     bench.end().await;
 }
 
-async fn a_hundred_mebibytes_of_output_are_cut_and_counted(place: impl Fn() -> Place) {
-    let bench = Bench::new(place(), obedient()).await;
+/// On one engine: none of them sees what is cut.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_mebibytes_of_output_are_cut_and_counted() {
+    let bench = Bench::new(Place::new(), obedient()).await;
     let errors = "yes this is a line of the log | head -c 104857600 >&2; echo 1";
     let story = bench.run(doing(errors)).await;
     assert_eq!(story.job.status, Status::Succeeded);
@@ -499,10 +502,53 @@ async fn a_stopping_worker_lets_programs_put_their_things_away(place: impl Fn() 
     let punctual = place.connect().await;
     let worker = Worker::builder(punctual.clone()).handler("x", program.handler().unwrap());
     let worker = worker.drain_timeout(Duration::ZERO).start().await.unwrap();
-    let job = punctual.enqueue(once()).await.unwrap().id;
+    let job = punctual.enqueue(once().max_attempts(2)).await.unwrap().id;
     let admin = punctual.admin("test");
     until("the program to run", async || !admin.job(job).await.unwrap().logs.is_empty()).await;
     worker.stop().await;
     assert!(folder.path().join("tidied").exists());
     assert_eq!(punctual.job(job).await.unwrap().status, Status::Queued);
+}
+
+/// Starts a process that leaves its parent, its group, its session and its environment behind, and that only its own arguments tell of.
+fn daemonise(seconds: &str) -> String {
+    format!(
+        "(setsid env -i sleep {seconds} < /dev/null > /dev/null 2>&1 &); while ! pgrep -f '[s]leep {seconds}' > /dev/null; do sleep 0.01; done"
+    )
+}
+
+/// Processes with this among their arguments.
+fn processes_called(argument: &str) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let commands = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    commands.filter(|all| all.split(|byte| *byte == 0).any(|one| one == argument.as_bytes())).count()
+}
+
+async fn nothing_is_left_of_what_a_program_has_daemonised(place: impl Fn() -> Place) {
+    let mut program = obedient();
+    program.stop_grace = Duration::from_millis(300);
+    let bench = Bench::new(place(), program).await;
+    let seconds = format!("600.{}", fastrand::u32(..));
+    let daemonise = daemonise(&seconds);
+    let story = bench.run(doing(&format!("{daemonise}; echo 1"))).await;
+    assert_eq!((story.job.status, processes_called(&seconds)), (Status::Succeeded, 0));
+    let endless = || doing(&format!("{daemonise}; echo here >&2; sleep 600"));
+    let story = bench.run(endless().timeout(Duration::from_secs(5))).await;
+    assert_eq!((story.attempts[0].status, messages(&story)), (AttemptStatus::TimedOut, vec!["here"]));
+    assert_eq!(processes_called(&seconds), 0);
+    let id = bench.enqueue(endless()).await;
+    until("the program to run", async || messages(&bench.story(id).await) == ["here"]).await;
+    assert_eq!(processes_called(&seconds), 1);
+    bench.punctual.admin("test").cancel(id, None).await.unwrap();
+    until("all of it to be gone", async || processes_called(&seconds) == 0).await;
+    bench.end().await;
+}
+
+async fn what_a_program_has_daemonised_counts_for_its_memory(place: impl Fn() -> Place) {
+    let hog = "(setsid env -i sh -c 'x=$(yes | head -c 200000000); sleep 600' > /dev/null 2>&1 &); sleep 20";
+    let limits = ProgramLimits { memory_bytes: Some(32 << 20), ..ProgramLimits::default() };
+    let bench = Bench::new(place(), Program { limits, ..Program::shell(hog) }).await;
+    let story = bench.run(once()).await;
+    assert_eq!((story.job.status, code(&story).as_str()), (Status::Dead, "PUNCTUAL_E_LIMIT"), "{}", error(&story));
+    bench.end().await;
 }

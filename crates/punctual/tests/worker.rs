@@ -277,6 +277,7 @@ async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone(
             names: vec!["other".into()],
             concurrency: 1,
             running: 0,
+            registered_by: None,
         };
         punctual.store().beat(former.clone()).await.unwrap();
         let job = punctual.enqueue(Draft::new("other", &()).ephemeral(true)).await.unwrap().id;
@@ -384,12 +385,40 @@ async fn a_failing_store_delays_jobs_and_loses_none() {
         .start()
         .await
         .unwrap();
-    // Jobs of a claim whose answer was lost come back when their lease runs out, one attempt poorer.
+    // Jobs of a claim whose answer was lost come back when their lease runs out, one crash poorer.
     inner.enqueue_all((0..20).map(|n| Draft::new("x", &n).max_attempts(10))).await.unwrap();
     until("all jobs to succeed", async || common::count(&inner, Status::Succeeded).await == 20).await;
     until("every fault to happen", async || faulty.faults_left() == 0).await;
     worker.stop().await;
     assert_eq!(audit_store(&**inner.store()).await, 20);
+}
+
+#[tokio::test]
+async fn a_job_with_one_attempt_survives_lost_answers_and_runs_once() {
+    let place = Place::new();
+    let inner = place.connect().await;
+    let faulty = FaultyStore::new(inner.store().clone());
+    // The claim is stored and its answer lost; so is the confirmation, which is then refused, and asked for again.
+    faulty.fail_next("claim", When::After);
+    faulty.fail_next("confirm", When::After);
+    faulty.fail_next("confirm", When::Before);
+    let id = inner.enqueue(Draft::new("x", &()).max_attempts(1)).await.unwrap().id;
+    let starts = Arc::new(AtomicUsize::new(0));
+    let started = starts.clone();
+    let worker = Worker::builder(Punctual::new(Arc::new(faulty.clone())))
+        .handler("x", move |_: Context| {
+            started.fetch_add(1, Ordering::SeqCst);
+            async { Ok(None) }
+        })
+        .lease(Duration::from_millis(600))
+        .start()
+        .await
+        .unwrap();
+    let done = inner.wait(id, LONG).await.unwrap();
+    worker.stop().await;
+    assert_eq!((done.status, done.attempt, done.crash_count), (Status::Succeeded, 1, 0), "nothing was spent");
+    assert_eq!((starts.load(Ordering::SeqCst), faulty.faults_left()), (1, 0));
+    audit_store(&**inner.store()).await;
 }
 
 /// The store refuses for longer than the grace of a handler; the work is done, and not to be done again.

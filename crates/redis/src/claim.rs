@@ -95,9 +95,12 @@ async fn give_back(store: &Shared, claims: Vec<Claim>) {
 async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<Claimed> {
     let standing = store.keeper.fresh_standing().await?;
     let own = ClaimRequest { wait: Duration::ZERO, ..request.clone() };
-    if !standing.is_open() {
+    // Suspects are never handed out by Redis.
+    if !standing.is_open() || request.suspects {
         // What passes a gate; the rest once nobody can be handing it out in Redis any more.
-        return store.ledger.claim(own).await;
+        let claimed = store.ledger.claim(own).await?;
+        store.recorder.claimed(&claimed.claims);
+        return Ok(claimed);
     }
     let lanes = store.ledger.lanes(request);
     let (open, opens_in) = open_queues(store, &standing, &lanes.plain).await?;
@@ -106,7 +109,7 @@ async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<C
     let mut claimed = Claimed::default();
     for _ in 0..ROUNDS_MAX {
         let rest = ClaimRequest { limit: request.limit - claimed.claims.len(), ..own.clone() };
-        let round = claim_round(store, rest, &open, lanes.gated).await;
+        let round = claim_round(store, rest, &standing, (&open, lanes.gated)).await;
         // What was claimed before an error must not be lost.
         let (more, wrong) = if claimed.claims.is_empty() { round? } else { round.unwrap_or_default() };
         claimed.claims.extend(more.claims);
@@ -127,13 +130,15 @@ async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<C
 async fn claim_round(
     store: &Arc<Shared>,
     request: ClaimRequest,
-    open: &[OpenQueue],
-    gated: bool,
+    standing: &Standing,
+    (open, gated): (&[OpenQueue], bool),
 ) -> StoreResult<(Claimed, usize)> {
     let number = store.claims.fetch_add(1, Ordering::Relaxed);
     let token: Arc<str> = format!("{}{number:x}", claims_of(request.worker)).into();
     // From before they are handed out: whoever stands still meanwhile does not hold them for longer.
     let since = Instant::now();
+    // Much may have been waited for since the caller looked; if Redis may no longer hand out jobs, the ledger may do so itself before long.
+    let is_open = standing.is_open();
     let HandedOut { jobs, next_run_at } = if gated {
         hand_out_standing(store, &request, open, &token).await?
     } else {
@@ -141,7 +146,7 @@ async fn claim_round(
     };
     let (fresh, mut asked) = if gated { (Vec::new(), jobs) } else { parted(jobs) };
     let mut fresh = locked(store, fresh, &mut asked, &token).await;
-    if since.elapsed() >= GRACE / 2 {
+    if !is_open || since.elapsed() >= GRACE / 2 {
         asked.extend(fresh.drain(..).map(|(job, _)| job));
     }
     let (mut claimed, mut wrong) = (Claimed::default(), 0);
@@ -217,7 +222,7 @@ fn begin(
         let start = Start { hint, worker: request.worker, started_at, lease: request.lease };
         let job = start.job(new, at);
         begun.push(Unrecorded { start, token: Arc::clone(token), since });
-        Claim { job, worker: request.worker }
+        Claim::new(job, request.worker)
     };
     let claims = jobs.into_iter().map(claim).collect();
     store.recorder.add(begun);
@@ -240,7 +245,9 @@ async fn take(store: &Shared, request: ClaimRequest, asked: &[Handed], token: &s
     let done: Vec<_> = got.iter().chain(wrong.into_iter().map(|(hint, _)| hint)).map(with_token).collect();
     release_all(store, &done, false).await;
     release_all(store, &back.into_iter().map(|(hint, _)| with_token(hint)).collect::<Vec<_>>(), true).await;
-    Ok((taken?, wrong_count))
+    let taken = taken?;
+    store.recorder.claimed(&taken.claims);
+    Ok((taken, wrong_count))
 }
 
 /// Lets go of jobs in Redis, or puts them back there.

@@ -2,6 +2,7 @@
 
 use punctual_core::{Finding, StoreResult};
 use redis::RedisResult;
+use tokio::time::Instant;
 
 use crate::{
     keeper::{QueueStanding, Standing},
@@ -21,8 +22,28 @@ pub(crate) async fn examine(store: &Shared) -> StoreResult<Vec<Finding>> {
             return Ok(vec![finding("redis", false, message)]);
         }
     };
-    let standing = store.keeper.standing().await?;
-    Ok(vec![version, eviction(store).await, queues(store, &standing).await, repairs(store).await])
+    let standing = store.keeper.standing_since(Instant::now()).await?;
+    let writes = writes(store, &standing);
+    Ok(vec![version, writes, eviction(store).await, queues(store, &standing).await, repairs(store).await])
+}
+
+/// Whether Redis takes writes of this ledger, from here and from where workers are.
+fn writes(store: &Shared, standing: &Standing) -> Finding {
+    match (store.keeper.refused(), standing.missed) {
+        (Some(why), _) => finding(
+            "redis writes",
+            false,
+            format!("{why}; jobs are handed out by PostgreSQL, unless workers can use Redis"),
+        ),
+        (None, Some(ago)) => {
+            let message = format!(
+                "a worker could not use Redis {} s ago, though it can be used from here; its log says why",
+                ago.as_secs()
+            );
+            finding("redis writes", false, message)
+        }
+        (None, None) => finding("redis writes", true, "accepted"),
+    }
 }
 
 fn finding(check: &str, ok: bool, message: impl Into<String>) -> Finding {

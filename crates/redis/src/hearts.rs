@@ -12,7 +12,7 @@ use redis::RedisResult;
 use crate::{keys::Namespace, repairs::Repairs, server::Server};
 
 /// How long a sign of life lasts.
-const ALIVE_FOR: Duration = Duration::from_secs(30);
+pub(crate) const ALIVE_FOR: Duration = Duration::from_secs(30);
 /// How often the dead are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 

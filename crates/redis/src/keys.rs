@@ -1,5 +1,7 @@
 //! What is where in Redis. All keys of a queue have the same hash tag, so that they are on the same node of a cluster.
 
+use std::borrow::Cow;
+
 use punctual_core::{JobId, WorkerId, dispatch::Lane};
 
 /// The beginning of every key: which ledger's jobs they are about.
@@ -10,6 +12,24 @@ impl Namespace {
     /// That of the ledger of this name.
     pub(crate) fn of(ledger: &str) -> Self {
         Self(format!("punctual:{ledger}"))
+    }
+
+    /// Matches every key, as `SCAN` reads it.
+    pub(crate) fn pattern(&self) -> String {
+        let escaped: String = self
+            .0
+            .chars()
+            .flat_map(|c| ['\\'].into_iter().filter(move |_| "*?[]\\^-".contains(c)).chain([c]))
+            .collect();
+        format!("{escaped}:*")
+    }
+
+    /// Says which run of the ledger's server the jobs are of, for as long as it is kept. With the name of a queue, on that queue's node.
+    pub(crate) fn owner(&self, queue: Option<&str>) -> String {
+        match queue {
+            None => format!("{}:owner", self.0),
+            Some(queue) => format!("{}owner", self.queue(queue).prefix),
+        }
     }
 
     /// Hints to those who wait for work: the name of a queue.
@@ -38,8 +58,16 @@ impl Namespace {
     }
 
     pub(crate) fn queue(&self, queue: &str) -> QueueKeys {
-        QueueKeys { prefix: format!("{}:{{{queue}}}:", self.0) }
+        QueueKeys { prefix: format!("{}:{{{}}}:", self.0, tag(queue)) }
     }
+}
+
+/// The hash tag of a queue. A brace would end it early: two queues would share keys, or those of one would be on several nodes.
+fn tag(queue: &str) -> Cow<'_, str> {
+    if !queue.contains(['{', '}', '%']) {
+        return Cow::Borrowed(queue);
+    }
+    Cow::Owned(queue.replace('%', "%25").replace('{', "%7B").replace('}', "%7D"))
 }
 
 /// The keys of a queue.
@@ -76,4 +104,24 @@ pub(crate) fn lane_suffix(lane: &Lane) -> String {
 /// What the key ends with under which jobs of an hour are cached.
 pub(crate) fn documents_suffix(epoch: u64, hour: i64) -> String {
     format!("jobs:{epoch}:{hour}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_queue_has_a_hash_tag_of_its_own() {
+        let tag_of = |queue: &str| {
+            let prefix = Namespace::of("ledger").queue(queue).prefix;
+            // As Redis Cluster finds it: between the first brace and the next closing one.
+            let tag = prefix.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag.to_owned());
+            (tag.unwrap_or_default(), prefix)
+        };
+        assert_eq!(tag_of("mail"), ("mail".to_owned(), "punctual:ledger:{mail}:".to_owned()));
+        let odd = ["{}", "}", "a", "a}", "a}:state", "{a}", "%7D", "a%7D"];
+        let tags: std::collections::BTreeSet<_> = odd.iter().map(|queue| tag_of(queue).0).collect();
+        assert_eq!(tags.len(), odd.len(), "{tags:?}");
+        assert!(tags.iter().all(|tag| !tag.is_empty()));
+    }
 }

@@ -220,14 +220,8 @@ impl Loader {
     /// The lanes whose jobs pass no gate, highest priorities first.
     fn lanes(&self, queue: Option<&str>) -> Vec<Arc<Lane>> {
         let all = ClaimRequest {
-            worker: WorkerId::from_bits(0),
             queues: queue.map(str::to_owned).into_iter().collect(),
-            in_order: false,
-            names: Vec::new(),
-            limit: 0,
-            lease: Duration::ZERO,
-            ahead: Duration::ZERO,
-            wait: Duration::ZERO,
+            ..ClaimRequest::new(WorkerId::from_bits(0), 0, Duration::ZERO)
         };
         let mut lanes = self.ledger.lanes(&all).plain;
         lanes.sort_by_key(|(_, rank)| *rank);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use punctual_core::{
-    AttemptId, Ending, Settled, Settlement, StoreResult,
+    AttemptId, Claim, Ending, Settled, Settlement, StoreError, StoreResult,
     dispatch::{GRACE, Ledger, Start},
 };
 use tokio::{
@@ -60,9 +60,29 @@ pub(crate) struct Recorder {
 #[derive(Default)]
 struct State {
     waiting: HashMap<AttemptId, Unrecorded>,
+    /// Those that the ledger has been told of and that it has not answered for, with the time since when they last.
+    recording: HashMap<AttemptId, Instant>,
+    /// Those that the ledger has refused, likewise. They stay until their worker has certainly heard of it.
+    refused: HashMap<AttemptId, Instant>,
     /// Those that were given up because they could not be recorded in time. If their worker has ended them all the same, and nobody has taken
     /// their jobs, that counts.
     given_up: HashMap<AttemptId, Unrecorded>,
+}
+
+impl State {
+    /// The ledger has answered for these, or cannot be reached.
+    fn answered(&mut self, batch: &[Unrecorded]) {
+        for one in batch {
+            self.recording.remove(&one.attempt());
+        }
+    }
+
+    /// Since when an execution lasts of which the ledger does not know for certain.
+    fn unrecorded_since(&self, attempt: AttemptId) -> Option<Instant> {
+        let Self { waiting, given_up, recording, refused } = self;
+        let unrecorded = waiting.get(&attempt).or_else(|| given_up.get(&attempt)).map(|one| one.since);
+        unrecorded.or_else(|| recording.get(&attempt).or_else(|| refused.get(&attempt)).copied())
+    }
 }
 
 impl Recorder {
@@ -96,6 +116,28 @@ impl Recorder {
         attempts.into_iter().filter_map(|attempt| state.waiting.remove(&attempt)).collect()
     }
 
+    /// Until when an execution may last that is not recorded; nothing once it is.
+    pub(crate) fn unrecorded_until(&self, attempt: AttemptId) -> Option<Instant> {
+        self.state().unrecorded_since(attempt).map(|since| since + GRACE)
+    }
+
+    /// The ledger has handed out these itself: what was known of older executions of the same runs does not count any more.
+    pub(crate) fn claimed(&self, claims: &[Claim]) {
+        let mut state = self.state();
+        for attempt in claims.iter().map(Claim::attempt_id) {
+            state.given_up.remove(&attempt);
+            state.refused.remove(&attempt);
+        }
+    }
+
+    /// Takes executions to record them: a settlement that comes meanwhile waits.
+    fn begin_recording(&self, batch: &[Unrecorded]) -> Vec<Unrecorded> {
+        let mut state = self.state();
+        let taken: Vec<Unrecorded> = batch.iter().filter_map(|one| state.waiting.remove(&one.attempt())).collect();
+        state.recording.extend(taken.iter().map(|one| (one.attempt(), one.since)));
+        taken
+    }
+
     /// Records what lasts, for as long as anybody needs it.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
@@ -123,6 +165,18 @@ impl Recorder {
         let _ = tokio::spawn(async move { recorder.record(Duration::ZERO).await }).await;
     }
 
+    /// Records these executions, if the ledger does not know of them: their worker may end them by way of another process.
+    pub(crate) async fn record_now(self: &Arc<Self>, attempts: Vec<AttemptId>) -> StoreResult<()> {
+        let recorder = Arc::clone(self);
+        let record = async move {
+            let _one = recorder.recording.lock().await;
+            let batch = attempts.iter().filter_map(|one| recorder.state().waiting.get(one).cloned()).collect();
+            recorder.record_batch(batch).await
+        };
+        // On a task of its own: what is half done must not be dropped.
+        tokio::spawn(record).await.map_err(|_| StoreError::Closed)?
+    }
+
     /// Records executions that have lasted for so long.
     async fn record(&self, lasted: Duration) -> StoreResult<()> {
         let _one = self.recording.lock().await;
@@ -140,28 +194,33 @@ impl Recorder {
     async fn record_batch(&self, batch: Vec<Unrecorded>) -> StoreResult<()> {
         let (late, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(|one| one.since.elapsed() >= GRACE);
         self.give_up(late).await;
-        // From here on, they are ours to record: a settlement that comes meanwhile waits.
-        let batch: Vec<Unrecorded> = self.remove(batch.iter().map(Unrecorded::attempt));
+        let batch = self.begin_recording(&batch);
         if batch.is_empty() {
             return Ok(());
         }
         let answers = match self.ledger.begin(batch.iter().map(|one| one.start.clone()).collect()).await {
             Ok(answers) => answers,
             Err(error) => {
-                self.add(batch);
+                let mut state = self.state();
+                state.answered(&batch);
+                state.waiting.extend(batch.into_iter().map(|one| (one.attempt(), one)));
+                self.filled.notify_one();
                 return Err(error);
             }
         };
-        let mut wrong = 0;
-        for (one, right) in batch.iter().zip(&answers) {
-            if !right {
-                wrong += 1;
-                tracing::warn!(job = %one.start.hint.job, "the job changed as it was handed out; its execution does not count");
-            }
+        let refused: Vec<&Unrecorded> =
+            batch.iter().zip(&answers).filter(|(_, right)| !**right).map(|(one, _)| one).collect();
+        {
+            let mut state = self.state();
+            state.answered(&batch);
+            state.refused.retain(|_, since| since.elapsed() < FORGOTTEN_AFTER);
+            state.refused.extend(refused.iter().map(|one| (one.attempt(), one.since)));
         }
-        if wrong > 0 {
+        if !refused.is_empty() {
+            let warn = |one: &&Unrecorded| tracing::warn!(job = %one.start.hint.job, "the job changed as it was handed out; its execution does not count");
+            refused.iter().for_each(warn);
             self.lost.send_replace(());
-            self.repairs.count("executions refused by the ledger", wrong).await;
+            self.repairs.count("executions refused by the ledger", refused.len()).await;
         }
         self.release(&batch).await;
         Ok(())
@@ -233,7 +292,7 @@ impl Recorder {
     async fn take(&self, settlements: &[Settlement]) -> HashMap<AttemptId, Unrecorded> {
         let take = || {
             let mut state = self.state();
-            let State { waiting, given_up } = &mut *state;
+            let State { waiting, given_up, .. } = &mut *state;
             let mut take = |settlement: &Settlement| {
                 let fits = |one: &Unrecorded| one.start.worker == settlement.worker;
                 let attempt = settlement.attempt;

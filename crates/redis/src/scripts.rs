@@ -25,6 +25,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    OWN "own"
     CLAIM "claim"
     PUSH "push"
     PUT "put"

@@ -4,19 +4,24 @@ use std::{collections::HashMap, fmt, str::FromStr, sync::Arc, time::Duration};
 
 use punctual_core::{StoreError, StoreResult};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisFuture, RedisResult,
-    ScriptInvocation, Value,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError,
+    RedisFuture, RedisResult, ScriptInvocation, Value,
     aio::{ConnectionLike, MultiplexedConnection, PubSub},
     cluster::{ClusterClient, ClusterClientBuilder},
     cluster_async::ClusterConnection,
-    cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo},
+    cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo},
+    io::tcp::{TcpSettings, socket2::TcpKeepalive},
     sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
 };
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time};
 
 /// How long a connection may take to come about, and an answer to come.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same for all that it takes to have a connection: sentinels are asked first, and a login follows.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may be silent before it is probed.
+const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// Where Redis is: `redis://host:6379`, `rediss://…` with TLS, `redis+cluster://one:6379,two:6379`,
 /// `redis+sentinel://one:26379,two:26379/name`; each with `user:password@` before the hosts if need be.
@@ -38,6 +43,11 @@ enum Kind {
 }
 
 impl Address {
+    /// Whether it is that of a cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.kind == Kind::Cluster
+    }
+
     /// Whether it is that of one server.
     pub(crate) fn is_single(&self) -> bool {
         self.kind == Kind::Single
@@ -179,11 +189,31 @@ impl Server {
         self.told(answers).await
     }
 
+    /// The keys of all masters that match a pattern.
+    pub(crate) async fn scan(&self, pattern: &str) -> RedisResult<Vec<String>> {
+        match self.connection().await? {
+            Connection::Node(mut node) => scan(pattern, async |command| command.query_async(&mut node).await).await,
+            Connection::Cluster(mut cluster) => {
+                let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+                let answered = cluster.route_command(redis::cmd("DBSIZE"), all).await?;
+                let mut keys = Vec::new();
+                for master in HashMap::<String, u64>::from_redis_value(answered)?.into_keys() {
+                    let Some((host, port)) = master.rsplit_once(':') else { continue };
+                    let (host, port) = (host.to_owned(), port.parse().unwrap_or_default());
+                    let node = RoutingInfo::SingleNode(SingleNodeRoutingInfo::ByAddress { host, port });
+                    let ask = async |command| cluster.route_command(command, node.clone()).await;
+                    keys.extend(scan(pattern, ask).await?);
+                }
+                Ok(keys)
+            }
+        }
+    }
+
     async fn connection(&self) -> RedisResult<Connection> {
         let mut known = self.connection.lock().await;
         match &*known {
             Some(connection) => Ok(connection.clone()),
-            None => Ok(known.insert(self.connect().await?).clone()),
+            None => Ok(known.insert(in_time(self.connect()).await?).clone()),
         }
     }
 
@@ -205,6 +235,7 @@ impl Server {
         let hosts = self.address.hosts.iter().map(String::as_str);
         if self.address.kind == Kind::Cluster {
             let cluster: ClusterClient = ClusterClientBuilder::new(hosts)
+                .tcp_settings(tcp_settings())
                 .connection_timeout(CONNECT_TIMEOUT)
                 .response_timeout(ANSWER_TIMEOUT)
                 .build()?;
@@ -221,23 +252,56 @@ impl Server {
         let hosts = self.address.hosts.clone();
         match &self.address.kind {
             Kind::Sentinel(name) => {
-                let info = SentinelNodeConnectionInfo::default();
+                let info = SentinelNodeConnectionInfo::default().set_tcp_settings(tcp_settings());
                 let mut sentinel = SentinelClient::build(hosts, name.clone(), Some(info), SentinelServerType::Master)?;
                 sentinel.async_get_client().await
             }
             Kind::Single | Kind::Cluster => {
                 let host = fastrand::choice(&hosts).map_or("", String::as_str);
-                Client::open(host)
+                Client::open(host.into_connection_info()?.set_tcp_settings(tcp_settings()))
             }
         }
     }
 
     /// A connection that listens to a channel. What is said on one node of a cluster is heard on all.
     pub(crate) async fn listen(&self, channel: &str) -> RedisResult<PubSub> {
-        let mut ears = self.node().await?.get_async_pubsub().await?;
-        ears.subscribe(channel).await?;
-        Ok(ears)
+        in_time(async {
+            let mut ears = self.node().await?.get_async_pubsub().await?;
+            ears.subscribe(channel).await?;
+            Ok(ears)
+        })
+        .await
     }
+}
+
+/// The keys of one server that match a pattern.
+async fn scan(pattern: &str, mut ask: impl AsyncFnMut(Cmd) -> RedisResult<Value>) -> RedisResult<Vec<String>> {
+    let (mut keys, mut cursor) = (Vec::new(), 0u64);
+    loop {
+        let mut command = redis::cmd("SCAN");
+        command.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1_000);
+        let (next, found) = <(u64, Vec<String>)>::from_redis_value(ask(command).await?)?;
+        keys.extend(found);
+        cursor = next;
+        if cursor == 0 {
+            return Ok(keys);
+        }
+    }
+}
+
+fn tcp_settings() -> TcpSettings {
+    let settings = TcpSettings::default().set_nodelay(true);
+    let settings = settings.set_keepalive(TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE));
+    #[cfg(target_os = "linux")]
+    let settings = settings.set_user_timeout(2 * KEEPALIVE);
+    settings
+}
+
+/// Does something that the driver sets no bound to.
+pub(crate) async fn in_time<T>(work: impl Future<Output = RedisResult<T>> + Send) -> RedisResult<T> {
+    let silent = |_| RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+    // Boxed: the driver's futures are deep.
+    time::timeout(SETUP_TIMEOUT, Box::pin(work)).await.map_err(silent)?
 }
 
 /// An error of Redis as one of the store.

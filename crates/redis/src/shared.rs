@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
-use punctual_core::{StoreResult, dispatch::Ledger};
+use punctual_core::{
+    StoreResult,
+    dispatch::{Ledger, Sight},
+};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -54,7 +57,8 @@ impl Shared {
             None if locks.is_empty() => Locks::on(vec![server.clone()]),
             None => Locks::on(locks.into_iter().map(Server::new).collect()),
         };
-        let namespace = Namespace::of(&ledger.dispatching(None).await?.ledger);
+        let dispatching = ledger.dispatching(Sight::Unknown).await?;
+        let namespace = Namespace::of(&dispatching.ledger);
         let version = server::version(&server).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
             "unknown".to_owned()
@@ -63,7 +67,8 @@ impl Shared {
         let recorder = Arc::new(recorder);
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&recorder).run());
-        let keeper = Arc::new(Keeper::new(Arc::clone(&ledger), server.clone()));
+        let keeper = Keeper::new(Arc::clone(&ledger), server.clone(), namespace.clone(), dispatching.server_run);
+        let keeper = Arc::new(keeper);
         tasks.spawn(Arc::clone(&keeper).run());
         Ok(Self {
             keeper,

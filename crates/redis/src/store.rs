@@ -10,7 +10,7 @@ use punctual_core::{
     ScheduleSave, Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token,
     TokenId, Verb, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
     dispatch::{GRACE, HORIZON, Hint, Lane, Ledger, Stored},
-    gate::Passed,
+    gate::{OccupiedSlot, Passed},
     measure::Tally,
     store::Vital,
     transfer::{Dependency, Parcel},
@@ -23,11 +23,13 @@ use tokio::{
 use crate::{
     claim::{self, Document},
     examine,
+    hearts::ALIVE_FOR,
     keeper::{QueueStanding, Standing},
     locks::Vote,
     opening,
     options::Options,
     scripts::{CALL_MAX_JOBS, News},
+    server::store_error,
     shared::Shared,
 };
 
@@ -62,6 +64,17 @@ impl DispatchStore {
         self.0.recorder.flush().await;
     }
 
+    /// Removes all keys of this store from Redis. For a store that is about to be dropped and has no other users.
+    pub async fn remove_keys(&self) -> StoreResult<()> {
+        let remove = async {
+            for key in self.0.server.scan(&self.0.namespace.pattern()).await? {
+                let _: u64 = self.0.server.call(redis::cmd("UNLINK").arg(key)).await?;
+            }
+            Ok(())
+        };
+        remove.await.map_err(|error| store_error(self.0.server.address(), &error))
+    }
+
     /// Tells Redis of jobs that have just been stored.
     async fn push(&self, jobs: Vec<NewJob>, stored: &[Stored], standing: &Standing, new_until: u64) -> StoreResult<()> {
         let (now, stored_at) = (self.0.ledger.now(), Instant::now());
@@ -73,6 +86,10 @@ impl DispatchStore {
             }
         }
         for (name, mut news) in queues {
+            if !standing.caches() {
+                // Their worker asks the ledger: jobs that wait are not to fill Redis.
+                news.iter_mut().for_each(|news| news.document = None);
+            }
             news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
             if !self.push_to(standing, &name, &news, new_until).await && self.0.loader.serves(&name) {
                 let standing = self.0.keeper.standing_since(stored_at).await?;
@@ -200,6 +217,14 @@ macro_rules! pass_on {
                 self.0.ledger.now()
             }
 
+            fn worker_silence_max(&self) -> Option<Duration> {
+                Some(ALIVE_FOR)
+            }
+
+            fn unrecorded_until(&self, attempt: AttemptId) -> Option<std::time::Instant> {
+                self.0.recorder.unrecorded_until(attempt).map(Instant::into_std)
+            }
+
             fn watch(&self) -> Box<dyn Watch> {
                 Box::new(Ears { ledger: self.0.ledger.watch(), lost: self.0.recorder.lost.subscribe() })
             }
@@ -234,6 +259,10 @@ macro_rules! pass_on {
                 let recorder = Arc::clone(&self.0.recorder);
                 let settled = tokio::spawn(async move { recorder.settle(settlements).await }).await;
                 settled.map_err(|_| StoreError::Closed)?
+            }
+
+            async fn share_claims(&self, attempts: Vec<AttemptId>) -> StoreResult<()> {
+                self.0.recorder.record_now(attempts).await
             }
 
             async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
@@ -320,7 +349,9 @@ macro_rules! pass_on {
 
             async fn vitals(&self) -> StoreResult<Vec<Vital>> {
         const ABOUT: &str = "What had to be put right between Redis and PostgreSQL.";
+        const USED: &str = "Whether this process can use Redis: 1, or 0 while PostgreSQL hands out jobs.";
         let mut vitals = self.0.ledger.vitals().await?;
+        vitals.push(Vital::new("punctual_dispatch_up", USED, f64::from(u8::from(self.0.keeper.refused().is_none()))));
         // While Redis is away there are none to tell.
         for (kind, count) in self.0.repairs.all().await.unwrap_or_default() {
             let labels = vec![("kind", kind)];
@@ -355,6 +386,8 @@ macro_rules! pass_on {
 pass_on! {
     extend(worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> Vec<bool>;
     held(worker: WorkerId, attempts: Vec<AttemptId>) -> Vec<bool>;
+    confirm(worker: WorkerId, attempts: Vec<AttemptId>) -> Vec<bool>;
+    release_slots(worker: WorkerId, attempts: Vec<AttemptId>) -> ();
     note(notes: Vec<Note>) -> ();
     expired(limit: usize) -> Vec<Claim>;
     promote(limit: usize) -> usize;
@@ -387,6 +420,7 @@ pass_on! {
     queues() -> Vec<QueueRecord>;
     queue_events(name: String, limit: usize) -> Vec<QueueEvent>;
     passed(queue: String, key: Option<String>) -> Passed;
+    occupied_slots(queue: String) -> Vec<OccupiedSlot>;
     workers() -> Vec<WorkerRecord>;
     locks() -> Vec<Lock>;
     notify(messages: Vec<NewNotification>) -> Vec<Notification>;
@@ -396,11 +430,13 @@ pass_on! {
     add_token(token: Token) -> ();
     tokens() -> Vec<Token>;
     remove_token(id: TokenId) -> bool;
+    clear_tokens() -> ();
     once(key: String, fingerprint: [u8; 32], seed: u64) -> Once;
     retire(keep: Keep, limit: usize) -> usize;
     purge(after: Duration, limit: usize) -> usize;
     trim(after: Duration, limit: usize) -> usize;
     drop_ephemeral(before: Timestamp, limit: usize) -> usize;
     drop_days(keep: Keep, deleted: Duration) -> usize;
+    probe() -> ();
     schema() -> Schema;
 }

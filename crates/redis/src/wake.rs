@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use redis::{RedisResult, aio::PubSub};
 use tokio::{sync::watch, task::JoinSet, time};
 
-use crate::server::Server;
+use crate::server::{Server, in_time};
 
 /// How long after a lost connection the listener tries again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// A listener that has heard nothing for so long asks whether its connection still lives.
+const ASK_AFTER: Duration = Duration::from_secs(10);
 
 /// Something may have come for somebody who waits.
 #[derive(Debug)]
@@ -46,11 +49,18 @@ async fn listen(server: Server, channel: String, sender: watch::Sender<()>) {
         if let Ok(mut ears) = server.listen(&channel).await {
             // Something may have been said while nobody listened.
             sender.send_replace(());
-            let mut said = ears.on_message();
-            while said.next().await.is_some() {
+            while let Ok(true) = hear(&mut ears).await {
                 sender.send_replace(());
             }
         }
         time::sleep(RETRY_AFTER).await;
     }
+}
+
+/// Waits until something was said, or until it is known that the connection still lives; false if it does not.
+async fn hear(ears: &mut PubSub) -> RedisResult<bool> {
+    if let Ok(said) = time::timeout(ASK_AFTER, ears.on_message().next()).await {
+        return Ok(said.is_some());
+    }
+    in_time(ears.ping::<redis::Value>()).await.map(|_| true)
 }

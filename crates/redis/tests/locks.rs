@@ -189,14 +189,13 @@ async fn contend(store: DispatchStore, stop: Arc<AtomicBool>, story: Arc<Mutex<V
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn with_jobs_locked_random_operations_agree_with_the_model() {
     let nodes = nodes();
-    for seed in common::seeds() {
-        random::replay(&common::fixture(options(&nodes, true)).await, seed, 200).await;
-        for node in &nodes {
-            assert_eq!(node.ask("KEYS punctual:*:job:*").unwrap(), [] as [&str; 0], "locks of jobs are freed");
-        }
+    let (seed, fixture) = (common::new_seed(), async || common::fixture(options(&nodes, true)).await);
+    common::without_pauses(fixture, move |fx| async move { random::replay(&fx, seed, 200).await }).await;
+    for node in &nodes {
+        assert_eq!(node.ask("KEYS punctual:*:job:*").unwrap(), [] as [&str; 0], "locks of jobs are freed");
     }
 }
 

@@ -12,7 +12,16 @@ use punctual_servers::Redis;
 use punctual_testkit::Fixture;
 
 fn beat(worker: WorkerId) -> Beat {
-    Beat { id: worker, host: "host".into(), pid: 7, queues: vec![], names: vec![], concurrency: 4, running: 1 }
+    Beat {
+        id: worker,
+        host: "host".into(),
+        pid: 7,
+        queues: vec![],
+        names: vec![],
+        concurrency: 4,
+        running: 1,
+        registered_by: None,
+    }
 }
 
 fn own_redis() -> (Redis, Address) {
@@ -125,7 +134,7 @@ async fn what_a_dead_worker_had_and_nobody_recorded_is_handed_out_at_once() {
     assert_eq!(fx.store.end_leases(dead).await.unwrap(), 0);
     // It was recorded after all, if this machine is very slow.
     for lost in fx.store.expired(10).await.unwrap() {
-        fx.settle(&lost, Outcome::Lost).await;
+        fx.settle(&lost, Outcome::Lost { evidence: None }).await;
     }
     let again: BTreeSet<_> = fx.claim(other, 5).await.iter().map(|claim| claim.job.id).collect();
     assert_eq!(again, BTreeSet::from(ids), "what others have stays with them");

@@ -16,6 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     auth::Tokens,
     follow::Follower,
+    health::Readiness,
     history::History,
     meter::Meter,
     problem::{Code, Problem},
@@ -31,6 +32,7 @@ pub(crate) struct App {
     /// What the store is, and where, without any secret.
     pub(crate) store_name: String,
     pub(crate) history: History,
+    pub(crate) readiness: Readiness,
     /// Whether browsers come by TLS, so that a cookie may insist on it.
     pub(crate) has_tls: bool,
     pub(crate) limits: RequestLimits,

@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::http::{HeaderMap, Method, header, uri::Authority};
 use punctual_client::{Punctual, admin::hash_secret};
-use punctual_core::{Role, Token};
+use punctual_core::{Role, Token, TokenId};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::{
@@ -45,7 +45,12 @@ impl Caller {
 
     /// Who they are, for nobody to see.
     pub(crate) fn id(&self) -> String {
-        self.token.as_ref().map_or_else(|| "local".to_owned(), |token| token.session_of.unwrap_or(token.id).to_string())
+        self.token_id().map_or_else(|| "local".to_owned(), |id| id.to_string())
+    }
+
+    /// Their token; for a session, the one that it was begun with.
+    pub(crate) fn token_id(&self) -> Option<TokenId> {
+        self.token.as_ref().map(|token| token.session_of.unwrap_or(token.id))
     }
 
     /// The session of a browser, if it is one.
@@ -97,7 +102,7 @@ pub(crate) async fn visitor(app: &App, headers: &HeaderMap) -> Result<Caller, Pr
             return Ok(Caller { token: Some(token), csrf: Some(csrf(secret)) });
         }
     }
-    if app.may_be_open && app.tokens.all(KNOWN_FOR).await?.is_empty() {
+    if app.may_be_open && app.tokens.are_none().await? {
         check_local(headers)?;
         return Ok(Caller { token: None, csrf: None });
     }
@@ -231,8 +236,13 @@ impl Tokens {
         let Ok(tokens) = self.all(KNOWN_FOR).await else { return true };
         match &caller.token {
             Some(own) => tokens.iter().any(|token| token.id == own.id && token.is_good(self.punctual.store().now())),
-            None => app.may_be_open && tokens.is_empty(),
+            None => app.may_be_open && self.are_none().await.unwrap_or(true),
         }
+    }
+
+    /// Whether no token was ever made. Asked of the store each time: another process may have made the first one just now.
+    async fn are_none(&self) -> Result<bool, Problem> {
+        Ok(self.punctual.store().tokens().await?.is_empty())
     }
 
     /// Forgets what is known, since it has changed.

@@ -9,6 +9,7 @@ use punctual_core::{Enqueued, Trace, WorkflowId};
 use crate::{
     app::App,
     auth::Caller,
+    peer::Peer,
     problem::{Code, Problem},
 };
 
@@ -20,6 +21,8 @@ pub(crate) struct Call {
     pub(crate) once: Option<Once>,
     /// The way to a socket, where the route is one.
     pub(crate) upgrade: Option<WebSocketUpgrade>,
+    /// The client, while its connection is open.
+    pub(crate) peer: Option<Peer>,
 }
 
 /// A request that counts once, however often it is sent.

@@ -1,6 +1,9 @@
 //! Whether the server is there, and whether it is of use.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use axum::{
     Json,
@@ -8,6 +11,12 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
+use punctual_client::Punctual;
+use punctual_core::{StoreError, StoreResult};
 use serde_json::json;
 use tokio::time;
 
@@ -15,6 +24,8 @@ use crate::app::App;
 
 /// A store that does not answer within so long is not there.
 const STORE_MAX: Duration = Duration::from_secs(2);
+/// How long an answer of the store counts: many probes make one write.
+const PROBE_PERIOD: Duration = Duration::from_secs(1);
 
 /// It is there.
 pub(crate) async fn alive() -> &'static str {
@@ -25,17 +36,70 @@ pub(crate) async fn alive() -> &'static str {
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let mut wrong = Vec::new();
     if app.stopping.is_cancelled() {
-        wrong.push("the server is about to end");
+        wrong.push("the server is about to end".to_owned());
     }
-    match time::timeout(STORE_MAX, app.punctual.store().queues()).await {
-        Ok(Ok(_)) => {}
-        // Where the store is, is not for everybody.
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "not ready");
-            wrong.push("the store fails; the server's log says why");
-        }
-        Err(_) => wrong.push("the store does not answer"),
+    match time::timeout(STORE_MAX, app.readiness.probe()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => wrong.push(reason(&error)),
+        Err(_) => wrong.push(format!("the store did not take a write within {} s", STORE_MAX.as_secs())),
     }
     let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(json!({ "ready": wrong.is_empty(), "not_ready": wrong }))).into_response()
+}
+
+/// Why the store is of no use, without where it is: that is for the log only.
+fn reason(error: &StoreError) -> String {
+    let reason = match error {
+        StoreError::Failed { .. } => "the disk did not confirm a write; this process is about to end",
+        StoreError::Full(_) => "the store has no room left",
+        StoreError::ReadOnly(_) => "the store cannot be written: it is read-only",
+        StoreError::Busy { .. } => "the store is locked by another program",
+        StoreError::Unreachable { .. } | StoreError::Closed => "the store cannot be reached",
+        StoreError::Corrupt(_) => "the store is damaged",
+        _ => "the store fails",
+    };
+    format!("{reason}; the server's log says more")
+}
+
+/// The last proof that the store can be written, and the next one.
+pub(crate) struct Readiness {
+    punctual: Punctual,
+    probe: Mutex<Option<Probe>>,
+}
+
+/// A write under way, or its answer with the time at which it came.
+type Probe = Shared<BoxFuture<'static, (Instant, StoreResult<()>)>>;
+
+impl Readiness {
+    pub(crate) fn new(punctual: Punctual) -> Self {
+        Self { punctual, probe: Mutex::default() }
+    }
+
+    /// Whether the store can be written: one write for all who ask at once or within [`PROBE_PERIOD`].
+    async fn probe(&self) -> StoreResult<()> {
+        self.current().await.1
+    }
+
+    fn current(&self) -> Probe {
+        let mut probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = |probe: &&mut Probe| probe.peek().is_none_or(|(at, _)| at.elapsed() < PROBE_PERIOD);
+        match probe.as_mut().filter(counts) {
+            Some(probe) => probe.clone(),
+            None => probe.insert(self.start()).clone(),
+        }
+    }
+
+    /// Begins a write. It goes on when nobody waits for it any more: a store that hangs is asked once.
+    fn start(&self) -> Probe {
+        let store = Arc::clone(self.punctual.store());
+        let write = tokio::spawn(async move {
+            let written = store.probe().await;
+            if let Err(error) = &written {
+                tracing::warn!(%error, "not ready: the store does not take a write");
+            }
+            (Instant::now(), written)
+        });
+        let broken = |_| (Instant::now(), Err(StoreError::Closed));
+        write.map(move |written| written.unwrap_or_else(broken)).boxed().shared()
+    }
 }

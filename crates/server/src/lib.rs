@@ -26,12 +26,14 @@ mod listen;
 mod meter;
 mod metrics;
 mod openapi;
+mod peer;
 mod problem;
 mod prompt;
 mod route;
 mod router;
 mod service;
 mod socket;
+mod unread;
 
 pub use app::RequestLimits;
 pub use files::raise_file_limit;

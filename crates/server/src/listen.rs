@@ -32,8 +32,10 @@ use crate::{
     app::{App, RequestLimits},
     auth::Tokens,
     follow::Follower,
+    health::Readiness,
     history::{self, History},
     meter::Meter,
+    peer::{Connection, Peer},
     prompt::Prompt,
     service::service,
     socket::StreamLimits,
@@ -78,7 +80,7 @@ pub struct Tls {
 pub enum StartError {
     /// Others could do anything.
     #[error(
-        "{0} can be reached from other machines, and there is no token yet: make one with `punctual token create NAME --role admin`, or listen on 127.0.0.1"
+        "{0} can be reached from other machines, and no token is valid: create one with `punctual token create NAME --role admin`, or listen on 127.0.0.1"
     )]
     NoTokens(SocketAddr),
     /// Others could read tokens on their way.
@@ -199,6 +201,7 @@ impl Server {
             vitals: self.vitals,
             store_name: self.punctual.store().info().location,
             history: History::new(self.punctual.clone()),
+            readiness: Readiness::new(self.punctual.clone()),
             punctual: self.punctual,
             may_be_open: is_local,
             has_tls: tls.is_some(),
@@ -217,6 +220,8 @@ impl Server {
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(patience)
+            // A client that has closed its sending side is answered.
+            .half_close(true)
             .max_buf_size(HEAD_MAX_BYTES)
             .max_headers(HEADERS_MAX);
         builder
@@ -291,13 +296,17 @@ impl RunningServer {
 struct Bounded(Arc<Semaphore>);
 
 impl<S> Accept<TcpStream, S> for Bounded {
-    type Stream = TcpStream;
+    type Stream = Connection;
     type Service = Counted<S>;
-    type Future = std::future::Ready<io::Result<(TcpStream, Counted<S>)>>;
+    type Future = std::future::Ready<io::Result<(Connection, Counted<S>)>>;
 
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
         let accepted = match Arc::clone(&self.0).try_acquire_owned() {
-            Ok(slot) => stream.set_nodelay(true).map(|()| (stream, Counted { service, _slot: Arc::new(slot) })),
+            Ok(slot) => stream.set_nodelay(true).map(|()| {
+                let connection = Connection::new(stream);
+                let peer = connection.peer();
+                (connection, Counted { service, peer, _slot: Arc::new(slot) })
+            }),
             Err(_) => Err(io::Error::other("there are too many connections")),
         };
         std::future::ready(accepted)
@@ -308,6 +317,8 @@ impl<S> Accept<TcpStream, S> for Bounded {
 #[derive(Debug, Clone)]
 struct Counted<S> {
     service: S,
+    /// Put into each request, which may look whether its client is still there.
+    peer: Peer,
     _slot: Arc<OwnedSemaphorePermit>,
 }
 
@@ -323,7 +334,8 @@ where
         self.service.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> S::Future {
+    fn call(&mut self, mut request: Request<B>) -> S::Future {
+        request.extensions_mut().insert(self.peer.clone());
         self.service.call(request)
     }
 }

@@ -119,6 +119,10 @@ impl From<StoreError> for Problem {
                 tracing::warn!(%error, "the store is not there");
                 Self::new(Code::Unavailable, "the store cannot be reached, or is busy; try again later")
             }
+            StoreError::ReadOnlyServer { .. } => {
+                tracing::warn!(%error, "the store cannot be written");
+                Self::new(Code::Unavailable, "server is read-only (standby?); try again later")
+            }
             // It may say where the store is, or what was in a statement: that is for the log only.
             _ => {
                 tracing::error!(%error, "the store failed");
@@ -134,9 +138,11 @@ impl From<Error> for Problem {
             Error::Invalid(invalid) => invalid.into(),
             Error::Store(error) => error.into(),
             Error::NotFound(_) | Error::NoSchedule(_) | Error::NoWorkflow(_) => Self::not_found(error.to_string()),
-            Error::Refused(_) | Error::NothingToRetry(_) | Error::Owned { .. } => {
-                Self::new(Code::Refused, error.to_string())
-            }
+            Error::Refused(_)
+            | Error::NothingToRetry(_)
+            | Error::Owned { .. }
+            | Error::LastAdmin(_)
+            | Error::TokensValid(_) => Self::new(Code::Refused, error.to_string()),
             Error::TimedOut { .. } => Self::new(Code::TimedOut, error.to_string()),
         }
     }
@@ -151,5 +157,21 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_only_server_is_unavailable_and_a_corrupt_row_is_not() {
+        let (store, reason) = ("postgres://ada@db".to_owned(), "cannot execute INSERT".to_owned());
+        let standby = Problem::from(StoreError::ReadOnlyServer { store, reason: reason.clone() });
+        assert_eq!((standby.code, standby.status), (Code::Unavailable, 503));
+        assert!(standby.detail.starts_with("server is read-only (standby?)"), "{}", standby.detail);
+        assert!(!standby.detail.contains("ada"), "where the store is, is for the log only");
+        let corrupt = Problem::from(StoreError::CorruptRow { row: "job".to_owned(), reason });
+        assert_eq!(corrupt.code, Code::Internal);
     }
 }

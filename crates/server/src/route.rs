@@ -98,9 +98,14 @@ where
     H: Fn(Call, Q, B) -> F + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
+    // What is put takes the place of what was there: a body that was forgotten would erase it.
+    let needs_body = method == Method::PUT;
     let run: Run = Arc::new(move |call, path, query, body| {
         let handler = Arc::clone(&handler);
         Box::pin(async move {
+            if needs_body && body.is_empty() {
+                return Err(Problem::invalid("body", "is empty; expected a JSON object, {} to erase what is set"));
+            }
             let (params, body) = (params(&path, query.as_deref())?, parse(&call.headers, &body)?);
             let answer = handler(call, params, body).await?;
             if TypeId::of::<R>() == TypeId::of::<()>() {
@@ -162,8 +167,9 @@ impl Route {
         let body = app.limits.read(&parts.headers, body).await?;
         let once = once(&parts.headers, parts.uri.path(), &body)?;
         let query = parts.uri.query().map(str::to_owned);
-        (self.run)(Call { app: Arc::clone(app), caller, headers: parts.headers, once, upgrade }, path, query, body)
-            .await
+        let peer = parts.extensions.get().cloned();
+        let call = Call { app: Arc::clone(app), caller, headers: parts.headers, once, upgrade, peer };
+        (self.run)(call, path, query, body).await
     }
 }
 

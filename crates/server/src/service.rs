@@ -6,6 +6,7 @@ use axum::{
     Router,
     extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware,
     response::{IntoResponse, Response},
     routing::{MethodFilter, get, on},
 };
@@ -24,7 +25,7 @@ use crate::{
     call::trace_of,
     dashboard, health, metrics, openapi,
     problem::{Code, Problem},
-    router,
+    router, unread,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -68,6 +69,7 @@ pub(crate) fn service(app: Arc<App>) -> Router {
         .layer(header(header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"))
         .option_layer(has_tls.then(|| header(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000")))
         .layer(CompressionLayer::new())
+        .layer(middleware::from_fn(unread::finish))
         .layer(CatchPanicLayer::custom(panicked));
     router.layer(layers)
 }

@@ -18,10 +18,10 @@ use crate::{
 const HEARD_MAX_BYTES: usize = 4 * 1024;
 /// Bytes that are read at once, and that are gathered before they are sent. Small, since many are idle.
 const BUFFER_BYTES: usize = 1024;
-/// How long a listener may take to read a message.
-const SEND_TIMEOUT: Duration = Duration::from_secs(60);
-/// Who has not answered so many pings is gone.
-const SILENT_MAX_PINGS: u32 = 3;
+/// Maximum duration of the closing handshake.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// A client that has left this many pings unanswered is gone.
+const UNANSWERED_MAX_PINGS: u32 = 3;
 
 /// How many may listen, how far they may be behind, and how it is found out that they are gone.
 #[derive(Debug, Clone, Copy)]
@@ -30,13 +30,20 @@ pub struct StreamLimits {
     pub sockets_max: usize,
     /// Looks at the store, four in a second, that a reader may be behind before they miss something.
     pub behind_max_looks: usize,
-    /// How often each is pinged. Who does not answer for three times as long is gone.
+    /// Interval between pings. A client that leaves three pings unanswered is disconnected.
     pub ping_every: Duration,
+    /// Maximum duration of sending one message; a client that does not read it by then is disconnected.
+    pub send_timeout: Duration,
 }
 
 impl Default for StreamLimits {
     fn default() -> Self {
-        Self { sockets_max: 20_000, behind_max_looks: 32, ping_every: Duration::from_secs(20) }
+        Self {
+            sockets_max: 20_000,
+            behind_max_looks: 32,
+            ping_every: Duration::from_secs(20),
+            send_timeout: Duration::from_secs(60),
+        }
     }
 }
 
@@ -69,7 +76,14 @@ pub(crate) async fn serve(app: Arc<App>, caller: Caller, mut socket: WebSocket, 
     let End(reason) = talk(&app, &caller, &mut socket, &mut ears).await;
     if let Some((code, reason)) = reason {
         let close = Frame::Close(Some(CloseFrame { code, reason: reason.into() }));
-        let _ = time::timeout(SEND_TIMEOUT.min(Duration::from_secs(5)), socket.send(close)).await;
+        let _ = time::timeout(CLOSE_TIMEOUT, close_with(&mut socket, close)).await;
+    }
+}
+
+/// Sends the reason and reads until the client has answered: a connection that is closed with unread data is reset, and the client may never see the reason.
+async fn close_with(socket: &mut WebSocket, close: Frame) {
+    if socket.send(close).await.is_ok() {
+        while let Some(Ok(_)) = socket.recv().await {}
     }
 }
 
@@ -77,7 +91,8 @@ async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Ear
     let every = app.stream.ping_every;
     let mut ticks = time::interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut heard_from = Instant::now();
+    // Counted, not timed: after a pause of this process, answers may have arrived that were not read yet.
+    let mut unanswered_pings = 0;
     if let Err(end) = say(app, socket, &Message::Open { cursor: &ears.sent }).await {
         return end;
     }
@@ -87,7 +102,7 @@ async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Ear
             frame = socket.recv() => match frame {
                 Some(Ok(Frame::Close(_)) | Err(_)) | None => return GONE,
                 Some(Ok(_)) => {
-                    heard_from = Instant::now();
+                    unanswered_pings = 0;
                     Ok(())
                 }
             },
@@ -100,9 +115,10 @@ async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Ear
                 }
             },
             _ = ticks.tick() => {
-                if heard_from.elapsed() > every * SILENT_MAX_PINGS {
+                if unanswered_pings == UNANSWERED_MAX_PINGS {
                     return GONE;
                 }
+                unanswered_pings += 1;
                 if !app.tokens.still_allows(app, caller).await {
                     return End(Some((close_code::POLICY, "the token is good no longer")));
                 }
@@ -190,7 +206,7 @@ async fn say(app: &App, socket: &mut WebSocket, message: &Message<'_>) -> Result
 /// Sends a frame. Whoever does not read it holds up nobody but themselves, and not for ever.
 async fn send(app: &App, socket: &mut WebSocket, frame: Frame) -> Result<(), End> {
     tokio::select! {
-        sent = time::timeout(SEND_TIMEOUT, socket.send(frame)) => match sent {
+        sent = time::timeout(app.stream.send_timeout, socket.send(frame)) => match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(GONE),
         },

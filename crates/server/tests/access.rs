@@ -7,10 +7,12 @@ mod common;
 use std::time::Duration;
 
 use common::World;
-use punctual_core::Role;
+use punctual_client::admin::{Access, Retention};
+use punctual_core::{Error, Role, TokenId};
 use punctual_server::{RequestLimits, Server, StartError, Tls};
 use reqwest::Method;
 use serde_json::json;
+use tokio::time;
 
 /// An address of a route that leads somewhere, or to nothing.
 fn address(path: &str) -> String {
@@ -96,13 +98,50 @@ async fn an_open_server_answers_this_machine_only_and_no_page_of_another_site() 
     assert!(ask("host", "localhost:7878").await.status.is_success());
     assert_eq!(ask("origin", "https://evil.example").await.problem(), (403, "forbidden"));
     assert_eq!(ask("sec-fetch-site", "cross-site").await.problem(), (403, "forbidden"));
-    // Once there is a token, everybody needs one.
+    // Once there is a token, everybody needs one, at once.
     world.token(Role::Read).await;
-    let mut answer = world.get("/v1/stats").await;
-    while answer.status.is_success() {
-        answer = world.get("/v1/stats").await;
-    }
-    assert_eq!(answer.problem(), (401, "unauthorized"));
+    assert_eq!(world.get("/v1/stats").await.problem(), (401, "unauthorized"));
+}
+
+#[tokio::test]
+async fn a_store_that_had_a_token_stays_closed_until_it_is_opened() {
+    let world = World::new().await;
+    let admin = world.punctual.admin("test");
+    assert_eq!(admin.access().await.unwrap(), Access::Open);
+    assert!(world.get("/v1/stats").await.status.is_success());
+    let short = Some(Duration::from_millis(1));
+    admin.create_token("short", [Role::Admin], short).await.unwrap();
+    time::sleep(Duration::from_millis(20)).await;
+    admin.cleanup(Retention::default(), |_| ()).await.unwrap();
+    assert_eq!(admin.access().await.unwrap(), Access::Closed { tokens: 0 });
+    assert_eq!(world.get("/v1/stats").await.problem(), (401, "unauthorized"), "it expired and was cleaned up");
+
+    let token = admin.create_token("revoked", [Role::Read], None).await.unwrap().token;
+    assert!(matches!(admin.open_access().await, Err(Error::TokensValid(1))));
+    assert!(admin.revoke_token(token.id, false).await.unwrap());
+    admin.cleanup(Retention::default(), |_| ()).await.unwrap();
+    assert_eq!(world.get("/v1/stats").await.problem(), (401, "unauthorized"), "it was revoked");
+
+    admin.open_access().await.unwrap();
+    assert!(world.get("/v1/stats").await.status.is_success(), "an operator has opened it");
+}
+
+#[tokio::test]
+async fn the_last_admin_token_is_revoked_only_if_that_is_confirmed() {
+    let world = World::new().await;
+    let admin = world.punctual.admin("test");
+    let first = admin.create_token("first", [Role::Admin], None).await.unwrap();
+    let second = admin.create_token("second", [Role::Admin, Role::Read], None).await.unwrap();
+    world.token(Role::Work).await;
+    let revoke = |id: TokenId, query: &str| {
+        let url = world.url(&format!("/v1/tokens/{id}{query}"));
+        world.send(world.client.delete(url).bearer_auth(&second.secret))
+    };
+    assert_eq!(revoke(first.token.id, "").await.good(), json!({"revoked": true}));
+    let refused = revoke(second.token.id, "").await;
+    assert_eq!(refused.problem(), (409, "refused"));
+    assert!(refused.body["detail"].as_str().unwrap().contains("allow_last_admin=true"), "{refused:?}");
+    assert_eq!(revoke(second.token.id, "?allow_last_admin=true").await.good(), json!({"revoked": true}));
 }
 
 #[tokio::test]

@@ -125,7 +125,7 @@ async fn a_session_is_no_token_and_ends_with_its_token() {
     assert_eq!(ask(None).await.problem(), (403, "forbidden"));
     assert_eq!(ask(Some(visitor.proof().await)).await.status, 204);
     let token = world.punctual.admin("test").tokens().await.unwrap().remove(0);
-    world.punctual.admin("test").revoke_token(token.id).await.unwrap();
+    world.punctual.admin("test").revoke_token(token.id, true).await.unwrap();
     world.token(Role::Read).await;
     let gone = async || visitor.ask(Method::GET, "/jobs", &[]).await.status() == 303;
     // It is known for a moment.

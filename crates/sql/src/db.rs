@@ -26,9 +26,8 @@ pub(crate) trait Row {
 impl dyn Row + '_ {
     /// What a column has, as this type.
     pub(crate) fn get<'r, T: FromValue<'r>>(&'r self, column: usize) -> StoreResult<T> {
-        T::from_value(self.value(column)?).ok_or_else(|| {
-            StoreError::Other(format!("column {column} of a row is not what it should be; was it edited by hand?"))
-        })
+        T::from_value(self.value(column)?)
+            .ok_or_else(|| corrupt(format!("column {column} has another type than it should have")))
     }
 }
 
@@ -180,7 +179,12 @@ impl dyn Db + '_ {
 }
 
 fn missing(Statement(_, name): Statement) -> StoreError {
-    StoreError::Other(format!("`{name}` found no row that should be there; was it removed by hand?"))
+    corrupt(format!("`{name}` found no row where one should be"))
+}
+
+/// A row that holds what was not written by an operation.
+pub(crate) fn corrupt(reason: String) -> StoreError {
+    StoreError::CorruptRow { row: "of an unknown id".to_owned(), reason }
 }
 
 /// Values for a statement, in its order.

@@ -3,6 +3,7 @@
 #[cfg(any(feature = "sqlite", feature = "sqlserver"))]
 mod db;
 mod labels;
+mod level;
 mod list;
 pub mod migrate;
 #[cfg(any(feature = "sqlite", feature = "sqlserver"))]

@@ -1,18 +1,20 @@
 //! A store that fails when it is told to, to show that nothing is lost when a real one does.
 
 use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    collections::{HashMap, VecDeque},
+    future, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
-    Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave,
-    Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token, TokenId, Watch, WorkerId,
-    WorkerRecord, Workflow, WorkflowId,
+    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, ClockStep, Count, Enqueued,
+    Event, Filter, Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node,
+    Note, Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent,
+    ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token, TokenId,
+    Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    gate::{OccupiedSlot, Passed},
     measure::Tally,
     transfer::{Dependency, Parcel},
 };
@@ -24,13 +26,27 @@ pub enum When {
     Before,
     /// After it was done, so that the caller does not learn that it was.
     After,
+    /// It is not done and never answered, as over a network that drops every packet.
+    Never,
 }
 
 /// Passes every call on, except those that it was told to fail.
 #[derive(Debug, Clone)]
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
-    faults: Arc<Mutex<VecDeque<(&'static str, When)>>>,
+    faults: Arc<Mutex<Faults>>,
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    next: VecDeque<(&'static str, When)>,
+    always: HashMap<&'static str, When>,
+    /// What the last claim that got anything was answered with.
+    last_claimed: Claimed,
+    /// Whether the next claim is answered with that.
+    repeats_claim: bool,
+    /// The attempts that were handed out so.
+    repeated: Vec<AttemptId>,
 }
 
 impl FaultyStore {
@@ -41,18 +57,61 @@ impl FaultyStore {
 
     /// Lets the next call of the port's `method` fail that is not already going to.
     pub fn fail_next(&self, method: &'static str, when: When) {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner).push_back((method, when));
+        self.faults().next.push_back((method, when));
+    }
+
+    /// Lets every call of the port's `method` fail from now on.
+    pub fn fail_always(&self, method: &'static str, when: When) {
+        self.faults().always.insert(method, when);
+    }
+
+    /// Answers the next claim with what the last one got, as a server does that has lost that claim in a crash and hands the jobs out again. Their starts
+    /// may be confirmed then, whatever has become of them before.
+    pub fn repeat_claim(&self) {
+        self.faults().repeats_claim = true;
     }
 
     /// How many failures are still to come.
     pub fn faults_left(&self) -> usize {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner).len()
+        let faults = self.faults();
+        faults.next.len() + usize::from(faults.repeats_claim)
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fault(&self, method: &str) -> Option<When> {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = faults.iter().position(|(name, _)| *name == method)?;
-        faults.remove(place).map(|(_, when)| when)
+        let mut faults = self.faults();
+        match faults.next.iter().position(|(name, _)| *name == method) {
+            Some(place) => faults.next.remove(place).map(|(_, when)| when),
+            None => faults.always.get(method).copied(),
+        }
+    }
+
+    /// The claim that is handed out again, if one is.
+    fn repeated_claim(&self) -> Option<Claimed> {
+        let mut faults = self.faults();
+        let repeated = mem::take(&mut faults.repeats_claim).then(|| faults.last_claimed.clone())?;
+        faults.repeated = repeated.claims.iter().map(Claim::attempt_id).collect();
+        Some(repeated)
+    }
+
+    async fn claim_once(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+        if let Some(repeated) = self.repeated_claim() {
+            return Ok(repeated);
+        }
+        let claimed = self.inner.claim(request).await?;
+        if !claimed.claims.is_empty() {
+            self.faults().last_claimed = claimed.clone();
+        }
+        Ok(claimed)
+    }
+
+    async fn confirm_once(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        let held = self.inner.confirm(worker, attempts.clone()).await?;
+        let repeated = self.faults().repeated.clone();
+        Ok(attempts.iter().zip(held).map(|(attempt, held)| held || repeated.contains(attempt)).collect())
     }
 }
 
@@ -72,12 +131,52 @@ macro_rules! pass_on {
                 self.inner.now()
             }
 
+            fn worker_silence_max(&self) -> Option<Duration> {
+                self.inner.worker_silence_max()
+            }
+
+            fn unrecorded_until(&self, attempt: AttemptId) -> Option<Instant> {
+                self.inner.unrecorded_until(attempt)
+            }
+
             fn hurry(&self) {
                 self.inner.hurry();
             }
 
             fn watch(&self) -> Box<dyn Watch> {
                 self.inner.watch()
+            }
+
+            fn renewal_grace(&self) -> Duration {
+                self.inner.renewal_grace()
+            }
+
+            async fn failed(&self) -> StoreError {
+                self.inner.failed().await
+            }
+
+            async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+                match self.fault("confirm") {
+                    Some(When::Before) => Err(injected("confirm")),
+                    Some(When::After) => {
+                        self.confirm_once(worker, attempts).await?;
+                        Err(injected("confirm"))
+                    }
+                    Some(When::Never) => future::pending().await,
+                    None => self.confirm_once(worker, attempts).await,
+                }
+            }
+
+            async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+                match self.fault("claim") {
+                    Some(When::Before) => Err(injected("claim")),
+                    Some(When::After) => {
+                        self.claim_once(request).await?;
+                        Err(injected("claim"))
+                    }
+                    Some(When::Never) => future::pending().await,
+                    None => self.claim_once(request).await,
+                }
             }
 
             $(
@@ -88,6 +187,7 @@ macro_rules! pass_on {
                             self.inner.$method($($argument),*).await?;
                             Err(injected(stringify!($method)))
                         }
+                        Some(When::Never) => future::pending().await,
                         None => self.inner.$method($($argument),*).await,
                     }
                 }
@@ -98,10 +198,11 @@ macro_rules! pass_on {
 
 pass_on! {
     enqueue(jobs: Vec<NewJob>) -> Vec<Enqueued>;
-    claim(request: ClaimRequest) -> Claimed;
     settle(settlements: Vec<Settlement>) -> Vec<Settled>;
+    share_claims(attempts: Vec<AttemptId>) -> ();
     extend(worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> Vec<bool>;
     held(worker: WorkerId, attempts: Vec<AttemptId>) -> Vec<bool>;
+    release_slots(worker: WorkerId, attempts: Vec<AttemptId>) -> ();
     note(notes: Vec<Note>) -> ();
     expired(limit: usize) -> Vec<Claim>;
     promote(limit: usize) -> usize;
@@ -135,7 +236,8 @@ pass_on! {
     queues() -> Vec<Queue>;
     save_queue(save: QueueSave) -> bool;
     queue_events(name: String, limit: usize) -> Vec<QueueEvent>;
-    passed(queue: String, key: Option<String>) -> punctual_core::gate::Passed;
+    passed(queue: String, key: Option<String>) -> Passed;
+    occupied_slots(queue: String) -> Vec<OccupiedSlot>;
     beat(beat: Beat) -> ();
     leave(worker: WorkerId) -> ();
     end_leases(worker: WorkerId) -> usize;
@@ -151,6 +253,7 @@ pass_on! {
     add_token(token: Token) -> ();
     tokens() -> Vec<Token>;
     remove_token(id: TokenId) -> bool;
+    clear_tokens() -> ();
     once(key: String, fingerprint: [u8; 32], seed: u64) -> Once;
     retire(keep: Keep, limit: usize) -> usize;
     purge(after: Duration, limit: usize) -> usize;
@@ -158,6 +261,8 @@ pass_on! {
     drop_days(keep: Keep, deleted: Duration) -> usize;
     drop_ephemeral(before: Timestamp, limit: usize) -> usize;
     tend() -> ();
+    probe() -> ();
+    clock_step() -> Option<ClockStep>;
     schema() -> Schema;
     examine() -> Vec<Finding>;
 }

@@ -34,7 +34,12 @@ impl Fixture {
 
     /// A fixture of `store`, which goes by `clock`.
     pub fn new(store: impl Store, clock: ManualClock) -> Self {
-        Self { store: Arc::new(store), clock, ties: Ties::default(), ids: Ids::seeded(7), _keep: None }
+        Self::of(Arc::new(store), clock)
+    }
+
+    /// The same for a store that others have, too.
+    pub fn of(store: Arc<dyn Store>, clock: ManualClock) -> Self {
+        Self { store, clock, ties: Ties::default(), ids: Ids::seeded(7), _keep: None }
     }
 
     /// The store decides in another way than by arrival between jobs of the same priority and time.
@@ -102,21 +107,18 @@ impl Fixture {
 
     /// A worker's wish for at most `limit` jobs of any queue and name.
     pub fn request(&self, worker: WorkerId, limit: usize) -> ClaimRequest {
-        ClaimRequest {
-            worker,
-            queues: Vec::new(),
-            in_order: false,
-            names: Vec::new(),
-            limit,
-            lease: LEASE,
-            ahead: Duration::ZERO,
-            wait: Duration::ZERO,
-        }
+        ClaimRequest::new(worker, limit, LEASE)
     }
 
-    /// Claims at most `limit` jobs of any queue and name.
+    /// Claims at most `limit` jobs of any queue and name, suspects first.
     pub async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<Claim> {
-        self.store.claim(self.request(worker, limit)).await.unwrap().claims
+        let suspects = ClaimRequest { suspects: true, ..self.request(worker, limit) };
+        let mut claims = self.store.claim(suspects).await.unwrap().claims;
+        let others = self.request(worker, limit - claims.len());
+        if others.limit > 0 {
+            claims.extend(self.store.claim(others).await.unwrap().claims);
+        }
+        claims
     }
 
     /// Claims the one job that must be there.
@@ -139,7 +141,7 @@ impl Fixture {
     /// Settles all claims whose lease has run out, as a worker's upkeep does.
     pub async fn reap(&self) -> usize {
         let expired = self.store.expired(100).await.unwrap();
-        let lost = expired.iter().map(|claim| settle(claim, Outcome::Lost, 0.5)).collect();
+        let lost = expired.iter().map(|claim| settle(claim, lost(), 0.5)).collect();
         let settled = self.store.settle(lost).await.unwrap();
         settled.into_iter().filter(|settled| *settled == Settled::Done).count()
     }
@@ -153,6 +155,11 @@ impl Fixture {
     pub async fn story(&self, id: JobId) -> Vec<Status> {
         self.store.events(id).await.unwrap().into_iter().map(|event| event.status).collect()
     }
+}
+
+/// A worker that was lost, without evidence of how.
+pub(crate) const fn lost() -> Outcome {
+    Outcome::Lost { evidence: None }
 }
 
 /// A success without a result.

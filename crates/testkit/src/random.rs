@@ -9,7 +9,10 @@ use punctual_core::{
     transfer::{self, HandedOver},
 };
 
-use crate::{Fixture, ModelStore, fixture::LEASE};
+use crate::{
+    Fixture, ModelStore,
+    fixture::{LEASE, lost},
+};
 
 /// These seeds, and a new one of every run, so that the suite keeps looking; its number is printed when it fails. `PUNCTUAL_TEST_SEED` names it.
 pub fn seeds(known: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
@@ -115,6 +118,7 @@ impl Run<'_> {
         spec.queue = ["a", "b", "c"][self.random.usize(0..3)].into();
         spec.priority = self.random.u8(0..=10);
         spec.max_attempts = self.random.u32(1..4);
+        spec.extras.max_crashes = self.random.bool().then(|| self.random.u32(1..4));
         spec.user_id = self.random.bool().then(|| format!("user-{}", self.random.u8(0..3)));
         spec.unique_key = (self.random.u8(0..4) == 0).then(|| format!("key-{}", self.random.u8(0..5)));
         if spec.unique_key.is_some() && self.random.bool() {
@@ -203,6 +207,7 @@ impl Run<'_> {
             },
             in_order: self.random.bool(),
             names: some(&mut self.random, &["mail", "pay"]),
+            suspects: self.random.u8(0..4) == 0,
             limit: self.random.usize(1..6),
             lease: LEASE,
             ahead: Duration::from_secs(if self.random.bool() { 0 } else { 5 }),
@@ -255,6 +260,12 @@ impl Run<'_> {
         let worker = WorkerId::from_bits(self.random.u128(1..4));
         both!(self, place, extend(worker, LEASE, attempts));
         both!(self, place, held(worker, attempts));
+        if self.random.bool() {
+            both!(self, place, confirm(worker, attempts));
+        }
+        if self.random.u8(..4) == 0 {
+            both!(self, place, release_slots(worker, attempts));
+        }
         if self.random.u8(..8) == 0 {
             both!(self, place, end_leases(worker));
         }
@@ -265,10 +276,16 @@ impl Run<'_> {
             return;
         }
         let jobs = self.jobs.clone();
-        let job = self.pick(&jobs);
-        let verb = self.pick(&[Verb::Retry, Verb::Cancel, Verb::Delete, Verb::RunNow]);
+        let mut job = self.pick(&jobs);
+        let mut verb = self.pick(&[Verb::Retry, Verb::Cancel, Verb::Delete, Verb::RunNow]);
+        // Most of all jobs have ended; some of these run.
+        let recent = self.claims[self.claims.len().saturating_sub(6)..].to_vec();
+        if !recent.is_empty() && self.random.u8(0..3) == 0 {
+            (job, verb) = (self.pick(&recent).job.id, Verb::Cancel);
+        }
         let changes = vec![Change { job, verb, actor: "ada".into(), reason: None }];
         both!(self, place, change(changes));
+        self.compare_slots(place).await;
     }
 
     async fn reap(&mut self, place: &str) {
@@ -277,7 +294,7 @@ impl Run<'_> {
         expired.sort_by_key(|claim| claim.job.id);
         modelled.sort_by_key(|claim| claim.job.id);
         assert_eq!(expired, modelled, "{place}: expired differs");
-        let lost: Vec<_> = expired.iter().map(|claim| settle(claim, Outcome::Lost, 0.5)).collect();
+        let lost: Vec<_> = expired.iter().map(|claim| settle(claim, lost(), 0.5)).collect();
         both!(self, place, settle(lost));
     }
 
@@ -334,6 +351,7 @@ impl Run<'_> {
 
     async fn compare(&mut self, place: &str) {
         both!(self, place, counts());
+        self.compare_slots(place).await;
         let workflows = both!(self, place, workflows(None, 1_000usize));
         for workflow in workflows {
             both!(self, place, nodes(workflow.id));
@@ -353,6 +371,12 @@ impl Run<'_> {
             for job in &left {
                 self.compare_history(place, job).await;
             }
+        }
+    }
+
+    async fn compare_slots(&self, place: &str) {
+        for queue in ["a", "b", "c"].map(str::to_owned) {
+            both!(self, place, occupied_slots(queue));
         }
     }
 

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use punctual_core::{Claim, ClaimRequest, Claimed, StoreError, limits};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time,
+    time::{self, Instant},
 };
 use tokio_util::task::TaskTracker;
 
@@ -19,6 +19,8 @@ use crate::{
 const GATHER_TIME: Duration = Duration::from_millis(1);
 /// The first and the longest pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// How far the store's clock may be from where this process takes it to be.
+const CLOCK_DOUBT: Duration = Duration::from_millis(50);
 
 pub(crate) struct Claimer {
     shared: Arc<Shared>,
@@ -28,13 +30,30 @@ pub(crate) struct Claimer {
     saturated: bool,
     /// Whether to wait for work: the last claim showed that there is none at the moment.
     waiting: bool,
+    /// When suspects were looked for.
+    looked_for_suspects_at: Option<Instant>,
     backoff: Duration,
+}
+
+/// What an execution holds of its worker.
+pub(crate) struct Slot {
+    _permit: OwnedSemaphorePermit,
+    /// Of a suspect.
+    _suspect: Option<OwnedSemaphorePermit>,
 }
 
 impl Claimer {
     pub(crate) fn new(shared: Arc<Shared>, executions: TaskTracker) -> Self {
         let slots = Arc::new(Semaphore::new(shared.config.concurrency));
-        Self { shared, slots, executions, saturated: false, waiting: false, backoff: BACKOFF.0 }
+        Self {
+            shared,
+            slots,
+            executions,
+            saturated: false,
+            waiting: false,
+            looked_for_suspects_at: None,
+            backoff: BACKOFF.0,
+        }
     }
 
     /// Claims until the worker drains.
@@ -49,6 +68,10 @@ impl Claimer {
     async fn room(&self) -> Option<Vec<OwnedSemaphorePermit>> {
         let concurrency = self.shared.config.concurrency;
         let first = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        if self.shared.isolator.is_for_suspects() {
+            // What has ended but is not stored yet would be lost with a process that the next one kills.
+            self.shared.outcomes_stored().await;
+        }
         if self.saturated {
             let quarter = (concurrency / 4).clamp(1, limits::CLAIM_MAX_JOBS);
             // The permits that it waits for are given back at once; they are taken below with all others.
@@ -70,21 +93,30 @@ impl Claimer {
     }
 
     /// Fills free slots, as soon as there is something to fill them with.
-    async fn claim_into(&mut self, room: Vec<OwnedSemaphorePermit>) {
-        let (asked, mark) = (room.len(), self.shared.begin_claim());
+    async fn claim_into(&mut self, mut room: Vec<OwnedSemaphorePermit>) {
+        let mark = self.shared.begin_claim();
+        if self.are_suspects_due() {
+            self.claim_suspect(&mut room).await;
+        }
+        let asked = room.len();
+        if asked == 0 {
+            return;
+        }
         let wait = if self.waiting { self.shared.config.poll_period } else { Duration::ZERO };
+        let sent_at = Instant::now();
         let (claimed, hurried) = self.claim_unless_hurried(asked, wait).await;
         match claimed {
             Ok(claimed) => {
                 self.backoff = BACKOFF.0;
                 self.saturated = claimed.claims.len() == asked;
                 // One that was hurried does not say what came after it had begun.
-                self.waiting = !self.saturated && !hurried;
+                self.waiting = !self.saturated && !hurried && !self.shared.isolator.is_for_suspects();
                 self.shared.claimed(mark, claimed.claims.len(), claimed.opens_at.is_some());
-                let executions = self.shared.begin(claimed.claims.iter().map(Claim::attempt_id));
-                for ((claim, execution), slot) in claimed.claims.into_iter().zip(executions).zip(room) {
-                    self.executions.spawn(executor::execute(Arc::clone(&self.shared), claim, execution, slot));
+                if claimed.claims.is_empty() && self.shared.isolator.is_for_suspects() {
+                    // There are few, and nobody is in a hurry with them.
+                    let _ = self.shared.draining.run_until_cancelled(time::sleep(self.shared.config.poll_period)).await;
                 }
+                self.begin(claimed.claims, sent_at, room, None);
             }
             Err(error) => {
                 let retry_ms = self.backoff.as_millis() as u64;
@@ -94,6 +126,64 @@ impl Claimer {
                 self.backoff = (2 * self.backoff).min(BACKOFF.1);
             }
         }
+    }
+
+    /// Whether suspects are to be looked for: every now and then, and whenever it counts whether there is nothing left at all.
+    fn are_suspects_due(&self) -> bool {
+        let due = |at: Instant| at.elapsed() >= self.shared.config.poll_period;
+        self.looked_for_suspects_at.is_none_or(due) || self.shared.is_empty_awaited()
+    }
+
+    /// Takes a suspect, if this worker may run one and there is one.
+    async fn claim_suspect(&mut self, room: &mut Vec<OwnedSemaphorePermit>) {
+        let Some(suspect) = self.shared.isolator.may_claim_suspect() else { return };
+        let sent_at = Instant::now();
+        self.looked_for_suspects_at = Some(sent_at);
+        let request = ClaimRequest { suspects: true, ahead: Duration::ZERO, ..self.request(1, Duration::ZERO) };
+        let claim = self.shared.store().claim(request);
+        match self.shared.draining.run_until_cancelled(claim).await {
+            Some(Ok(claimed)) if !claimed.claims.is_empty() => {
+                self.shared.count_claimed(claimed.claims.len());
+                // There may be more, which the end of this one lets run.
+                self.looked_for_suspects_at = None;
+                let room = room.split_off(room.len() - 1);
+                self.begin(claimed.claims, sent_at, room, Some(suspect));
+            }
+            Some(Err(error)) => tracing::warn!(worker = %self.shared.id, %error, "cannot claim suspects"),
+            _ => {}
+        }
+    }
+
+    /// Starts what was claimed.
+    fn begin(
+        &self,
+        claims: Vec<Claim>,
+        sent_at: Instant,
+        room: Vec<OwnedSemaphorePermit>,
+        mut suspect: Option<OwnedSemaphorePermit>,
+    ) {
+        let lease_until = |claim: &Claim| (claim.attempt_id(), self.lease_until(claim, sent_at));
+        let begun = self.shared.begin(claims.iter().map(lease_until));
+        for ((claim, begun), permit) in claims.into_iter().zip(begun).zip(room) {
+            if let Some(begun) = begun {
+                let (shared, is_suspect) = (Arc::clone(&self.shared), suspect.is_some());
+                let slot = Slot { _permit: permit, _suspect: suspect.take() };
+                self.executions.spawn(async move {
+                    executor::execute(Arc::clone(&shared), claim, begun, slot).await;
+                    if is_suspect {
+                        shared.look.notify_one();
+                    }
+                });
+            }
+        }
+    }
+
+    /// Until when a claim that was just answered is held, by this worker's own clock; never later than by the store's. It was taken at some time after the
+    /// request was sent. One that has waited may have been taken long after, and what is left of its lease by the store's clock says so.
+    fn lease_until(&self, claim: &Claim, sent_at: Instant) -> Instant {
+        let (lease, now) = (self.shared.config.lease, self.shared.store().now());
+        let left = claim.job.lease_until.map_or(Duration::ZERO, |until| until.since(now).min(lease));
+        (sent_at + lease).max(Instant::now() + left.saturating_sub(CLOCK_DOUBT))
     }
 
     /// Claims; waits no longer once somebody wants to know whether there is nothing, or the worker drains. Also answers whether it was hurried so.
@@ -138,17 +228,19 @@ impl Claimer {
     }
 
     async fn claim(&self, limit: usize, wait: Duration) -> Result<Claimed, StoreError> {
+        self.shared.store().claim(self.request(limit, wait)).await
+    }
+
+    fn request(&self, limit: usize, wait: Duration) -> ClaimRequest {
         let (queues, in_order) = self.queues();
-        let request = ClaimRequest {
-            worker: self.shared.id,
+        ClaimRequest {
             queues,
             in_order,
             names: self.shared.registry.names(),
-            limit,
-            lease: self.shared.config.lease,
+            suspects: self.shared.isolator.is_for_suspects(),
             ahead: self.ahead(limit),
             wait,
-        };
-        self.shared.store().claim(request).await
+            ..ClaimRequest::new(self.shared.id, limit, self.shared.config.lease)
+        }
     }
 }

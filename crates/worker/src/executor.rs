@@ -4,39 +4,70 @@ use std::{any::Any, future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::
 
 use futures_util::FutureExt;
 use punctual_client::{Context, Failure};
-use punctual_core::{Claim, Fault, Outcome, Retry, job::E_PANIC, settle};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{self, Instant},
+use punctual_core::{
+    Claim, Fault, Outcome, Retry,
+    job::{E_LOST, E_PANIC},
+    settle,
 };
+use tokio::time::{self, Instant};
 use tracing::{Instrument, Span};
 
 use crate::{
+    claimer::Slot,
+    isolation::Share,
     mailbox::Ended,
     registry::{HandlerResult, check_result},
-    shared::{Execution, Shared},
+    running::{Begun, Execution},
+    shared::Shared,
     span,
 };
 
 /// How long ahead of its time a job may be claimed: long enough for the claim to be stored, whatever else the store does.
 pub(crate) const AHEAD: Duration = Duration::from_millis(50);
 
+/// How much longer than its grace the handler of an older execution is waited for.
+const OLDER_SLACK: Duration = Duration::from_secs(1);
+
+/// How long a job that is to run alone keeps others from starting, and how long it then lets them.
+const ALONE_MAX_WAIT: Duration = Duration::from_secs(10);
+const ALONE_SNOOZE: Duration = Duration::from_secs(60);
+
 /// Runs a claimed job and hands its outcome to the settler. The slot is free once the handler has ended.
-pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execution, _slot: OwnedSemaphorePermit) {
-    let (timeout, spec) = (claim.job.spec.timeout, &claim.job.spec);
+///
+/// The outcome is handed over when the handler has ended, or its grace is over: until then the lease is kept, and with it the job's place in its limits. So is
+/// the word that the handler of a cancelled job is gone, which occupies its slot until then, but not longer than its lease lasts.
+pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _slot: Slot) {
+    let older = begun.older.clone();
+    let present = Present { shared: Arc::clone(&shared), execution: begun.execution };
+    let (execution, timeout, spec) = (&present.execution, claim.job.spec.timeout, &claim.job.spec);
     tracing::debug!(job = %claim.job.id, attempt = %claim.attempt_id(), name = spec.name, queue = spec.queue, "claimed");
-    let ctx = Context::new(shared.punctual.clone(), claim, shared.mailbox.clone());
-    // In this order, here and below: most jobs are due at once and end soon, and nothing else is set up for them then.
-    tokio::select! {
-        biased;
-        () = until_due(&shared, ctx.claim()) => {}
-        () = execution.lost() => return shared.give_up(ctx.claim().attempt_id()),
-    }
+    let ctx = Context::new(shared.punctual.clone(), claim, shared.clone());
     let settle_as =
         |outcome| Ended { settlement: settle(ctx.claim(), outcome, fastrand::f64()), completed: ctx.is_completed() };
-    if shared.releasing.is_cancelled() {
-        execution.has_ended();
-        return shared.mailbox.settle(settle_as(Outcome::Released)).await;
+    // In this order, here and below: most jobs are due at once and end soon, and nothing else is set up for them then.
+    let start_as = tokio::select! {
+        biased;
+        start_as = until_startable(&shared, ctx.claim(), begun.older) => start_as,
+        () = execution.lost() => return shared.give_up(execution),
+    };
+    // Looked at only now: an older execution may have started until its handler was gone.
+    let started_before = ctx.claim().job.spec.runs_at_most_once()
+        && (older.is_some_and(|older| older.is_confirmed()) || shared.has_started(execution.attempt()));
+    let _share = match start_as {
+        Ok(share) if !started_before && !shared.releasing.is_cancelled() => share,
+        other => {
+            let outcome = if started_before {
+                interrupted(ctx.claim(), "the job was claimed again after its handler had started")
+            } else {
+                other.err().unwrap_or(Outcome::Released)
+            };
+            return if execution.end() {
+                shared.mailbox.settle(settle_as(outcome)).await
+            };
+        }
+    };
+    if ctx.claim().job.needs_confirmation() && !confirmed(&shared, ctx.claim(), execution).await {
+        return shared.give_up(execution);
     }
     tracing::debug!(job = %ctx.id(), attempt = %ctx.claim().attempt_id(), "started");
     let span = span::open(ctx.claim());
@@ -48,31 +79,116 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, execution: Execut
             End::Ended(if started.elapsed() > timeout { Outcome::TimedOut } else { outcome_of(result) })
         }
         () = time::sleep(timeout) => End::Cut(Some(Outcome::TimedOut)),
-        () = lost(&execution, &ctx) => End::Cut(None),
-        () = shared.releasing.cancelled() => End::Cut(Some(Outcome::Released)),
+        () = lost(execution, &ctx) => End::Cut(None),
+        () = shared.releasing.cancelled() => End::Cut(Some(interrupted(ctx.claim(), "the worker stopped while the handler ran"))),
     };
-    execution.has_ended();
-    log_end(&ctx, &end, started.elapsed());
-    span::close(&span, end.outcome());
-    match end {
-        End::Ended(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
+    let outcome = match end {
+        End::Ended(outcome) => Some(outcome),
         End::Cut(outcome) => {
-            ctx.stop();
-            match outcome {
-                Some(outcome) => shared.mailbox.settle(settle_as(outcome)).await,
-                // Whoever took it from us has settled it, or will.
-                None => shared.give_up(ctx.claim().attempt_id()),
+            if outcome.is_none() {
+                shared.give_up(execution);
             }
-            // What the handler still does no longer counts; it gets a moment to put its things away.
-            let _ = time::timeout(shared.config.grace, handler).await;
+            stop(&shared, &ctx, execution, handler).await;
+            outcome
+        }
+    };
+    // Whoever took it from us has settled it, or will.
+    let outcome = outcome.filter(|_| execution.end());
+    log_end(&ctx, outcome.as_ref(), started.elapsed());
+    span::close(&span, outcome.as_ref());
+    if let Some(outcome) = outcome {
+        shared.mailbox.settle(settle_as(outcome)).await;
+    }
+}
+
+/// An execution whose handler may be there. However it ends, others learn that it is gone, and the store does if its job was taken from it.
+struct Present {
+    shared: Arc<Shared>,
+    execution: Execution,
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.shared.gone(&self.execution);
+    }
+}
+
+/// Waits for the time of a job that was claimed ahead of it, for the end of an older execution, and for its share of the process. Says what becomes of the
+/// job if that does not come.
+async fn until_startable(shared: &Shared, claim: &Claim, older: Option<Execution>) -> Result<Share, Outcome> {
+    if let Some(older) = older
+        && time::timeout(shared.config.grace + OLDER_SLACK, older.gone()).await.is_err()
+    {
+        let (job, attempt) = (claim.job.id, claim.attempt_id());
+        tracing::warn!(%job, %attempt, older = %older.attempt(), "released: an older execution of the job does not end");
+        return Err(Outcome::Released);
+    }
+    until_due(shared, claim).await;
+    match shared.isolator.free_share(&claim.job) {
+        Some(share) if !shared.isolator.runs_alone(&claim.job) => Ok(share),
+        share => until_shared(shared, claim, share).await,
+    }
+}
+
+/// Waits for a share of the process: something runs alone, or the job is to run alone.
+async fn until_shared(shared: &Shared, claim: &Claim, share: Option<Share>) -> Result<Share, Outcome> {
+    let patience = if shared.isolator.runs_alone(&claim.job) { ALONE_MAX_WAIT } else { Duration::MAX };
+    let wait = async {
+        let share = match share {
+            Some(share) => share,
+            None => shared.isolator.share(&claim.job).await,
+        };
+        if shared.isolator.runs_alone(&claim.job) {
+            // What has ended but is not stored yet would be lost with this process, too.
+            shared.outcomes_stored().await;
+        }
+        share
+    };
+    tokio::select! {
+        share = wait => Ok(share),
+        () = shared.releasing.cancelled() => Err(Outcome::Released),
+        () = time::sleep(patience) => {
+            let (job, attempt) = (claim.job.id, claim.attempt_id());
+            tracing::warn!(%job, %attempt, "snoozed: the job was running at two crashes and is to run alone, but other jobs of this worker do not end");
+            Err(Outcome::Snoozed { after: ALONE_SNOOZE })
         }
     }
 }
 
+/// Tells a handler to stop, and waits until it has or its grace is over. What it still does then does not count, and it is dropped.
+async fn stop(shared: &Shared, ctx: &Context, execution: &Execution, handler: Run) {
+    let was_over = execution.is_lease_over();
+    if was_over {
+        ctx.stop_at_lease_end();
+    } else {
+        ctx.stop();
+    }
+    let told_at = Instant::now();
+    tokio::select! {
+        biased;
+        _ = handler => return,
+        () = shared.grace_over() => {}
+        () = lease_over(execution), if !was_over => {}
+    }
+    let (job, attempt, waited_ms) = (ctx.id(), execution.attempt(), told_at.elapsed().as_millis() as u64);
+    tracing::warn!(%job, %attempt, waited_ms, "the handler was still running after its grace");
+    ctx.warn(format!(
+        "the handler was still running {waited_ms} ms after it was told to stop; it is not waited for any longer"
+    ));
+}
+
+/// Waits until the lease of an execution is over that was told to stop before.
+async fn lease_over(execution: &Execution) {
+    // It may be told more than once.
+    while !execution.is_lease_over() {
+        execution.lost().await;
+    }
+}
+
 /// One line for each execution, with all that is needed to find it.
-fn log_end(ctx: &Context, end: &End, lasted: Duration) {
+fn log_end(ctx: &Context, outcome: Option<&Outcome>, lasted: Duration) {
     ctx.end_notes();
-    let result = end.outcome().map_or("lost", Outcome::as_str);
+    let result = outcome.map_or("lost", Outcome::as_str);
     let (spec, attempt) = (&ctx.claim().job.spec, ctx.claim().attempt_id());
     let duration_ms = lasted.as_secs_f64() * 1_000.0;
     tracing::info!(job = %ctx.id(), %attempt, name = spec.name, queue = spec.queue, duration_ms, result, "executed");
@@ -90,6 +206,28 @@ async fn until_due(shared: &Shared, claim: &Claim) {
     }
 }
 
+/// Whether it is on record that the handler of a job is about to start.
+async fn confirmed(shared: &Shared, claim: &Claim, execution: &Execution) -> bool {
+    tokio::select! {
+        confirmed = shared.confirmer.confirm(execution.attempt()) => {
+            if confirmed && claim.job.spec.runs_at_most_once() {
+                shared.confirm_start(execution);
+            }
+            confirmed
+        }
+        () = execution.lost() => false,
+    }
+}
+
+/// What it means that a running handler had to stop because its worker does: another worker takes the job, unless it runs at most once.
+fn interrupted(claim: &Claim, reason: &str) -> Outcome {
+    if !claim.job.spec.runs_at_most_once() {
+        return Outcome::Released;
+    }
+    let message = format!("{reason}; max_attempts is 1, so the job does not run again");
+    Outcome::Failed { fault: Fault::coded(E_LOST, message), retry: Retry::Never }
+}
+
 /// Waits until the job is taken from its handler. One that was completed in a transaction of the handler's own is nobody's as
 /// soon as that has committed, and the handler may have more to do.
 async fn lost(execution: &Execution, ctx: &Context) {
@@ -105,16 +243,6 @@ enum End {
     Ended(Outcome),
     /// It was told to stop; with an outcome if the job is still ours to settle.
     Cut(Option<Outcome>),
-}
-
-impl End {
-    /// What it means for the job, if that is still ours.
-    const fn outcome(&self) -> Option<&Outcome> {
-        match self {
-            Self::Ended(outcome) | Self::Cut(Some(outcome)) => Some(outcome),
-            Self::Cut(None) => None,
-        }
-    }
 }
 
 type Run = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;

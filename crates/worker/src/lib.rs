@@ -4,9 +4,11 @@
 //! |---|---|
 //! | which handlers are there? | [`registry`](Handler) |
 //! | take jobs, no more than can start | `claimer` |
+//! | confirm those that run at most once | `confirmer` |
 //! | run one: timeout, panic, cancellation | `executor` |
 //! | be a part of a trace | `span` |
 //! | record how it ended, until it is stored or stale | `settler` |
+//! | which executions are in hand, and until when | `running` |
 //! | keep leases alive, notice lost ones | `lease` |
 //! | reap what others lost, retention | `maintenance` |
 //! | enqueue what schedules say | `ticker` |
@@ -18,7 +20,9 @@
 
 mod alerts;
 mod claimer;
+mod confirmer;
 mod executor;
+mod isolation;
 mod lease;
 mod mailbox;
 mod maintenance;
@@ -28,6 +32,7 @@ mod process;
 #[cfg(unix)]
 mod program;
 mod registry;
+mod running;
 mod settler;
 mod shared;
 mod span;

@@ -1,7 +1,7 @@
 //! The way from handlers to the settler.
 
 use punctual_client::NoteSink;
-use punctual_core::{Note, Settlement};
+use punctual_core::{AttemptId, Note, Settlement};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Letters that may wait; a handler that ends when there are more waits for the store.
@@ -11,6 +11,8 @@ const MAILBOX_MAX_LETTERS: usize = 10_000;
 pub(crate) enum Letter {
     Note(Note),
     Settle(Ended),
+    /// The handler of an execution that was given up is gone.
+    Gone(AttemptId),
 }
 
 /// An execution that has come to its end.
@@ -37,6 +39,11 @@ impl Mailbox {
         if self.0.send(Letter::Settle(ended)).await.is_err() {
             tracing::error!("the settler is gone; the lease will run out and the job will be run again");
         }
+    }
+
+    /// Says that the handler of an execution that was given up is gone. If that cannot be said, its slot is free when its lease ends.
+    pub(crate) fn gone(&self, attempt: AttemptId) -> bool {
+        self.0.try_send(Letter::Gone(attempt)).is_ok()
     }
 }
 

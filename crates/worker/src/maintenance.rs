@@ -1,12 +1,13 @@
 //! Upkeep that every worker does for all: puts back what vanished workers held, and retention once an hour.
 
 use std::{
+    collections::{HashMap, HashSet},
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use punctual_client::admin::{self, Retention};
-use punctual_core::{Outcome, Settled, Store, StoreResult, Timestamp, settle};
+use punctual_core::{AttemptId, Claim, Outcome, Settled, Store, StoreResult, Timestamp, WorkerId, settle};
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
@@ -23,8 +24,9 @@ const RETENTION_LOCK: &str = "punctual.retention";
 
 /// Puts back what vanished workers held, and lets the store look after itself, until `done`.
 pub(crate) async fn reap_on(shared: Arc<Shared>, mut restart: Restart, done: CancellationToken) {
+    let mut seen = Seen::default();
     while done.run_until_cancelled(time::sleep(REAP_PERIOD)).await.is_some() {
-        match reap(&**shared.store()).await {
+        match seen.reap(&**shared.store()).await {
             Ok(0) => {}
             Ok(jobs) => {
                 shared.counters.reaped.fetch_add(jobs as u64, Ordering::Relaxed);
@@ -52,14 +54,51 @@ pub(crate) async fn retain_on(shared: Arc<Shared>, retention: Retention, done: C
     let _ = done.run_until_cancelled(hourly).await;
 }
 
-/// Settles claims whose lease has run out as lost, through the same decision as any other end; says how many.
+/// Leases that had run out when they were seen, each with the time since when its renewal could have been stored.
+#[derive(Debug, Default)]
+struct Seen(HashMap<(AttemptId, Option<Timestamp>), Instant>);
+
+impl Seen {
+    /// Settles claims whose lease has run out as lost; says how many. What [`Store::renewal_grace`] leaves alone is taken later.
+    async fn reap(&mut self, store: &dyn Store) -> StoreResult<usize> {
+        let (expired, grace) = (store.expired(REAP_MAX_JOBS).await?, store.renewal_grace());
+        let lease = |claim: &Claim| (claim.attempt_id(), claim.job.lease_until);
+        let leases: HashSet<_> = expired.iter().map(lease).collect();
+        self.0.retain(|lease, _| leases.contains(lease));
+        let is_over = |claim: &Claim| self.0.get(&lease(claim)).is_some_and(|since| since.elapsed() >= grace);
+        let over: Vec<Claim> = expired.into_iter().filter(|claim| grace.is_zero() || is_over(claim)).collect();
+        if !grace.is_zero() && leases.len() > self.0.len() {
+            // A write that works shows that renewals that wait will be stored as well.
+            store.probe().await?;
+            let since = Instant::now();
+            for lease in leases {
+                self.0.entry(lease).or_insert(since);
+            }
+        }
+        lose(store, &over, None).await
+    }
+}
+
+/// Settles claims whose lease has run out as lost; says how many.
 pub(crate) async fn reap(store: &dyn Store) -> StoreResult<usize> {
     let expired = store.expired(REAP_MAX_JOBS).await?;
+    lose(store, &expired, None).await
+}
+
+/// Does that with the claims of a worker that is known to be dead, whose leases have been ended, with the evidence of how it ended.
+pub(crate) async fn reap_of(store: &dyn Store, worker: WorkerId, evidence: &str) -> StoreResult<usize> {
+    let expired = store.expired(REAP_MAX_JOBS).await?;
+    let own: Vec<Claim> = expired.into_iter().filter(|claim| claim.worker == worker).collect();
+    lose(store, &own, Some(evidence)).await
+}
+
+/// Settles claims as lost, through the same decision as any other end; says how many were.
+async fn lose(store: &dyn Store, expired: &[Claim], evidence: Option<&str>) -> StoreResult<usize> {
     if expired.is_empty() {
         return Ok(0);
     }
-    let lost = expired.iter().map(|claim| settle(claim, Outcome::Lost, fastrand::f64())).collect();
-    let settled = store.settle(lost).await?;
+    let lost = || Outcome::Lost { evidence: evidence.map(ToOwned::to_owned) };
+    let settled = store.settle(expired.iter().map(|claim| settle(claim, lost(), fastrand::f64())).collect()).await?;
     Ok(settled.into_iter().filter(|settled| *settled == Settled::Done).count())
 }
 

@@ -1,9 +1,6 @@
 //! A worker that runs jobs when it is told to, on the caller's own task: for tests of jobs.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_client::{Context, NoteSink, Punctual};
 use punctual_core::{Claim, ClaimRequest, Error, Job, JobId, Note, Outcome, Status, WorkerId, settle};
@@ -58,21 +55,19 @@ impl ManualWorker {
     /// Runs the next job that is due, if there is one.
     pub async fn run_one(&self) -> Result<Option<Ran>, Error> {
         maintenance::reap(&**self.punctual.store()).await?;
-        let request = ClaimRequest {
-            worker: self.id,
-            queues: self.config.queues.clone(),
-            in_order: self.config.order == QueueOrder::Strict,
-            names: self.registry.names(),
-            limit: 1,
-            lease: self.config.lease,
-            ahead: Duration::ZERO,
-            wait: Duration::ZERO,
-        };
-        let claimed = self.punctual.store().claim(request).await?;
-        match claimed.claims.into_iter().next() {
-            Some(claim) => self.execute(claim).await.map(Some),
-            None => Ok(None),
+        for suspects in [false, true] {
+            let request = ClaimRequest {
+                queues: self.config.queues.clone(),
+                in_order: self.config.order == QueueOrder::Strict,
+                names: self.registry.names(),
+                suspects,
+                ..ClaimRequest::new(self.id, 1, self.config.lease)
+            };
+            if let Some(claim) = self.punctual.store().claim(request).await?.claims.pop() {
+                return self.execute(claim).await.map(Some);
+            }
         }
+        Ok(None)
     }
 
     /// Enqueues the occurrences of schedules that are due; says how many.
@@ -105,6 +100,9 @@ impl ManualWorker {
 
     async fn execute(&self, claim: Claim) -> Result<Ran, Error> {
         let (store, notes) = (self.punctual.store(), Arc::new(Notes::default()));
+        if claim.job.needs_confirmation() {
+            store.confirm(self.id, vec![claim.attempt_id()]).await?;
+        }
         let ctx = Context::new(self.punctual.clone(), claim.clone(), notes.clone());
         let span = span::open(&claim);
         let outcome = match self.registry.find(&claim.job.spec.name) {

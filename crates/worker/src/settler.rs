@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use punctual_core::{Ending, Note, Settled, Settlement, StoreError};
+use punctual_core::{AttemptId, Ending, Note, Settled, Settlement, StoreError};
 use tokio::time;
 
 use crate::{
@@ -16,6 +16,8 @@ use crate::{
 
 /// Letters that one batch holds.
 const BATCH_MAX_LETTERS: usize = 1_000;
+/// How often it is tried to release a slot.
+const RELEASES_MAX_COUNT: usize = 3;
 /// Batches of settlements under way at once: while one waits for the disk, the next is written.
 const SETTLES_MAX_COUNT: usize = 2;
 /// The first and the longest pause after an error of the store.
@@ -31,9 +33,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
                 if count == 0 {
                     break;
                 }
-                let ended = ended_after_notes(&shared, &mut letters).await;
-                if !ended.is_empty() {
-                    under_way.push(store_settlements(&shared, ended));
+                let (ended, gone) = after_notes(&shared, &mut letters).await;
+                if !ended.is_empty() || !gone.is_empty() {
+                    under_way.push(store(&shared, ended, gone));
                 }
             }
             Some(()) = under_way.next() => {}
@@ -42,19 +44,44 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
     while under_way.next().await.is_some() {}
 }
 
-/// Stores the notes among the letters first, since progress counts only while the job is held.
-async fn ended_after_notes(shared: &Shared, letters: &mut Vec<Letter>) -> Vec<Ended> {
-    let (mut notes, mut ended) = (Vec::new(), Vec::new());
+/// Stores the notes among the letters first, since progress counts only while the job is held. What is left: executions that have ended, and those that were
+/// given up and are gone.
+async fn after_notes(shared: &Shared, letters: &mut Vec<Letter>) -> (Vec<Ended>, Vec<AttemptId>) {
+    let (mut notes, mut ended, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for letter in letters.drain(..) {
         match letter {
             Letter::Note(note) => notes.push(note),
             Letter::Settle(one) => ended.push(one),
+            Letter::Gone(attempt) => gone.push(attempt),
         }
     }
     if !notes.is_empty() {
         store_notes(shared, notes).await;
     }
-    ended
+    (ended, gone)
+}
+
+async fn store(shared: &Shared, ended: Vec<Ended>, gone: Vec<AttemptId>) {
+    tokio::join!(store_settlements(shared, ended), release_slots(shared, gone));
+}
+
+/// Executions of cancelled jobs occupy no slot any more. That is tried a few times only: their leases end before long.
+async fn release_slots(shared: &Shared, gone: Vec<AttemptId>) {
+    let mut pause = BACKOFF.0;
+    for _ in 0..RELEASES_MAX_COUNT {
+        if gone.is_empty() {
+            return;
+        }
+        match shared.store().release_slots(shared.id, gone.clone()).await {
+            Ok(()) => break,
+            Err(error) => {
+                tracing::warn!(worker = %shared.id, jobs = gone.len(), %error, "cannot say that the handlers of cancelled jobs are gone");
+                time::sleep(pause).await;
+                pause *= 4;
+            }
+        }
+    }
+    shared.released(&gone);
 }
 
 /// Notes are tried again a few times only: they must not hold up the settlements behind them.
@@ -74,14 +101,28 @@ async fn store_notes(shared: &Shared, notes: Vec<Note>) {
 
 /// Settlements are tried until they are stored. The leases are kept meanwhile, and the fence makes repeating harmless.
 async fn store_settlements(shared: &Shared, ended: Vec<Ended>) {
+    if ended.is_empty() {
+        return;
+    }
     let mut pause = BACKOFF.0;
     let (settlements, completed): (Vec<_>, Vec<_>) =
         ended.into_iter().map(|one| (one.settlement, one.completed)).unzip();
     let answers = loop {
         match shared.store().settle(settlements.clone()).await {
             Ok(answers) => break answers,
-            Err(StoreError::Closed) => {
-                tracing::error!("the store was closed before all jobs were settled; their leases will run out");
+            Err(error) if error.is_final() => {
+                tracing::error!(%error, jobs = settlements.len(), "jobs cannot be settled any more; their leases will run out");
+                break Vec::new();
+            }
+            // It would be the same each time, and the others of the batch would wait for it for good.
+            Err(StoreError::CorruptRow { .. }) if settlements.len() > 1 => {
+                for (settlement, completed) in settlements.into_iter().zip(completed) {
+                    Box::pin(store_settlements(shared, vec![Ended { settlement, completed }])).await;
+                }
+                return;
+            }
+            Err(error @ StoreError::CorruptRow { .. }) => {
+                tracing::error!(worker = %shared.id, %error, "cannot settle a job; its lease will run out");
                 break Vec::new();
             }
             Err(error) => {

@@ -1,22 +1,34 @@
 //! What the parts of a worker share.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{self, Duration},
 };
 
-use punctual_client::{Punctual, admin::Retention};
-use punctual_core::{AttemptId, Store, WorkerId};
+use futures_util::FutureExt;
+use punctual_client::{NoteSink, Punctual, admin::Retention};
+use punctual_core::{AttemptId, Note, Store, WorkerId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::{mailbox::Mailbox, registry::Registry};
+use crate::{
+    confirmer::Confirmer,
+    isolation::{Isolation, Isolator},
+    mailbox::Mailbox,
+    registry::Registry,
+    running::{Begun, Execution, Hold, Running},
+};
+
+/// How long handlers get to end once this process has little time left.
+const HURRIED_GRACE: Duration = Duration::from_millis(500);
 
 /// In which order a worker takes jobs of its queues.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) upkeep_only: bool,
     /// Leaves to others what is done for all.
     pub(crate) no_upkeep: bool,
+    /// Which suspects it runs.
+    pub(crate) isolation: Isolation,
 }
 
 /// What the parts of a worker share.
@@ -53,10 +67,17 @@ pub(crate) struct Shared {
     pub(crate) punctual: Punctual,
     pub(crate) registry: Registry,
     pub(crate) config: Config,
+    /// What runs beside what.
+    pub(crate) isolator: Isolator,
+    /// How many wait until there is nothing left to run.
+    pub(crate) awaiting_empty: AtomicUsize,
     /// The way to the settler.
     pub(crate) mailbox: Arc<Mailbox>,
-    /// Executions that are not settled yet: their leases are kept, and losing one must reach the handler.
-    running: Mutex<HashMap<AttemptId, Execution>>,
+    /// The way to the confirmer.
+    pub(crate) confirmer: Confirmer,
+    running: Mutex<Running>,
+    /// A job was claimed whose lease may be over before leases are looked at.
+    pub(crate) short_lease: Notify,
     /// How busy it is, for those who wait for the end.
     pub(crate) load: watch::Sender<Load>,
     /// Look for work once more: somebody wants to know whether there is none.
@@ -65,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) draining: CancellationToken,
     /// Give back what still runs.
     pub(crate) releasing: CancellationToken,
+    /// Give it back soon: this process has little time left.
+    pub(crate) hurried: CancellationToken,
     pub(crate) counters: Counters,
 }
 
@@ -99,34 +122,6 @@ impl Load {
     pub(crate) fn is_empty_since(self, claims: u64) -> bool {
         let proves = |mark: Mark| mark.settled_times == self.settled_times && mark.claim > claims;
         self.unsettled == 0 && self.starved.is_some_and(proves)
-    }
-}
-
-/// How the worker reaches one execution.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Execution(Arc<Reach>);
-
-#[derive(Debug, Default)]
-struct Reach {
-    /// Tells the executor that the job is no longer this worker's.
-    lost: Notify,
-    /// Whether it has come to its end, and only the settler has still to do with it.
-    ended: AtomicBool,
-}
-
-impl Execution {
-    /// Waits until the job is no longer this worker's. Only the executor does, and once.
-    pub(crate) async fn lost(&self) {
-        self.0.lost.notified().await;
-    }
-
-    /// The outcome is known. From here on the store may say at any time that the job is nobody's any more.
-    pub(crate) fn has_ended(&self) {
-        self.0.ended.store(true, Ordering::Relaxed);
-    }
-
-    fn is_ended(&self) -> bool {
-        self.0.ended.load(Ordering::Relaxed)
     }
 }
 
@@ -197,19 +192,24 @@ impl Shared {
         punctual: Punctual,
         registry: Registry,
         config: Config,
-        mailbox: Mailbox,
+        (mailbox, confirmer): (Mailbox, Confirmer),
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
             punctual,
             registry,
+            isolator: Isolator::new(config.isolation),
+            awaiting_empty: AtomicUsize::new(0),
             config,
             mailbox: Arc::new(mailbox),
+            confirmer,
             running: Mutex::default(),
+            short_lease: Notify::new(),
             load: watch::Sender::new(Load::default()),
             look: Notify::new(),
             draining: CancellationToken::new(),
             releasing: CancellationToken::new(),
+            hurried: CancellationToken::new(),
             counters: Counters::default(),
         })
     }
@@ -218,31 +218,35 @@ impl Shared {
         self.punctual.store()
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<AttemptId, Execution>> {
+    fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executions begin.
-    pub(crate) fn begin(&self, attempts: impl IntoIterator<Item = AttemptId>) -> Vec<Execution> {
+    /// Executions begin, each with the end of its lease by this worker's clock. Nothing for those that are not to begin.
+    pub(crate) fn begin(&self, claims: impl IntoIterator<Item = (AttemptId, Instant)>) -> Vec<Option<Begun>> {
         let mut running = self.running();
-        let begin = |attempt| {
-            let execution = Execution::default();
-            running.insert(attempt, execution.clone());
-            execution
+        let begin = |(attempt, lease_until)| {
+            let hold = Hold { attempt, lease_until, unrecorded_until: self.unrecorded_until(attempt) };
+            if running.is_over_before_next_look(hold) {
+                self.short_lease.notify_one();
+            }
+            running.begin(hold)
         };
-        let executions = attempts.into_iter().map(begin).collect();
-        self.load.send_modify(|load| load.unsettled = running.len());
-        executions
+        let begun: Vec<_> = claims.into_iter().map(begin).collect();
+        self.load.send_modify(|load| load.unsettled = running.unsettled_count());
+        begun
     }
 
-    /// Executions have been settled, or are somebody else's now.
+    /// Executions have been settled.
     pub(crate) fn end(&self, attempts: impl IntoIterator<Item = AttemptId>) {
+        self.end_by(|running| attempts.into_iter().for_each(|attempt| running.settled(attempt)));
+    }
+
+    fn end_by(&self, end: impl FnOnce(&mut Running)) {
         let mut running = self.running();
-        for attempt in attempts {
-            running.remove(&attempt);
-        }
+        end(&mut running);
         self.load.send_modify(|load| {
-            load.unsettled = running.len();
+            load.unsettled = running.unsettled_count();
             load.settled_times += 1;
         });
     }
@@ -258,16 +262,26 @@ impl Shared {
         mark.unwrap_or(Mark { settled_times: 0, claim: 0 })
     }
 
+    /// So many jobs were taken.
+    pub(crate) fn count_claimed(&self, jobs: usize) {
+        self.counters.claimed.fetch_add(jobs as u64, Ordering::Relaxed);
+    }
+
+    /// Whether somebody waits until there is nothing left to run.
+    pub(crate) fn is_empty_awaited(&self) -> bool {
+        self.awaiting_empty.load(Ordering::Relaxed) > 0
+    }
+
     /// A claim has ended that began at `mark`; it got so many jobs, and a rate may have held back others.
     pub(crate) fn claimed(&self, mark: Mark, jobs: usize, held_back: bool) {
-        self.counters.claimed.fetch_add(jobs as u64, Ordering::Relaxed);
+        self.count_claimed(jobs);
         let starved = (jobs == 0 && !held_back).then_some(mark);
         self.load.send_if_modified(|load| std::mem::replace(&mut load.starved, starved) != starved);
     }
 
-    /// The attempts that are not settled yet.
-    pub(crate) fn unsettled_attempts(&self) -> Vec<AttemptId> {
-        self.running().keys().copied().collect()
+    /// The attempts whose leases are to be kept.
+    pub(crate) fn kept_attempts(&self) -> Vec<AttemptId> {
+        self.running().kept()
     }
 
     /// Waits until nothing is unsettled.
@@ -276,27 +290,100 @@ impl Shared {
         let _ = self.load.subscribe().wait_for(|load| load.unsettled == 0).await;
     }
 
+    /// Waits until the outcomes of all executions that have ended are stored.
+    pub(crate) async fn outcomes_stored(&self) {
+        let mut load = self.load.subscribe();
+        while self.running().is_any_ended() && load.changed().await.is_ok() {}
+    }
+
+    /// The attempts whose handlers have not come to their end and may run once more elsewhere.
+    pub(crate) fn releasable_attempts(&self) -> Vec<AttemptId> {
+        self.running().releasable()
+    }
+
     /// The attempts whose handlers have not come to their end.
     pub(crate) fn unended_attempts(&self) -> Vec<AttemptId> {
-        let running = self.running();
-        let unended = running.iter().filter(|(_, execution)| !execution.is_ended());
-        unended.map(|(attempt, _)| *attempt).collect()
+        self.running().unended()
     }
 
     /// Lets the executor of an attempt know that it is no longer this worker's, unless it was settled meanwhile.
     pub(crate) fn lose(&self, attempt: AttemptId) {
-        if let Some(execution) = self.running().get(&attempt)
-            && !execution.is_ended()
-        {
-            execution.0.lost.notify_one();
+        self.running().lose(attempt);
+    }
+
+    /// The store has confirmed the lease of an attempt until then, by this worker's clock.
+    pub(crate) fn confirm(&self, attempt: AttemptId, lease_until: Instant) {
+        self.running().confirm(attempt, lease_until);
+    }
+
+    /// The start of an execution is on record: its job runs at most once.
+    pub(crate) fn confirm_start(&self, execution: &Execution) {
+        self.running().confirm_start(execution);
+    }
+
+    /// Whether this worker has confirmed the start of that run before.
+    pub(crate) fn has_started(&self, run: AttemptId) -> bool {
+        self.running().has_started(run)
+    }
+
+    /// The store has heard a sign of life of this worker, which was given at that time.
+    pub(crate) fn confirm_alive(&self, given_at: Instant) {
+        if let Some(silence) = self.store().worker_silence_max() {
+            self.running().confirm_alive(given_at + silence);
         }
     }
 
-    /// An execution is given up: its job is somebody else's, or nobody's.
-    pub(crate) fn give_up(&self, attempt: AttemptId) {
-        tracing::warn!(job = %attempt.job, %attempt, "the job is no longer ours: cancelled, or the lease ran out");
+    /// The attempts whose leases are over by then, by this worker's own clock, unless they are confirmed for longer.
+    pub(crate) fn attempts_expiring_until(&self, then: Instant) -> Vec<AttemptId> {
+        self.running().expiring_until(then)
+    }
+
+    /// Until when an execution may last that the store has not recorded; nothing once it has.
+    fn unrecorded_until(&self, attempt: AttemptId) -> Option<Instant> {
+        self.store().unrecorded_until(attempt).map(Instant::from_std)
+    }
+
+    /// Tells the executors whose leases are over by this worker's clock; says when to look again, `latest` at the latest.
+    pub(crate) fn expire(&self, now: Instant, latest: Instant) -> Instant {
+        self.running().expire(now, latest, |attempt| self.unrecorded_until(attempt))
+    }
+
+    /// An execution is given up: its job is somebody else's, or nobody's. The store learns when its handler is gone.
+    pub(crate) fn give_up(&self, execution: &Execution) {
+        let attempt = execution.attempt();
+        if execution.is_lease_over() {
+            tracing::warn!(job = %attempt.job, %attempt, "the lease is over and the store could not be reached to extend it: the execution is given up");
+        } else {
+            tracing::warn!(job = %attempt.job, %attempt, "the job is no longer ours: cancelled, claimed again, or the lease ran out");
+        }
         self.counters.lost_leases.fetch_add(1, Ordering::Relaxed);
-        self.end([attempt]);
+        execution.give_up();
+    }
+
+    /// The store has learned that the handlers of executions that were given up are gone, or cannot be told.
+    pub(crate) fn released(&self, attempts: &[AttemptId]) {
+        self.end_by(|running| running.released(attempts));
+    }
+
+    /// Executions that were given up are not waited for any longer.
+    pub(crate) fn forget_given_up(&self) {
+        self.end_by(Running::forget_given_up);
+    }
+
+    /// Waits for as long as a handler that was just told to stop may take.
+    pub(crate) async fn grace_over(&self) {
+        tokio::select! {
+            () = tokio::time::sleep(self.config.grace) => {}
+            () = self.hurried.cancelled().then(|()| tokio::time::sleep(HURRIED_GRACE)) => {}
+        }
+    }
+
+    /// The handler of an execution is gone. If its job was cancelled, it may have occupied a slot, as long as its lease lasts.
+    pub(crate) fn gone(&self, execution: &Execution) {
+        let (attempt, given_up) = (execution.attempt(), self.running().gone(execution));
+        if given_up && (execution.is_lease_over() || !self.mailbox.gone(attempt)) {
+            self.released(&[attempt]);
+        }
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -314,8 +401,19 @@ impl Shared {
             reaped: read(reaped),
             occurrences: read(occurrences),
             misfires: read(misfires),
-            running: self.running().len() as u64,
+            running: self.running().unsettled_count() as u64,
         }
+    }
+}
+
+/// What handlers say of themselves.
+impl NoteSink for Shared {
+    fn take(&self, note: Note) -> bool {
+        self.mailbox.take(note)
+    }
+
+    fn extended(&self, attempt: AttemptId, lease_until: time::Instant) {
+        self.confirm(attempt, lease_until.into());
     }
 }
 

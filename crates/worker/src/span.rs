@@ -46,7 +46,7 @@ pub(crate) fn close(span: &Span, outcome: Option<&Outcome>) {
             trace::fail(span, fault.code.as_deref().unwrap_or("failed"), &fault.message)
         }
         Some(Outcome::TimedOut) => trace::fail(span, E_TIMEOUT, "the handler ran longer than the job's timeout"),
-        Some(Outcome::Lost) | None => trace::fail(span, E_LOST, "the job was cancelled, or its lease was lost"),
+        Some(Outcome::Lost { .. }) | None => trace::fail(span, E_LOST, "the job was cancelled, or its lease was lost"),
         Some(Outcome::Succeeded { .. } | Outcome::Snoozed { .. } | Outcome::Released) => {}
     }
 }

@@ -157,14 +157,14 @@ async fn enqueue(store: &dyn Store, steps: Vec<Step>) -> StoreResult<usize> {
         return Ok(0);
     }
     match enqueue_together(store, &steps).await {
-        Err(StoreError::Other(_)) => {}
+        Err(StoreError::Other(_) | StoreError::CorruptRow { .. }) => {}
         done => return done,
     }
     let mut jobs = 0;
     for step in &steps {
         match enqueue_together(store, std::slice::from_ref(step)).await {
             Ok(enqueued) => jobs += enqueued,
-            Err(error @ StoreError::Other(_)) => {
+            Err(error @ (StoreError::Other(_) | StoreError::CorruptRow { .. })) => {
                 let schedule = &step.save.schedule.spec.name;
                 tracing::error!(schedule, %error, "cannot enqueue what a schedule says");
             }

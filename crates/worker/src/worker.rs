@@ -1,9 +1,13 @@
 //! A worker, from its settings to its graceful end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
+use futures_util::FutureExt;
 use punctual_client::{Job, Punctual, Recurring, admin::Retention};
-use punctual_core::{Error, Invalid, Settlement, WorkerId, check, limits};
+use punctual_core::{Error, Invalid, Settlement, StoreError, WorkerId, check, limits};
 use tokio::{task::JoinHandle, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -11,6 +15,8 @@ use crate::{
     Alerts, Handler, ManualWorker, Stats,
     alerts::{self, Desk},
     claimer::Claimer,
+    confirmer::{self, Confirmer},
+    isolation::Isolation,
     lease,
     mailbox::Mailbox,
     maintenance::{self, Restart},
@@ -19,6 +25,9 @@ use crate::{
     shared::{Config, QueueOrder, Shared},
     ticker,
 };
+
+/// How long after the grace of handlers their jobs are given back for them, if they have not heard that they should stop.
+const DEAF_SLACK: Duration = Duration::from_millis(500);
 
 /// A worker that has not been started: see [`Worker::builder`].
 #[derive(Debug)]
@@ -63,6 +72,7 @@ impl Worker {
             retention: Some(Retention::default()),
             upkeep_only: false,
             no_upkeep: false,
+            isolation: Isolation::of_process(),
         };
         WorkerBuilder { punctual, registry: Registry::default(), config, schedules: None, alerts: None }
     }
@@ -135,7 +145,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long a handler that was told to stop may still run; 5 s by default.
+    /// How long a handler that was told to stop may still run; 5 s by default. Its job is settled, and its place in a limit is free, when it has ended or
+    /// this time is over.
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.config.grace = grace;
         self
@@ -195,16 +206,20 @@ impl WorkerBuilder {
     }
 
     /// Starts it.
-    pub async fn start(self) -> Result<RunningWorker, Error> {
+    pub async fn start(mut self) -> Result<RunningWorker, Error> {
         self.check()?;
+        if self.config.isolation == Isolation::Only {
+            self.config.concurrency = 1;
+        }
+        self.punctual.until_writable().await;
         if let Some((owner, schedules)) = self.schedules {
             self.punctual.sync_schedules(&owner, schedules).await?;
         }
         let desk = self.alerts.map(|alerts| Desk::new(self.punctual.clone(), alerts));
         let courier = desk.as_ref().map(courier).transpose()?.flatten();
         let id = WorkerId::from_bits(self.punctual.ids().next(self.punctual.store().now()));
-        let (mailbox, inbox) = Mailbox::new();
-        let shared = Shared::new(id, self.punctual, self.registry, self.config, mailbox);
+        let ((mailbox, inbox), (confirmer, requests)) = (Mailbox::new(), Confirmer::new());
+        let shared = Shared::new(id, self.punctual, self.registry, self.config, (mailbox, confirmer));
         let works = !shared.config.upkeep_only;
         if works {
             lease::beat(&shared).await;
@@ -213,7 +228,10 @@ impl WorkerBuilder {
         restart.look(&shared).await?;
         let done = CancellationToken::new();
         let executions = TaskTracker::new();
-        let mut tasks = vec![tokio::spawn(settler::run(Arc::clone(&shared), inbox))];
+        let mut tasks = vec![
+            tokio::spawn(settler::run(Arc::clone(&shared), inbox)),
+            tokio::spawn(confirmer::run(Arc::clone(&shared), requests)),
+        ];
         if !shared.config.no_upkeep {
             tasks.push(tokio::spawn(maintenance::reap_on(Arc::clone(&shared), restart, done.clone())));
             tasks.push(tokio::spawn(ticker::tick_on(Arc::clone(&shared), desk.clone(), done.clone())));
@@ -226,6 +244,7 @@ impl WorkerBuilder {
         }
         let claimer = if works {
             tasks.push(tokio::spawn(lease::keep(Arc::clone(&shared), done.clone())));
+            tasks.push(tokio::spawn(lease::expire_on(Arc::clone(&shared), done.clone())));
             tokio::spawn(Claimer::new(Arc::clone(&shared), executions.clone()).run())
         } else {
             tokio::spawn(async {})
@@ -301,6 +320,7 @@ impl RunningWorker {
 
     /// Waits until it has nothing to run: no job is due for it, and all that it took is settled. What was enqueued before counts.
     pub async fn until_empty(&self) {
+        let _awaiting = Awaiting::begin(&self.shared);
         let mut load = self.shared.load.subscribe();
         let before = load.borrow().claims();
         loop {
@@ -315,13 +335,26 @@ impl RunningWorker {
         }
     }
 
+    /// Waits until the store has failed for good in this process, and says why; see [`StoreError::Failed`]. From then on the worker can neither claim nor
+    /// settle, and the process should end with an error. Never, on most engines.
+    pub async fn failed(&self) -> StoreError {
+        self.shared.store().failed().await
+    }
+
     /// Stops gracefully: claims no more, waits for running jobs up to the drain timeout, gives the rest back at once.
     /// Returns what it did in its life.
     pub async fn stop(self) -> Stats {
         self.stop_or_hurry(&CancellationToken::new()).await
     }
 
-    /// As [`stop`](Self::stop), but what still runs is given back as soon as `hurry` fires.
+    /// Stops without waiting for running jobs: they are given back, if the store takes them.
+    pub async fn stop_now(self) -> Stats {
+        let now = CancellationToken::new();
+        now.cancel();
+        self.stop_or_hurry(&now).await
+    }
+
+    /// As [`stop`](Self::stop), but once `hurry` fires what still runs is told to stop, and given back within half a second.
     pub async fn stop_or_hurry(self, hurry: &CancellationToken) -> Stats {
         let Self { shared, executions, claimer, tasks, done, courier } = self;
         if let Some(courier) = courier {
@@ -330,7 +363,8 @@ impl RunningWorker {
             Box::pin(courier.stop_or_hurry(hurry)).await;
         }
         // Whoever stops waiting for this leaves nothing behind that works on.
-        let tasks = Tasks(tasks);
+        let mut tasks = Tasks(tasks);
+        tasks.0.push(tokio::spawn(pass_hurry(hurry.clone(), Arc::clone(&shared))));
         shared.draining.cancel();
         let _ = claimer.await;
         executions.close();
@@ -339,13 +373,14 @@ impl RunningWorker {
             tracing::warn!(worker = %shared.id, jobs = executions.len(), "giving back jobs that did not end in time");
         }
         shared.releasing.cancel();
-        if time::timeout(shared.config.grace, shared.all_settled()).await.is_err() {
-            release_deaf(&shared).await;
+        tokio::select! {
+            () = shared.all_settled() => {}
+            () = shared.grace_over().then(|()| time::sleep(DEAF_SLACK)) => release_deaf(&shared).await,
         }
         // What is left has ended, but the store does not take it at the moment. It was done, so it is worth a wait.
         let settled = time::timeout(shared.config.drain_timeout, shared.all_settled()).await.is_ok();
         if !settled {
-            let jobs = shared.unsettled_attempts().len();
+            let jobs = shared.stats().running;
             tracing::error!(worker = %shared.id, jobs, "stopped before all outcomes were stored; these jobs will run again");
         }
         done.cancel();
@@ -362,14 +397,39 @@ impl RunningWorker {
     }
 }
 
+/// Somebody waits until there is nothing left to run. Claims that begin meanwhile look for everything there is.
+struct Awaiting<'a>(&'a Shared);
+
+impl<'a> Awaiting<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.awaiting_empty.fetch_add(1, Ordering::SeqCst);
+        Self(shared)
+    }
+}
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        self.0.awaiting_empty.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn pass_hurry(hurry: CancellationToken, shared: Arc<Shared>) {
+    hurry.cancelled().await;
+    shared.hurried.cancel();
+}
+
 /// Gives back the jobs of handlers that hear nothing because they never let go of their thread.
 async fn release_deaf(shared: &Shared) {
+    // Those of jobs that were taken from them occupy their slots until their leases end.
+    shared.forget_given_up();
     let deaf = shared.unended_attempts();
     if deaf.is_empty() {
         return;
     }
     tracing::warn!(worker = %shared.id, jobs = deaf.len(), "giving back jobs whose handlers do not hear that they should stop");
-    let releases = deaf.iter().map(|attempt| Settlement::release(*attempt, shared.id)).collect();
+    // A job that runs at most once is left to its lease: it is dead when that ends.
+    let releases = shared.releasable_attempts().into_iter().map(|attempt| Settlement::release(attempt, shared.id));
+    let releases = releases.collect();
     if let Err(error) = shared.store().settle(releases).await {
         tracing::error!(worker = %shared.id, %error, "cannot give back all jobs; their leases will run out");
     }

@@ -100,6 +100,9 @@ pub(crate) struct Enqueue {
     /// Keep lines of its log from this level on: debug, info, warn, error [default: info]
     #[arg(long, value_parser = parse_log_level, value_name = "LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
+    /// Maximum crashes of its workers before it is dead [default: 3]
+    #[arg(long, allow_negative_numbers = true, value_name = "COUNT")]
+    pub(crate) max_crashes: Option<i64>,
     /// Drop it at restart
     #[arg(long)]
     pub(crate) ephemeral: bool,
@@ -121,7 +124,7 @@ pub(crate) struct OptionArgs {
     /// 0 to 10, higher first
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) priority: Option<i64>,
-    /// How often it may be tried
+    /// Maximum attempts; with 1, a job runs at most once [default: 10]
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) max_attempts: Option<i64>,
     /// How long one attempt may take

@@ -58,5 +58,10 @@ pub(crate) enum TokenCommand {
     Revoke {
         /// Its id, as `token list` shows it
         id: punctual::TokenId,
+        /// Revoke it even if it is the last valid token with the role admin
+        #[arg(long)]
+        allow_last_admin: bool,
     },
+    /// Open the store again: without valid tokens, servers on loopback addresses then answer everyone on the machine
+    Open,
 }

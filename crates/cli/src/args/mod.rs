@@ -104,6 +104,8 @@ pub(crate) enum Command {
     Doctor,
     /// Measure speed in a place of its own; no store that holds jobs is touched
     Bench(Bench),
+    /// Verify that a database keeps the guarantees: the conformance suite, and worker processes that are killed under load
+    Verify(Verify),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -249,6 +251,27 @@ pub(crate) struct Bench {
     /// How long `steady` lasts
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     pub(crate) seconds: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Everything happens in schemas (PostgreSQL) or databases (SQL Server) named\n\
+    punctual_verify_*, or in a temporary folder (SQLite), which are dropped at the end.\n\
+    The role needs the permission to create them. Jobs that the store holds are not touched.\n\
+    The load is that of four busy workers.\n\
+    Exit codes: 0 all guarantees held, 1 some did not.")]
+pub(crate) struct Verify {
+    /// Duration of the chaos run, 5 to 3600
+    #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(5..=3600))]
+    pub(crate) seconds: u64,
+    /// Seed of the chaos run, as an earlier report shows it [default: random]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Skip the conformance suite; run the chaos part only
+    #[arg(long)]
+    pub(crate) skip_suite: bool,
+    /// Be a worker process of the one that started us
+    #[arg(long, hide = true)]
+    pub(crate) worker: bool,
 }
 
 /// A scenario, or the process that `crash` starts in order to kill it.

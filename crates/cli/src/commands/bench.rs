@@ -22,7 +22,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Bench) -> Result<()> 
         seconds: args.seconds,
         program: std::env::current_exe().context("cannot find this program's own file")?,
     };
-    let place = Place::new(&url).await?;
+    let place = Place::new(&url, "bench").await?;
     let bar = progress_bar(cli.json);
     let on_progress = |what: &str, done: u64, of: u64| {
         bar.set_message(what.to_owned());

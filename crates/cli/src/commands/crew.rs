@@ -1,6 +1,6 @@
 //! Who sees to it that jobs run.
 
-use anyhow::Result;
+use anyhow::{Error, Result, anyhow};
 use punctual::{RunningSupervisor, RunningWorker};
 
 use super::{http::WatchStats, serve, work};
@@ -19,11 +19,22 @@ impl Crew {
         }
     }
 
-    /// Ends, with the reason, when nobody can do any work.
-    pub(crate) async fn given_up(&mut self) -> String {
+    /// Waits until no work can be done any more, and says why.
+    pub(crate) async fn failed(&mut self) -> Error {
         match self {
-            Self::Worker(_) => std::future::pending().await,
-            Self::Processes(supervisor) => supervisor.given_up().await,
+            Self::Worker(worker) => worker.failed().await.into(),
+            Self::Processes(supervisor) => tokio::select! {
+                error = supervisor.failed() => error.into(),
+                reason = supervisor.given_up() => anyhow!("no worker process can start: {reason}"),
+            },
+        }
+    }
+
+    /// Ends at once after [`failed`](Self::failed).
+    pub(crate) async fn abandon(self) {
+        match self {
+            Self::Worker(worker) => drop(worker.stop_now().await),
+            Self::Processes(supervisor) => drop(supervisor.stop(std::future::ready(())).await),
         }
     }
 

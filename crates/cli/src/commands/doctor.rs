@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, process::ExitCode};
 use anyhow::Result;
 use punctual::{
     Punctual, Status,
-    admin::is_live,
+    admin::{Access, is_live},
     core::{Count, Finding, limits, schedule::MISFIRE_GRACE},
 };
 use serde_json::json;
@@ -24,6 +24,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<ExitCode> {
     findings.push(unserved(&punctual).await?);
     findings.push(vanished(&punctual).await?);
     findings.push(schedules(&punctual).await?);
+    findings.push(access(&punctual).await?);
     let well = findings.iter().all(|finding| finding.ok);
     if cli.json {
         print_json(&json!({"ok": well, "findings": findings}))?;
@@ -84,6 +85,17 @@ async fn schedules(punctual: &Punctual) -> Result<Finding> {
         (true, None) => format!("{all} schedules, none is broken or overdue"),
     };
     Ok(Finding { check: "schedules".into(), ok: broken.is_empty() && overdue.is_empty(), message })
+}
+
+/// Whether servers on loopback addresses answer without a token.
+async fn access(punctual: &Punctual) -> Result<Finding> {
+    let access = punctual.admin("doctor").access().await?;
+    let message = match access {
+        Access::Open => "open: no token was made yet, or the store was opened since; servers on loopback addresses answer without one".to_owned(),
+        Access::Closed { tokens: 0 } => "closed, but no token is valid; create one with `punctual token create`, or open the store with `punctual token open`".to_owned(),
+        Access::Closed { tokens } => format!("closed: {tokens} valid tokens"),
+    };
+    Ok(Finding { check: "access".into(), ok: access != Access::Closed { tokens: 0 }, message })
 }
 
 /// Jobs whose lease ran out and that nobody has put back.

@@ -70,6 +70,7 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         metadata: args.metadata.as_deref().map(|text| parse_json("metadata", text)).transpose()?,
         log_level: args.log_level,
         max_attempts: args.options.max_attempts,
+        max_crashes: args.max_crashes,
         timeout: args.options.timeout,
         retry: args.options.retry.clone(),
         keep_for: args.options.keep_for,
@@ -136,7 +137,8 @@ async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
     let punctual = config.connect(cli).await?.continuing(traces::given());
     let mut jobs = Vec::with_capacity(drafts.len());
     for (number, draft) in drafts {
-        let checked = punctual.check([draft]).with_context(|| format!("line {number}; nothing was enqueued"))?;
+        let checked =
+            punctual.check_fresh([draft]).await.with_context(|| format!("line {number}; nothing was enqueued"))?;
         jobs.extend(checked);
     }
     let bar = progress_bar(cli.json);

@@ -5,14 +5,22 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Result;
-use punctual::{Punctual, Stats, core::store::Vital};
+use anyhow::{Error, Result};
+use punctual::{
+    Punctual, Stats,
+    core::{StoreError, store::Vital},
+};
 use punctual_server::{RunningServer, Server, Tls};
+
+use tokio::time;
 
 use crate::args::ListenArgs;
 
 /// How long those may take that are answered when it ends.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// How long a server whose store has failed still answers.
+const FAILURE_SHOWN: Duration = Duration::from_secs(2);
 
 /// Tells what the workers beside the server have done.
 pub(crate) type WatchStats = Box<dyn Fn() -> Stats + Send>;
@@ -35,6 +43,13 @@ pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: WatchSt
 pub(crate) async fn stop(server: Option<RunningServer>) {
     if let Some(server) = server {
         server.stop(DRAIN).await;
+    }
+}
+
+/// After a failure of the store: `/readyz` says why for a moment, before the process ends with the same error.
+pub(crate) async fn let_probes_see(error: &Error) {
+    if error.is::<StoreError>() {
+        time::sleep(FAILURE_SHOWN).await;
     }
 }
 

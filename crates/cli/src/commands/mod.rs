@@ -19,6 +19,7 @@ pub(crate) mod show;
 mod stats;
 mod token;
 mod up;
+mod verify;
 mod work;
 mod workers;
 mod workflows;
@@ -59,6 +60,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Move(args) => moving::run(&cli, args).await?,
         Command::Doctor => return doctor::run(&cli, &config).await,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,
+        Command::Verify(args) => return verify::run(&cli, &config, args).await,
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut std::io::stdout());
         }

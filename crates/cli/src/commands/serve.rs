@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use punctual::{Punctual, RunningSupervisor, Stats, Supervisor};
 use punctual_server::RunningServer;
 use tokio::process::Command;
@@ -24,7 +24,7 @@ use crate::{
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
-    let punctual = config.connect(cli).await?;
+    let punctual = config.connect_to_work(cli).await?;
     config.prepare(&punctual).await?;
     // Before anything runs that would be lost.
     let asked_to_stop = asked_to_stop()?;
@@ -39,12 +39,18 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> 
             greet(args.workers, &punctual, server.as_ref());
             tokio::select! {
                 () = asked_to_stop => Ok(()),
-                reason = crew.given_up() => Err(anyhow!("no worker process can start: {reason}")),
+                error = crew.failed() => Err(error),
             }
         }
         Err(_) => Ok(()),
     };
-    crew.stop().await?;
+    match &ended {
+        Ok(()) => crew.stop().await?,
+        Err(error) => {
+            crew.abandon().await;
+            http::let_probes_see(error).await;
+        }
+    }
     http::stop(server?).await;
     ended
 }

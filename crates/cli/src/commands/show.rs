@@ -88,7 +88,10 @@ fn facts(detail: &JobDetail) -> Vec<Line> {
     let mut rows: Vec<(&str, String)> = vec![
         ("queue", format!("{}, priority {}", job.queue, job.priority)),
         ("scheduled", human::exact(job.scheduled_at)),
-        ("attempts", format!("{} of {}, {} lost to crashes", job.attempt, job.max_attempts, job.crash_count)),
+        (
+            "attempts",
+            format!("{} of {}, {} of {} crashes", job.attempt, job.max_attempts, job.crash_count, job.max_crashes),
+        ),
         ("timeout", human::in_words(std::time::Duration::from_millis(job.timeout_ms))),
     ];
     let optional = [

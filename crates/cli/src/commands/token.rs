@@ -1,6 +1,7 @@
 //! `punctual token`: who may come over the network.
 
 use anyhow::Result;
+use punctual::admin::Access;
 use serde_json::json;
 
 use crate::{
@@ -30,7 +31,11 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
                 return print_json(&json!({ "tokens": tokens }));
             }
             if tokens.is_empty() {
-                anstream::println!("{DIM}there is no token; punctual token create NAME --role admin makes one{DIM:#}");
+                let how = match admin.access().await? {
+                    Access::Open => "no token was ever made: the store is open",
+                    Access::Closed { .. } => "no valid token: the store stays closed",
+                };
+                anstream::println!("{DIM}{how}; create one with punctual token create NAME --role admin{DIM:#}");
                 return Ok(());
             }
             let now = punctual.store().now();
@@ -49,13 +54,19 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
             }
             table.print();
         }
-        TokenCommand::Revoke { id } => {
-            if !admin.revoke_token(*id).await? {
+        TokenCommand::Revoke { id, allow_last_admin } => {
+            if !admin.revoke_token(*id, *allow_last_admin).await? {
                 return Err(
                     NotFound(format!("there is no token {id}; punctual token list shows those there are")).into()
                 );
             }
             println!("{id} is revoked; servers refuse it within a second");
+        }
+        TokenCommand::Open => {
+            admin.open_access().await?;
+            println!(
+                "the store is open: servers on loopback addresses answer without a token until the next one is made"
+            );
         }
     }
     Ok(())

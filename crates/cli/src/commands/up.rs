@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual::{Admin, Punctual, Stats, Status};
 use punctual_server::RunningServer;
@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
-    let punctual = config.connect(cli).await?;
+    let punctual = config.connect_to_work(cli).await?;
     config.prepare(&punctual).await?;
     // Before anything runs that would be lost.
     let asked_to_stop = work::asked_to_stop()?;
@@ -42,11 +42,16 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     let ended = tokio::select! {
         () = asked_to_stop => Ok(()),
         never = watch(&admin, stats, &line) => match never {},
-        reason = crew.given_up() => Err(anyhow!("no worker process can start: {reason}")),
+        error = crew.failed() => Err(error),
     };
     line.finish_and_clear();
+    if let Err(error) = ended {
+        crew.abandon().await;
+        http::let_probes_see(&error).await;
+        http::stop(server).await;
+        return Err(error);
+    }
     http::stop(server).await;
-    ended?;
     crew.stop().await
 }
 

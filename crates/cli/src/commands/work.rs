@@ -15,19 +15,25 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     if args.supervised {
         return supervised(cli, config, args).await;
     }
-    let punctual = config.connect(cli).await?;
+    let punctual = config.connect_to_work(cli).await?;
     config.prepare(&punctual).await?;
     // Before anything runs that would be lost.
     let asked_to_stop = asked_to_stop()?;
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
     eprintln!("{} works on {}", worker.id(), punctual.store().info().location);
-    if args.until_empty {
-        tokio::select! {
-            () = worker.until_empty() => {}
-            () = asked_to_stop => {}
+    let empty = async {
+        match args.until_empty {
+            true => worker.until_empty().await,
+            false => std::future::pending().await,
         }
-    } else {
-        asked_to_stop.await;
+    };
+    tokio::select! {
+        () = empty => {}
+        () = asked_to_stop => {}
+        error = worker.failed() => {
+            worker.stop_now().await;
+            return Err(error.into());
+        }
     }
     stop(worker).await
 }
@@ -37,14 +43,14 @@ async fn supervised(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     let link =
         Supervised::link().map_err(|_| Usage("--supervised is for processes that `serve` and `up` start".into()))?;
     let start = async {
-        let punctual = config.connect(cli).await?;
+        let punctual = config.connect_to_work(cli).await?;
         let asked_to_stop = asked_to_stop()?;
         let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
         anyhow::Ok((punctual, worker, asked_to_stop))
     };
     match start.await {
         Ok((punctual, worker, asked_to_stop)) => {
-            link.work(&punctual, worker, asked_to_stop).await;
+            link.work(&punctual, worker, asked_to_stop).await?;
             Ok(())
         }
         Err(error) => {

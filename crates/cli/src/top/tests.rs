@@ -54,16 +54,8 @@ impl World {
     /// Claims the next job, so that it runs.
     async fn start(&self, queue: &str) -> (JobId, AttemptId, WorkerId) {
         let worker = WorkerId::from_bits(self.punctual.ids().next(self.eye.now()));
-        let request = ClaimRequest {
-            worker,
-            queues: vec![queue.into()],
-            in_order: false,
-            names: Vec::new(),
-            limit: 1,
-            lease: Duration::from_secs(60),
-            ahead: Duration::ZERO,
-            wait: Duration::ZERO,
-        };
+        let request =
+            ClaimRequest { queues: vec![queue.into()], ..ClaimRequest::new(worker, 1, Duration::from_secs(60)) };
         let claim = self.punctual.store().claim(request).await.unwrap().claims.remove(0);
         (claim.job.id, claim.attempt_id(), worker)
     }

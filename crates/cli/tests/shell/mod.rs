@@ -44,8 +44,9 @@ impl Shell {
 
     pub fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{args:?}: {stderr}{stdout}");
+        stdout
     }
 
     pub fn json(&self, args: &[&str]) -> Value {

@@ -21,11 +21,12 @@ impl Admin {
         let workers = store.workers().await?.into_iter().filter(|worker| is_live(worker, now)).collect();
         let (passed_queue, passed_key, held) = self.passed(&job).await?;
         let last_event = store.events(id).await?.pop();
-        let facts = Facts { job, now, parents, queue, workers, passed_queue, passed_key, held, last_event };
+        let clock_step = store.clock_step().await?;
+        let facts = Facts { job, now, parents, queue, workers, passed_queue, passed_key, held, last_event, clock_step };
         Ok(explain(&facts))
     }
 
-    /// What the gates before a queued job have let through, and who is held of its queue.
+    /// What the gates before a queued job have let through, and who has slots of its queue.
     async fn passed(&self, job: &Job) -> Result<(Passed, Passed, Vec<Held>), Error> {
         if job.status != Status::Queued {
             return Ok(Default::default());
@@ -38,7 +39,18 @@ impl Admin {
         };
         let running = Filter { queue: Some(queue.clone()), ..Filter::status(Status::Processing) };
         let held = store.list(running, Page::first(limits::PAGE_MAX_JOBS)).await?.jobs;
-        let held = held.into_iter().map(|job| (job.id, job.spec.extras.concurrency_key, job.worker_id));
-        Ok((passed_queue, passed_key, held.collect()))
+        let held = held.into_iter().map(|job| Held {
+            job: job.id,
+            key: job.spec.extras.concurrency_key,
+            worker: job.worker_id,
+            is_cancelled: false,
+        });
+        let occupied = store.occupied_slots(queue.clone()).await?.into_iter().map(|slot| Held {
+            job: slot.attempt.job,
+            key: slot.key,
+            worker: Some(slot.worker),
+            is_cancelled: true,
+        });
+        Ok((passed_queue, passed_key, occupied.chain(held).collect()))
     }
 }

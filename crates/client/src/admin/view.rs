@@ -29,8 +29,10 @@ pub struct JobView {
     pub attempt: u32,
     /// Attempts allowed.
     pub max_attempts: u32,
-    /// Attempts that ended because the worker vanished.
+    /// Attempts that ended because the worker was lost.
     pub crash_count: u32,
+    /// Crashes allowed.
+    pub max_crashes: u32,
     /// How long one attempt may take.
     pub timeout_ms: u64,
     /// When it is tried again.
@@ -109,6 +111,7 @@ impl JobView {
             attempt: job.attempt,
             max_attempts: spec.max_attempts,
             crash_count: job.crash_count,
+            max_crashes: spec.max_crashes(),
             timeout_ms: spec.timeout.as_millis() as u64,
             retry: job.retry(),
             user_id: spec.user_id.clone(),

@@ -51,8 +51,10 @@ pub struct JobWords<P = Json> {
     pub metadata: Option<serde_json::Value>,
     /// Lines of its log below this level are not kept.
     pub log_level: Option<LogLevel>,
-    /// How often it may be tried.
+    /// Maximum attempts; a job with one attempt runs at most once.
     pub max_attempts: Option<i64>,
+    /// Crashes of its workers that it may be there at before it is dead; 3 by default.
+    pub max_crashes: Option<i64>,
     /// How long one attempt may take.
     pub timeout: Option<Span>,
     /// When to try again: `none`, `fixed:10s`, `linear:10s`, `exponential:5s`, `list:1s,10s,1m`.
@@ -90,6 +92,7 @@ impl<P> Default for JobWords<P> {
             metadata: None,
             log_level: None,
             max_attempts: None,
+            max_crashes: None,
             timeout: None,
             retry: None,
             keep_for: None,
@@ -120,10 +123,12 @@ impl<P: Serialize> JobWords<P> {
         }
         let priority = within("priority", self.priority, i64::from(limits::PRIORITY_MAX))?;
         let attempts = within("max_attempts", self.max_attempts, i64::from(limits::ATTEMPTS_MAX_COUNT))?;
+        let crashes = within("max_crashes", self.max_crashes, i64::from(limits::CRASHES_MAX_COUNT))?;
         set!(
             queue: self.queue,
             priority: priority.map(|priority| priority as u8),
             max_attempts: attempts.map(|attempts| attempts as u32),
+            max_crashes: crashes.map(|crashes| crashes as u32),
             delay: self.delay.map(|span| span.0),
             run_at: self.at.map(|when| when.0),
             unique: unique(self.key, self.unique)?,

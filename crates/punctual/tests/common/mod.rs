@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::{
+    collections::BTreeSet,
     fs::{File, OpenOptions},
     io::Write,
     path::{Path, PathBuf},
@@ -19,8 +20,8 @@ use nix::{
     unistd::Pid,
 };
 use punctual::{
-    Context, Draft, Failure, Punctual, Status, Worker,
-    core::{ManualClock, Store},
+    Context, Draft, Failure, Filter, JobId, Page, Punctual, Status, Worker,
+    core::ManualClock,
     sqlite::rusqlite::{Connection, TransactionBehavior},
 };
 use tempfile::TempDir;
@@ -88,7 +89,9 @@ impl Place {
     /// On a PostgreSQL, in a schema of its own.
     pub fn on(server: &str) -> Self {
         let schema = format!("test_{:016x}", fastrand::u64(..));
-        Self { folder: tempfile::tempdir().unwrap(), url: format!("{server}?schema={schema}") }
+        // Tests share a few processors with many servers: none of them is to fail because an answer took long.
+        let url = format!("{server}?answer_timeout=120&schema={schema}");
+        Self { folder: tempfile::tempdir().unwrap(), url }
     }
 
     pub fn file(&self) -> PathBuf {
@@ -111,20 +114,7 @@ impl Place {
 
     /// With that clock.
     pub async fn connect_by(&self, clock: &ManualClock) -> Punctual {
-        let store: Arc<dyn Store> = if self.url.starts_with("sqlite:") {
-            let options: punctual::sqlite::Options = self.url.parse().unwrap();
-            Arc::new(punctual::sqlite::SqliteStore::open(options.clock(clock.clone())).await.unwrap())
-        } else if let Some((ledger, dispatch)) = self.url.split_once("&dispatch=") {
-            let mut options: punctual::postgres::Options = ledger.parse().unwrap();
-            options.dispatched = true;
-            let ledger = punctual::postgres::PostgresStore::open(options.clock(clock.clone())).await.unwrap();
-            let address: punctual::redis::Address = dispatch.parse().unwrap();
-            Arc::new(punctual::redis::DispatchStore::open(Arc::new(ledger), address).await.unwrap())
-        } else {
-            let options: punctual::postgres::Options = self.url.parse().unwrap();
-            Arc::new(punctual::postgres::PostgresStore::open(options.clock(clock.clone())).await.unwrap())
-        };
-        Punctual::new(store)
+        Punctual::connect_with_clock(&self.url, clock.clone()).await.unwrap()
     }
 
     /// Starts a worker in a process of its own: this test program once more, at [`worker_process`].
@@ -249,6 +239,7 @@ pub fn worker_process() {
     in_process(async |url: String| {
         let lease = std::env::var("PUNCTUAL_TEST_LEASE_MS").unwrap().parse().unwrap();
         let ledger = Arc::new(Ledger::open(Path::new(&std::env::var("PUNCTUAL_TEST_LEDGER").unwrap())));
+        let held = ledger.clone();
         let punctual = Punctual::connect(&url).await.unwrap();
         let worker = Worker::builder(punctual)
             .handler("fast", move |ctx: Context| {
@@ -258,16 +249,15 @@ pub fn worker_process() {
             .handler("node", |ctx: Context| async move {
                 // As often as it is planned to, then as it is planned to.
                 let plan: serde_json::Value = ctx.claim().job.spec.payload.read().unwrap();
-                let failed = ctx.claim().job.attempt - ctx.claim().job.crash_count;
                 match plan["failures"].as_u64().unwrap() {
-                    failures if u64::from(failed) <= failures => Err(Failure::new("planned")),
+                    failures if u64::from(ctx.attempt()) <= failures => Err(Failure::new("planned")),
                     _ if plan["dies"] == true => Err(Failure::for_good("planned")),
                     _ => Ok(None),
                 }
             })
-            .handler("held", |_: Context| async {
-                std::future::pending::<()>().await;
-                Ok(None)
+            .handler("held", move |ctx: Context| {
+                held.write(&format!("{} {}\n", ctx.id(), ctx.claim().job.run));
+                std::future::pending()
             })
             .concurrency(200)
             .lease(Duration::from_millis(lease))
@@ -312,12 +302,25 @@ impl Ledger {
 
 /// Jobs for the worker processes that may lose their worker often.
 pub fn fast_jobs(count: usize) -> impl Iterator<Item = Draft> {
-    (0..count).map(|number| Draft::new("fast", &number).max_attempts(1_000))
+    (0..count).map(|number| Draft::new("fast", &number).max_attempts(1_000).max_crashes(100))
 }
 
 /// How many jobs have that status.
 pub async fn count(punctual: &Punctual, status: Status) -> u64 {
     punctual.admin("test").overview().await.unwrap().jobs[&status]
+}
+
+/// The jobs that have that status.
+pub async fn ids(punctual: &Punctual, status: Status) -> BTreeSet<JobId> {
+    let (mut page, mut ids) = (Page::first(1_000), BTreeSet::new());
+    loop {
+        let found = punctual.store().list(Filter::status(status), page.clone()).await.unwrap();
+        ids.extend(found.jobs.iter().map(|job| job.id));
+        match found.next {
+            Some(next) => page.after = Some(next),
+            None => return ids,
+        }
+    }
 }
 
 /// Waits until `done` says so. Looks often, and gives up after five minutes with a message.

@@ -1,8 +1,10 @@
 -- What scripts share.
 
--- Which run of the server this is. One that has begun anew may have forgotten the last that it was told.
+-- Which run of the server this is, and which history of its data. A server that was started again may have forgotten the last writes; so may one that
+-- was a replica meanwhile: then its run is the same, but its history has another id.
 local function server_run()
-  return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  return run .. (string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') or '')
 end
 
 -- Whether a queue is open in an epoch, in this run of the server.

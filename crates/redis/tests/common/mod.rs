@@ -1,15 +1,21 @@
 //! What the tests share.
 
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use std::sync::Arc;
+use std::{
+    panic,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use punctual_core::{ManualClock, StoreResult};
+use punctual_core::{ManualClock, Store, StoreResult};
 use punctual_redis::{Address, DispatchStore, Options};
 use punctual_sql::postgres::{self, PostgresStore};
 use punctual_testkit::{Fixture, Ties};
+use tokio::time::{self, Instant};
 
-fn url(name: &str) -> String {
+/// The address of a server that was started for the tests.
+pub fn url(name: &str) -> String {
     std::env::var(name).expect("the tests need servers of their own; `cargo xtask test` starts them and names them")
 }
 
@@ -34,7 +40,12 @@ pub async fn open(schema: &str, clock: Option<&ManualClock>, options: impl Into<
 }
 
 async fn ledger(schema: &str, clock: Option<&ManualClock>) -> PostgresStore {
-    let mut ledger: postgres::Options = url("PUNCTUAL_TEST_POSTGRES_URL").parse().unwrap();
+    ledger_at(&url("PUNCTUAL_TEST_POSTGRES_URL"), schema, clock).await
+}
+
+/// PostgreSQL at an address, opened to be dispatched.
+pub async fn ledger_at(url: &str, schema: &str, clock: Option<&ManualClock>) -> PostgresStore {
+    let mut ledger: postgres::Options = url.parse().unwrap();
     (ledger.schema, ledger.days_ahead, ledger.dispatched) = (schema.to_owned(), 0, true);
     if let Some(clock) = clock {
         ledger = ledger.clock(clock.clone());
@@ -54,8 +65,68 @@ const TWO_ENDS: u64 = 13_672_616_674_303_588_797;
 /// A job waits for its time in a queue whose limit ends, and a worker of another queue looks first: it started late.
 const LIMIT_ENDS: u64 = 15_526_164_152_184;
 
-/// One seed of every run is new, so that the suite keeps looking; its number is printed when it fails.
+/// A job that waits for its time goes, and another one is next: within 250 ms a claim still named the first one's time.
+const NEXT_HAS_GONE: u64 = 448_642_631_248;
+
+/// The seeds by which something was found, and a new one.
 pub fn seeds() -> Vec<u64> {
+    [TWO_ENDS, LIMIT_ENDS, NEXT_HAS_GONE, new_seed()].into()
+}
+
+/// A seed that is new in every run, so that the suite keeps looking; its number is printed when it fails. `PUNCTUAL_TEST_SEED` names it.
+pub fn new_seed() -> u64 {
     let given = std::env::var("PUNCTUAL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    given.map_or_else(|| vec![1, TWO_ENDS, LIMIT_ENDS, fastrand::u64(..)], |seed| vec![seed])
+    given.unwrap_or_else(|| fastrand::u64(..))
+}
+
+/// A machine that pauses for so long passes bounds of time that the dispatch goes by: an answer of Redis counts as lost after two seconds, and
+/// what was handed out meanwhile comes back later than the model says.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Only a machine that pauses all the time voids so many runs.
+const RUNS_MAX: usize = 5;
+
+/// Runs `replay` on a store of its own. Where it fails and the machine paused meanwhile, it runs again: what happens within pauses is the subject of other tests.
+pub async fn without_pauses<F: Future<Output = ()> + Send + 'static>(
+    fixture: impl AsyncFn() -> Fixture,
+    replay: impl Fn(Fixture) -> F,
+) {
+    for _ in 0..RUNS_MAX {
+        let fixture = fixture().await;
+        let answers = Arc::new(Mutex::new(Answers { last: Instant::now(), longest_pause: Duration::ZERO }));
+        let watch = tokio::spawn(watch(Arc::clone(&fixture.store), Arc::clone(&answers)));
+        let result = tokio::spawn(replay(fixture)).await;
+        watch.abort();
+        answers.lock().unwrap().note();
+        let pause = answers.lock().unwrap().longest_pause;
+        match result {
+            Ok(()) => return,
+            Err(failed) if pause < PAUSE_MAX => panic::resume_unwind(failed.into_panic()),
+            Err(_) => println!("nothing went on for {pause:?}, so that this run shows nothing; again"),
+        }
+    }
+    panic!("{RUNS_MAX} runs failed, and in each of them nothing went on for more than {PAUSE_MAX:?}");
+}
+
+/// When the servers answered.
+struct Answers {
+    last: Instant,
+    longest_pause: Duration,
+}
+
+impl Answers {
+    fn note(&mut self) {
+        self.longest_pause = self.longest_pause.max(self.last.elapsed());
+        self.last = Instant::now();
+    }
+}
+
+/// Asks both servers again and again.
+async fn watch(store: Arc<dyn Store>, answers: Arc<Mutex<Answers>>) {
+    loop {
+        let (vitals, read) = (store.vitals().await.unwrap_or_default(), store.schedules(None, 1).await);
+        if read.is_ok() && vitals.iter().any(|vital| vital.name == "punctual_dispatch_up" && vital.value > 0.0) {
+            answers.lock().unwrap().note();
+        }
+        time::sleep(Duration::from_millis(50)).await;
+    }
 }

@@ -20,6 +20,8 @@ use crate::{call::Call, problem::Problem, route::Nothing};
 
 /// How long to wait for a job if nothing is said.
 const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+/// The longest that one request waits for a job.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Jobs that one request changes; whoever wants more sends it again.
 const BULK_MAX_JOBS: u64 = 100_000;
 
@@ -137,12 +139,16 @@ pub(crate) async fn explain(call: Call, OfJob { id }: OfJob) -> Result<Explanati
 pub(crate) struct Waiting {
     /// The job.
     id: JobId,
-    /// So long at most, such as `10s`; 30 seconds if nothing is said.
+    /// So long at most, such as `10s`; 30 seconds if nothing is said, 60 seconds at most.
     timeout: Option<Span>,
 }
 
 pub(crate) async fn wait(call: Call, Waiting { id, timeout }: Waiting) -> Result<JobView, Problem> {
-    let timeout = timeout.map_or(WAIT_DEFAULT, |span| span.0).min(limits::WAIT_MAX);
+    let timeout = timeout.map_or(WAIT_DEFAULT, |span| span.0);
+    if timeout > WAIT_MAX {
+        let problem = format!("must be at most {} s; to wait longer, ask again", WAIT_MAX.as_secs());
+        return Err(Problem::invalid("timeout", problem));
+    }
     let job = tokio::select! {
         job = call.punctual().wait(id, timeout) => job?,
         () = call.app.stopping.cancelled() => call.punctual().job(id).await?,

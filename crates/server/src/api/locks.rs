@@ -65,7 +65,7 @@ pub(crate) async fn release(call: Call, Named { name }: Named, Owner { owner }: 
 }
 
 fn check_wish(name: &str, owner: &str, ttl: Option<Duration>) -> Result<(), Problem> {
-    check::word("lock", name, limits::LABEL_MAX_CHARS)?;
+    check::lock_name(name)?;
     check::word("owner", owner, limits::LABEL_MAX_CHARS)?;
     Ok(ttl.map_or(Ok(()), |ttl| check::duration("ttl", ttl, limits::LEASE_MIN, limits::LEASE_MAX))?)
 }

@@ -35,9 +35,12 @@ pub(crate) async fn create(call: Call, _: Nothing, new: NewToken) -> Result<Crea
 /// Which token.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfToken {
+pub(crate) struct RevokedToken {
     /// Its id, which is no secret.
     id: TokenId,
+    /// Revoke it even if it is the last valid token with the role admin.
+    #[serde(default)]
+    allow_last_admin: bool,
 }
 
 /// Whether there was one.
@@ -47,8 +50,9 @@ pub(crate) struct Revoked {
     revoked: bool,
 }
 
-pub(crate) async fn revoke(call: Call, OfToken { id }: OfToken, _: Nothing) -> Result<Revoked, Problem> {
-    let revoked = call.admin().revoke_token(id).await?;
+pub(crate) async fn revoke(call: Call, which: RevokedToken, _: Nothing) -> Result<Revoked, Problem> {
+    let RevokedToken { id, allow_last_admin } = which;
+    let revoked = call.admin().revoke_token(id, allow_last_admin).await?;
     tracing::info!(token = %id, actor = call.caller.name(), revoked, "a token was revoked");
     call.app.tokens.forget().await;
     Ok(Revoked { revoked })

@@ -1,17 +1,26 @@
 //! Remote workers: they claim jobs, keep them while they run, and tell how they ended. A claim is fenced by its attempt and its worker, as any other is.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    future,
+    time::Duration,
+};
 
 use punctual_client::Failure;
 use punctual_core::{
-    AttemptId, Beat, Claim, ClaimRequest, Fault, Job, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry, Settled,
-    Settlement, Timestamp, WorkerId, WorkerRecord, check, job::cut_bytes, limits, settle as decide, time::Span,
+    AttemptId, Beat, Claim, ClaimRequest, Claimed, Fault, Job, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry,
+    Role, Settled, Settlement, Store, StoreResult, Timestamp, WorkerId, WorkerRecord, check, job::cut_bytes, limits,
+    redact, settle as decide, time::Span,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{call::Call, problem::Problem, route::Nothing};
+use crate::{
+    call::Call,
+    problem::{Code, Problem},
+    route::Nothing,
+};
 
 /// How long jobs are held if nothing is said.
 const LEASE_DEFAULT: Duration = Duration::from_secs(30);
@@ -49,7 +58,8 @@ pub(crate) async fn beat(call: Call, _: Nothing, sign: SignOfLife) -> Result<(),
     let SignOfLife { worker, host, pid, queues, names, concurrency, running } = sign;
     check::word("host", &host, limits::LABEL_MAX_CHARS)?;
     check_words(&queues, &names)?;
-    let beat = Beat { id: worker, host, pid, queues, names, concurrency, running };
+    let registered_by = call.caller.token_id();
+    let beat = Beat { id: worker, host, pid, queues, names, concurrency, running, registered_by };
     Ok(call.punctual().store().beat(beat).await?)
 }
 
@@ -107,6 +117,7 @@ impl Wish {
             queues: self.queues,
             in_order: self.strict,
             names: self.names,
+            suspects: false,
             limit: self.limit,
             lease,
             ahead: Duration::ZERO,
@@ -164,12 +175,25 @@ pub(crate) struct RemoteJob {
 
 pub(crate) async fn claim(call: Call, _: Nothing, wish: Wish) -> Result<Handed, Problem> {
     let request = wish.request()?;
-    let claimed = tokio::select! {
-        claimed = call.punctual().store().claim(request) => claimed?,
-        () = call.app.stopping.cancelled() => return Ok(Handed::default()),
+    let waits = !request.wait.is_zero();
+    let closed = async {
+        match &call.peer {
+            Some(peer) if waits => peer.closed().await,
+            _ => future::pending().await,
+        }
     };
+    let claimed = tokio::select! {
+        claimed = with_a_suspect(&**call.punctual().store(), request) => claimed?,
+        () = call.app.stopping.cancelled() => return Ok(Handed::default()),
+        () = closed => return Ok(Handed::default()),
+    };
+    // The worker may speak to another server next. Where that fails, it may still speak to this one.
+    let attempts = claimed.claims.iter().map(Claim::attempt_id).collect();
+    if let Err(error) = call.punctual().store().share_claims(attempts).await {
+        tracing::warn!(%error, "cannot make claims known to other servers yet");
+    }
     let mut handed = Handed::default();
-    for claim in claimed.claims {
+    for claim in confirmed(&call, claimed.claims).await? {
         match remote(&call, &claim).await {
             Ok(job) => handed.jobs.push(job),
             // Nobody can run it like this.
@@ -179,6 +203,34 @@ pub(crate) async fn claim(call: Call, _: Nothing, wish: Wish) -> Result<Handed, 
         }
     }
     Ok(handed)
+}
+
+/// Claims jobs; the first may be a suspect. How many of them run in one process, only the remote worker knows.
+async fn with_a_suspect(store: &dyn Store, request: ClaimRequest) -> StoreResult<Claimed> {
+    let suspect = ClaimRequest { suspects: true, limit: 1, wait: Duration::ZERO, ..request.clone() };
+    let mut claimed = store.claim(suspect).await?;
+    if claimed.claims.is_empty() {
+        return store.claim(request).await;
+    }
+    let others = ClaimRequest { limit: request.limit - 1, wait: Duration::ZERO, ..request };
+    if others.limit > 0
+        && let Ok(others) = store.claim(others).await
+    {
+        claimed.claims.extend(others.claims);
+    }
+    Ok(claimed)
+}
+
+/// The claims, without those that need confirmation and could not be confirmed. Confirmed here, before the answer is sent: a remote worker starts
+/// what it is given.
+async fn confirmed(call: &Call, mut claims: Vec<Claim>) -> Result<Vec<Claim>, Problem> {
+    let unconfirmed: Vec<&Claim> = claims.iter().filter(|claim| claim.job.needs_confirmation()).collect();
+    let Some(worker) = unconfirmed.first().map(|claim| claim.worker) else { return Ok(claims) };
+    let attempts: Vec<AttemptId> = unconfirmed.iter().map(|claim| claim.attempt_id()).collect();
+    let held = call.punctual().store().confirm(worker, attempts.clone()).await?;
+    let lost: HashSet<AttemptId> = attempts.into_iter().zip(held).filter(|(_, held)| !held).map(|(id, _)| id).collect();
+    claims.retain(|claim| !lost.contains(&claim.attempt_id()));
+    Ok(claims)
 }
 
 async fn remote(call: &Call, claim: &Claim) -> Result<RemoteJob, Failure> {
@@ -299,7 +351,7 @@ pub(crate) async fn note(call: Call, _: Nothing, Notes { worker, notes }: Notes)
         }
         let (run, attempt) = (note.attempt_id.run, note.attempt_id);
         let line = |line: RemoteLine| {
-            let message = cut_bytes(line.message, limits::LOG_LINE_MAX_BYTES);
+            let message = cut_bytes(redact::text(&line.message, &[]).into_owned(), limits::LOG_LINE_MAX_BYTES);
             (line.number, LogLine { run, at: line.at.unwrap_or(now), level: line.level, message })
         };
         let message = note.message.map(|message| cut_bytes(message, limits::LOG_LINE_MAX_BYTES));
@@ -412,7 +464,7 @@ pub(crate) async fn settle(call: Call, _: Nothing, Ends { worker, jobs }: Ends) 
             // What follows is decided by the job as it is; the fence holds only if it still is what the worker was given.
             outcome => store.get(attempt.job).await?.map(|job| {
                 let job = Box::new(Job { run: attempt.run, ..job });
-                decide(&Claim { job, worker }, outcome, fastrand::f64())
+                decide(&Claim::new(job, worker), outcome, fastrand::f64())
             }),
         };
         known.push(settlement.is_some());
@@ -439,8 +491,21 @@ pub(crate) struct Left {
     jobs: usize,
 }
 
+const OTHERS_WORKER: &str =
+    "this worker was not registered with your token; only that token, or one with the role admin, may deregister it";
+
 pub(crate) async fn leave(call: Call, _: Nothing, Leaving { worker }: Leaving) -> Result<Left, Problem> {
     let store = call.punctual().store();
+    if !call.caller.has(Role::Admin) {
+        let own = call.caller.token_id();
+        let found = store.workers().await?.into_iter().find(|known| known.beat.id == worker);
+        match found.map(|known| known.beat.registered_by) {
+            Some(registered_by) if registered_by == own => {}
+            Some(_) => return Err(Problem::new(Code::Forbidden, OTHERS_WORKER)),
+            // It has left already, or has never sent a heartbeat: its leases expire.
+            None => return Ok(Left { jobs: 0 }),
+        }
+    }
     let jobs = store.end_leases(worker).await?;
     store.leave(worker).await?;
     Ok(Left { jobs })

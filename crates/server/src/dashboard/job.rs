@@ -212,7 +212,7 @@ fn facts(visit: &Visit, job: &JobView) -> Markup {
         ("Priority", html! { (job.priority) }),
         (
             "Attempts",
-            html! { (job.attempt) " of " (job.max_attempts) @if job.crash_count > 0 { ", " (job.crash_count) " lost with a worker" } },
+            html! { (job.attempt) " of " (job.max_attempts) @if job.crash_count > 0 { ", crash " (job.crash_count) " of " (job.max_crashes) } },
         ),
         ("Timeout", kit::took(Duration::from_millis(job.timeout_ms))),
         (

@@ -161,7 +161,14 @@ impl Page {
             Err(problem) => return shell::bare_problem(problem),
         };
         let at = parts.uri.path_and_query().map_or("/", |at| at.as_str()).to_owned();
-        let call = Call { app: Arc::clone(&app), caller, headers: parts.headers.clone(), once: None, upgrade: None };
+        let call = Call {
+            app: Arc::clone(&app),
+            caller,
+            headers: parts.headers.clone(),
+            once: None,
+            upgrade: None,
+            peer: None,
+        };
         let mut visit = Visit::new(call, at);
         let answer = async {
             visit.call.caller.must_have(self.role)?;
@@ -184,7 +191,9 @@ impl Page {
 
 /// Whether an address is one of this server.
 fn is_own(address: &str) -> bool {
-    address.starts_with('/') && !address.starts_with("//") && !address.contains(['\\', '\r', '\n'])
+    // Browsers drop tabs and line breaks from an address, and take a backslash for a slash, before they look for a host in it.
+    let is_path = address.strip_prefix('/').is_some_and(|rest| !rest.starts_with('/'));
+    is_path && !address.contains(|c: char| c == '\\' || c.is_control())
 }
 
 #[cfg(test)]
@@ -194,7 +203,9 @@ mod tests {
     #[test]
     fn only_addresses_of_this_server_are_gone_back_to() {
         assert!(is_own("/") && is_own("/jobs?status=dead"));
-        for foreign in ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nSet-Cookie: x"] {
+        let foreign = ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nSet-Cookie: x"];
+        let hidden = ["/\t/evil.example", "\t//evil.example", "/\n/evil.example", "/\u{0}/evil.example", "jobs"];
+        for foreign in foreign.into_iter().chain(hidden) {
             assert!(!is_own(foreign), "{foreign:?}");
         }
     }

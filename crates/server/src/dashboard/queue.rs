@@ -108,7 +108,7 @@ fn defaults(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
     let span = |span: Option<Duration>| span.map(|span| Span(span).to_string());
     let fields = [
         ("priority", "Priority", defaults.priority.map(|priority| priority.to_string()), "5"),
-        ("max_attempts", "Attempts", defaults.max_attempts.map(|attempts| attempts.to_string()), "3"),
+        ("max_attempts", "Attempts", defaults.max_attempts.map(|attempts| attempts.to_string()), "10"),
         ("timeout", "Timeout of an attempt", span(defaults.timeout), "5m"),
         ("retry", "Retry", defaults.retry.as_ref().map(policy_in_words), "exponential:5s"),
         ("keep_for", "Kept once finished", span(defaults.keep_for), "7d"),

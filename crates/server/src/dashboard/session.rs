@@ -16,13 +16,16 @@ use super::{
     visit::{add_cookie, html as document, redirect},
 };
 use crate::{
-    app::App,
+    app::{App, RequestLimits},
     auth::{self, SESSION_COOKIE},
     problem::{Code, Problem},
 };
 
 /// How long a session is good for.
 const SESSION: Duration = Duration::from_secs(12 * 3_600);
+
+/// Bytes of what the login page sends: anyone may send it.
+const LOGIN_MAX_BYTES: usize = 8 * 1024;
 
 /// What the login page sends.
 #[derive(Deserialize)]
@@ -57,7 +60,8 @@ pub(super) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
     let (parts, body) = request.into_parts();
     let login = async {
         check_site(&parts.headers)?;
-        let body = app.limits.read(&parts.headers, body).await?;
+        let limits = RequestLimits { body_max_bytes: LOGIN_MAX_BYTES.min(app.limits.body_max_bytes), ..app.limits };
+        let body = limits.read(&parts.headers, body).await?;
         serde_html_form::from_bytes::<Login>(&body).map_err(|error| Problem::invalid("token", error.to_string()))
     };
     let login = match login.await {
@@ -98,7 +102,7 @@ pub(super) async fn log_out(State(app): State<Arc<App>>, request: Request) -> Re
         let proof = form_urlencoded::parse(&body).find(|(name, _)| name == "csrf").map(|(_, proof)| proof.into_owned());
         auth::check_csrf(&caller, proof.as_deref().map(str::as_bytes))?;
         if let Some(session) = caller.session() {
-            app.punctual.admin(caller.name()).revoke_token(session.id).await?;
+            app.punctual.admin(caller.name()).revoke_token(session.id, true).await?;
             app.tokens.forget().await;
         }
         Ok::<(), Problem>(())

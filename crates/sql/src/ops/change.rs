@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 
-use punctual_core::{AttemptStatus, Change, Changed, Job, Keep, Status, StoreResult, Timestamp, Verb, change};
+use punctual_core::{
+    AttemptStatus, Change, Changed, Job, JobId, Keep, Refused, Status, StoreResult, Timestamp, Verb,
+    change::{self, KeyChange, KeyHolder},
+};
 
 use super::{
     apart::apart,
     gates,
     places::standing,
     read,
-    rows::Known,
+    rows::{self, Known},
     running::Running,
     settle::close,
     statements as sql,
@@ -34,6 +37,10 @@ pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> StoreResult<Vec<Cha
         for (wish, decided) in some.iter().zip(decided) {
             changed.push(match decided {
                 Ok((known, job)) => {
+                    if let Err(refused) = retake_key(tx, wish.verb, &known)? {
+                        changed.push(Changed::Refused(refused));
+                        continue;
+                    }
                     replace(tx, &known, &job, (Some(wish.actor.as_str()), wish.reason.as_deref()))?;
                     Changed::Done
                 }
@@ -52,6 +59,24 @@ fn decide(known: Option<Known>, wish: &Change, now: Timestamp) -> Result<(Known,
         Ok(false) => Ok((known, job)),
         Ok(true) => Err(Changed::Already),
         Err(refused) => Err(Changed::Refused(refused)),
+    }
+}
+
+/// A job that is to run again takes its unique key, unless another one is in the way.
+fn retake_key(tx: &Tx<'_>, verb: Verb, known: &Known) -> StoreResult<Result<(), Refused>> {
+    let Some((scope, key)) = change::needed_key(verb, &known.job) else { return Ok(Ok(())) };
+    let found = tx.db.all_each(sql::FIND_KEY, &mut |row| row(params![scope, key]), |row| {
+        let (job, status) = (JobId::from_bytes(row.get(1)?), rows::word(row, 3)?);
+        Ok(KeyHolder { job, status, expires_at: rows::optional_instant(row, 2)? })
+    })?;
+    let holder = found.into_iter().next().map(|(_, holder)| holder);
+    match change::retake_key(verb, &known.job, holder, tx.now) {
+        Ok(KeyChange::Take(expires_at)) => {
+            let expires_at = expires_at.map(|at| at.as_micros());
+            tx.write(sql::INSERT_KEY, params![scope, key, known.seq, expires_at]).map(Ok)
+        }
+        Ok(KeyChange::Leave) => Ok(Ok(())),
+        Err(refused) => Ok(Err(refused)),
     }
 }
 
@@ -142,6 +167,18 @@ pub(crate) fn kept_until(job: &Job) -> Option<i64> {
     job.spec.keep_for.map(|keep| finished_at.after(keep).as_micros())
 }
 
+/// A finished job is kept for longer.
+fn keep_longer(tx: &Tx<'_>, Known { seq, job: before, .. }: &Known, after: &Job) -> StoreResult<()> {
+    if let Some(expires_at) = kept_until(before) {
+        tx.write(sql::DELETE_KEPT, params![expires_at, seq])?;
+    }
+    if let Some(expires_at) = kept_until(after) {
+        tx.write(sql::INSERT_KEPT, params![expires_at, seq])?;
+    }
+    let keep_for_ms = after.spec.keep_for.map(|keep| keep.as_millis() as i64);
+    tx.write(sql::KEEP_JOB, params![seq, keep_for_ms])
+}
+
 /// Makes finished jobs deleted that have been kept long enough.
 pub(crate) fn retire(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> StoreResult<usize> {
     let mut seqs: Vec<i64> = Vec::new();
@@ -155,7 +192,9 @@ pub(crate) fn retire(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> StoreResult<u
     tx.expect_events(seqs.len())?;
     for known in read::known(tx.db, &seqs)? {
         let mut job = known.job.clone();
-        if change::apply(Verb::Delete, &mut job, tx.now).is_ok() {
+        if change::keep_for_unique_key(&mut job, tx.now) {
+            keep_longer(tx, &known, &job)?;
+        } else if change::apply(Verb::Delete, &mut job, tx.now).is_ok() {
             replace(tx, &known, &job, (Some("retention"), None))?;
         }
     }

@@ -18,7 +18,8 @@ use crate::db::params;
 
 /// The lanes in which keys have something to start that the worker serves.
 pub(crate) fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
-    read::lanes_by(tx.db, (sql::HEAD_QUEUE, sql::HEAD_NAME), &request.queues, &request.names)
+    let lanes = read::lanes_by(tx.db, (sql::HEAD_QUEUE, sql::HEAD_NAME), &request.queues, &request.names)?;
+    Ok(Lane::of_request(request, lanes))
 }
 
 /// What a claim chooses from.
@@ -48,7 +49,7 @@ pub(crate) fn choose<'l>(
     gated: &Gated,
     (plain, keyed): (&'l [Lane], &'l [Lane]),
 ) -> StoreResult<Chosen<'l>> {
-    let queues: BTreeSet<&str> = plain.iter().chain(keyed).map(|(queue, _)| queue.as_str()).collect();
+    let queues: BTreeSet<&str> = plain.iter().chain(keyed).map(|lane| lane.queue.as_str()).collect();
     let names: Vec<&str> = queues.into_iter().collect();
     let turns = turns(tx, gated, names.iter().flat_map(|queue| [(*queue, QUEUE), (*queue, KEYLESS)]))?;
     let mut queues = Vec::with_capacity(names.len());
@@ -85,8 +86,8 @@ fn add_plain<'l>(
 ) -> StoreResult<()> {
     let mut waiting: BTreeMap<usize, Vec<(Order, Place<'l>)>> = BTreeMap::new();
     for place in heads(tx, lanes, request.limit)? {
-        let queue = choice.names.partition_point(|name| *name < place.lane.0.as_str());
-        let place = Place { gate: gated.guards(&place.lane.0).then(String::new), ..place };
+        let queue = choice.names.partition_point(|name| *name < place.lane.queue.as_str());
+        let place = Place { gate: gated.guards(&place.lane.queue).then(String::new), ..place };
         waiting.entry(queue).or_default().push((place.order(request), place));
     }
     for (queue, mut jobs) in waiting {
@@ -133,12 +134,17 @@ fn keys_to_start<'l>(
 ) -> StoreResult<BTreeMap<(usize, String), Vec<&'l Lane>>> {
     let keys = tx.db.all_each(
         sql::HEADS,
-        &mut |row| lanes.iter().try_for_each(|(queue, name)| row(params![queue, name, request.limit])),
+        &mut |row| {
+            lanes.iter().try_for_each(|lane| {
+                let (first, last) = lane.levels();
+                row(params![lane.queue, lane.name, request.limit, first, last])
+            })
+        },
         |row| row.get(0),
     )?;
     let mut found: BTreeMap<(usize, String), Vec<&'l Lane>> = BTreeMap::new();
     for (lane, key) in keys {
-        let queue = names.partition_point(|name| *name < lanes[lane].0.as_str());
+        let queue = names.partition_point(|name| *name < lanes[lane].queue.as_str());
         found.entry((queue, key)).or_default().push(&lanes[lane]);
     }
     Ok(found)
@@ -152,13 +158,13 @@ fn first_jobs<'l>(
 ) -> StoreResult<Vec<Vec<(Order, Place<'l>)>>> {
     let (mut lines, mut of) = (Vec::new(), Vec::new());
     for (place, (key, lanes, free)) in wanted.iter().enumerate() {
-        lines.extend(lanes.iter().map(|lane| (*key, lane.1.as_str(), (*free).min(request.limit as u32))));
+        lines.extend(lanes.iter().map(|lane| (*key, *lane, (*free).min(request.limit as u32))));
         of.extend(lanes.iter().map(|lane| (place, *lane)));
     }
     let mut jobs: Vec<Vec<(Order, Place<'l>)>> = wanted.iter().map(|_| Vec::new()).collect();
-    for (line, (priority, run_at, seq)) in first_of(tx, &lines)? {
+    for (line, (level, run_at, seq)) in first_of(tx, &lines)? {
         let (key, lane) = of[line];
-        let place = Place { lane, priority, run_at, seq, gate: Some(wanted[key].0.1.to_owned()) };
+        let place = Place { lane, level, run_at, seq, gate: Some(wanted[key].0.1.to_owned()) };
         jobs[key].push((place.order(request), place));
     }
     jobs.iter_mut().for_each(|jobs| jobs.sort_by_key(|(order, _)| *order));

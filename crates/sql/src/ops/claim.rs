@@ -15,13 +15,14 @@ use super::{
     choice,
     gated::Gated,
     gates,
-    places::{Lane, Place, Standing},
+    places::{Lane, Place, Standing, read_heads},
     read, rows,
     running::Running,
-    statements as sql,
+    settle, statements as sql,
     tx::{EventLine, Tx},
 };
-use crate::db::{Db, Row, params};
+use crate::db::{Db, Row, Value, params};
+use crate::level::Level;
 
 /// A claim of at most so many jobs reads them in the writer's transaction; of more, a reader does it afterwards, while the
 /// writer goes on. For few, the way to another thread takes longer than it saves.
@@ -36,6 +37,8 @@ pub(crate) struct Taken {
     holds: Vec<Hold>,
     /// The jobs, in the same order, unless a reader is yet to read them.
     claims: Vec<Claim>,
+    /// Ends jobs whose rows are corrupt: a worker could not be given them, and they would be in the way of all others.
+    corrupt: Vec<Settlement>,
     next_run_at: Option<Timestamp>,
     opens_at: Option<Timestamp>,
     /// When to look again, if there was nothing.
@@ -69,14 +72,41 @@ impl Taken {
         self.claims.len() == self.holds.len()
     }
 
-    /// Reads the jobs.
+    /// Reads the jobs. What is corrupt is held no longer, once it is [ended](Self::take_corrupt).
     pub(crate) fn read(&mut self, db: &dyn Db) -> StoreResult<()> {
         let jobs = db.only_each(
             sql::CLAIM_READ,
             &mut |row| self.holds.iter().try_for_each(|hold| row(params![hold.seq])),
-            rows::job,
+            |row| Ok(rows::job(row)),
         )?;
-        self.claims = self.holds.iter().zip(jobs).map(|(hold, (_, job))| hold.claim(job)).collect();
+        for (hold, job) in std::mem::take(&mut self.holds).into_iter().zip(jobs) {
+            match job {
+                Ok((_, job)) => {
+                    self.claims.push(hold.claim(job));
+                    self.holds.push(hold);
+                }
+                Err(error) => self.corrupt.push(Settlement::corrupt(hold.attempt, hold.worker, &error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What ends the jobs whose rows are corrupt.
+    pub(crate) fn take_corrupt(&mut self) -> Vec<Settlement> {
+        for one in &self.corrupt {
+            let error = one.fault.as_ref().map(ToString::to_string);
+            tracing::error!(job = %one.attempt.job, error, "a job whose row is corrupt is set aside as dead");
+        }
+        std::mem::take(&mut self.corrupt)
+    }
+
+    /// Reads the jobs, and ends those whose rows are corrupt.
+    pub(crate) fn read_within(&mut self, tx: &mut Tx<'_>) -> StoreResult<()> {
+        self.read(tx.db)?;
+        let corrupt = self.take_corrupt();
+        if !corrupt.is_empty() {
+            settle::settle(tx, &corrupt)?;
+        }
         Ok(())
     }
 
@@ -96,7 +126,7 @@ impl Hold {
         job.lease_until = Some(self.lease_until);
         job.started_at = Some(self.started_at);
         job.updated_at = self.started_at;
-        Claim { job: Box::new(job), worker: self.worker }
+        Claim::new(Box::new(job), self.worker)
     }
 }
 
@@ -113,7 +143,7 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
         tx.db.be_alone()?;
         take_gated(tx, request, &gated, &mut taken)?;
     } else {
-        let lanes = served(&gated, read::lanes(tx.db, &request.queues, &request.names)?);
+        let lanes = served(&gated, lanes(tx, request)?);
         let places = first_places(tx, &lanes, request)?;
         leave_lanes(tx, &places)?;
         taken.holds = hold_all(tx, request, &places)?;
@@ -123,7 +153,7 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
         taken.holds.extend(take_ahead(tx, request, room, &gated)?);
     }
     if taken.holds.len() <= READ_AT_ONCE_MAX_JOBS {
-        taken.read(tx.db)?;
+        taken.read_within(tx)?;
     }
     let next: Option<i64> = tx.db.only(sql::NEXT_DUE, &[], |row| row.get(0))?;
     taken.next_run_at = next.map(Timestamp::from_micros);
@@ -132,9 +162,14 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
     Ok(taken)
 }
 
+/// The lanes of jobs without a key that a claim takes from.
+fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
+    Ok(Lane::of_request(request, read::lanes(tx.db, &request.queues, &request.names)?))
+}
+
 /// Those that are not paused.
 fn served(gated: &Gated, lanes: Vec<Lane>) -> Vec<Lane> {
-    lanes.into_iter().filter(|(queue, _)| !gated.paused.contains(queue)).collect()
+    lanes.into_iter().filter(|lane| !gated.paused.contains(&lane.queue)).collect()
 }
 
 /// Takes the first jobs that their gates let through.
@@ -142,7 +177,7 @@ fn take_gated(tx: &mut Tx<'_>, request: &ClaimRequest, gated: &Gated, taken: &mu
     // What has become due in this very operation counts too.
     gates::look_at_touched(tx)?;
     let marked = gates::look(tx, request, gated)?;
-    let plain = served(gated, read::lanes(tx.db, &request.queues, &request.names)?);
+    let plain = served(gated, lanes(tx, request)?);
     let keyed = served(gated, choice::lanes(tx, request)?);
     let chosen = choice::choose(tx, request, gated, (&plain, &keyed))?;
     taken.holds = hold_all(tx, request, &chosen.places)?;
@@ -163,9 +198,9 @@ fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> St
 fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize, gated: &Gated) -> StoreResult<Vec<Hold>> {
     let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
     let free = |job: &DueJob| {
-        let (queue, name) = &job.lane;
+        let Lane { queue, name, .. } = &job.lane;
         let gated = job.key.is_some() || gated.paused.contains(queue) || gated.guards(queue);
-        !gated && request.serves(queue, name)
+        !gated && request.serves(queue, name) && request.suspects == job.level.is_suspect()
     };
     let due: Vec<DueJob> = due.into_iter().filter(free).take(limit).collect();
     let queued = queued_jobs(tx, due.iter().map(|job| job.seq))?;
@@ -204,10 +239,9 @@ fn due_until(tx: &Tx<'_>, until: Timestamp, limit: usize) -> StoreResult<Vec<Due
 
 fn promote_one(tx: &mut Tx<'_>, job: &DueJob) -> StoreResult<()> {
     job.promote(tx)?;
-    let (queue, name) = &job.lane;
-    let DueJob { priority, run_at, seq, key, .. } = job;
+    let DueJob { lane: Lane { queue, name, .. }, level, run_at, seq, key, .. } = job;
     let key = key.as_deref();
-    gates::put(tx, Standing { queue, name, priority: *priority, run_at: *run_at, seq: *seq, key })
+    gates::put(tx, Standing { queue, name, level: *level, run_at: *run_at, seq: *seq, key })
 }
 
 /// A job that waits for its time.
@@ -216,7 +250,7 @@ struct DueJob {
     seq: i64,
     status: Status,
     lane: Lane,
-    priority: u8,
+    level: Level,
     last_event: Option<i64>,
     key: Option<String>,
 }
@@ -224,19 +258,20 @@ struct DueJob {
 impl DueJob {
     /// Without its place.
     fn of(row: &dyn Row) -> StoreResult<Self> {
+        let (priority, suspect) = (row.get(3)?, row.get(6)?);
         Ok(Self {
             run_at: 0,
             seq: 0,
             status: rows::word(row, 0)?,
-            lane: (row.get(1)?, row.get(2)?),
-            priority: row.get(3)?,
+            lane: Lane::new(row.get::<String>(1)?, row.get::<String>(2)?, suspect),
+            level: Level::of(priority, suspect),
             last_event: row.get(4)?,
             key: row.get(5)?,
         })
     }
 
     fn place(&self) -> Place<'_> {
-        Place { lane: &self.lane, priority: self.priority, run_at: self.run_at, seq: self.seq, gate: None }
+        Place { lane: &self.lane, level: self.level, run_at: self.run_at, seq: self.seq, gate: None }
     }
 
     /// Makes it queued; returns the number of the event that says so.
@@ -245,7 +280,7 @@ impl DueJob {
         let event = tx.event(self.seq, self.last_event, line)?;
         tx.write(sql::PROMOTE_JOB, params![self.seq, tx.now.as_micros(), event])?;
         tx.write(sql::DELETE_DUE, params![self.run_at, self.seq])?;
-        tx.count(&self.lane.0, &self.lane.1, Some(self.status), Some(Status::Queued));
+        tx.count(&self.lane.queue, &self.lane.name, Some(self.status), Some(Status::Queued));
         Ok(event)
     }
 }
@@ -253,18 +288,13 @@ impl DueJob {
 /// The first places among all lanes that the worker serves, in the order of claims.
 fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> StoreResult<Vec<Place<'l>>> {
     let mut places = Vec::new();
-    tx.db.read_each(
-        sql::LANE_HEAD,
-        &mut |row| lanes.iter().try_for_each(|(queue, name)| row(params![queue, name, request.limit])),
-        &mut |lane, row| {
-            places.push(Place::of(&lanes[lane], row)?);
-            // Keeps memory and the final sort small when there are many lanes.
-            if places.len() > 4 * request.limit {
-                keep_first(&mut places, request);
-            }
-            Ok(())
-        },
-    )?;
+    read_heads(tx, lanes, request.limit, &mut |place| {
+        places.push(place);
+        // Keeps memory and the final sort small when there are many lanes.
+        if places.len() > 4 * request.limit {
+            keep_first(&mut places, request);
+        }
+    })?;
     keep_first(&mut places, request);
     Ok(places)
 }
@@ -281,15 +311,15 @@ fn leave_lanes(tx: &Tx<'_>, places: &[Place<'_>]) -> StoreResult<()> {
     if !tx.db.is_only_writer() {
         return tx.db.take_each(sql::DELETE_READY, places.len(), &mut |row| {
             places.iter().try_for_each(|place| {
-                let Place { lane: (queue, name), priority, run_at, seq, .. } = place;
-                row(params![queue, name, priority, run_at, seq])
+                let Place { lane: Lane { queue, name, .. }, level, run_at, seq, .. } = place;
+                row(params![queue, name, level, run_at, seq])
             })
         });
     }
     let last_of_each: HashMap<_, _> =
-        places.iter().map(|place| ((place.lane, place.priority), (place.run_at, place.seq))).collect();
-    for (((queue, name), priority), (run_at, seq)) in last_of_each {
-        tx.write(sql::DELETE_LANE_HEAD, params![queue, name, priority, run_at, seq])?;
+        places.iter().map(|place| ((place.lane, place.level), (place.run_at, place.seq))).collect();
+    for ((lane, level), (run_at, seq)) in last_of_each {
+        tx.write(sql::DELETE_LANE_HEAD, params![lane.queue, lane.name, level, run_at, seq])?;
     }
     Ok(())
 }
@@ -325,7 +355,7 @@ fn queued_jobs(tx: &Tx<'_>, seqs: impl Iterator<Item = i64> + Clone) -> StoreRes
 
 /// Gives one job to the worker.
 fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJob) -> StoreResult<Hold> {
-    let Place { lane: (queue, name), priority, seq, run_at, gate } = place;
+    let Place { lane: Lane { queue, name, .. }, level, seq, run_at, gate } = place;
     let QueuedJob { id, attempts, runs, keep_for, user, last_event, flow } = job;
     let event = tx.event(*seq, last_event, EventLine::plain(Status::Processing, Some(runs + 1)))?;
     let running = Running {
@@ -335,7 +365,7 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJ
         worker: request.worker,
         lease_until: tx.now.after(request.lease),
         started_at: tx.now,
-        priority: *priority,
+        level: *level,
         queue: queue.clone(),
         name: name.clone(),
         keep_for,
@@ -361,7 +391,23 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJ
 
 /// Claims whose lease has run out.
 pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<Vec<Claim>> {
-    let seqs = db.all(sql::EXPIRED, params![now.as_micros(), limit], |row| row.get::<i64>(0))?;
-    let claim = |job: Job| Some(Claim { worker: job.worker_id?, job: Box::new(job) });
-    Ok(read::present(db, &seqs)?.into_iter().filter_map(claim).collect())
+    let expired: Vec<(i64, ([u8; 16], bool))> =
+        db.all(sql::EXPIRED, params![now.as_micros(), limit], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+    let (seqs, confirmed): (Vec<i64>, HashMap<_, _>) = expired.into_iter().unzip();
+    let each =
+        &mut |row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>| seqs.iter().try_for_each(|seq| row(params![seq]));
+    let jobs = db.all_each(sql::GET_BY_SEQ, each, |row| Ok(rows::job(row)))?;
+    let readable = |(_, job): (usize, StoreResult<(i64, Job)>)| match job {
+        Ok((_, job)) => Some(job),
+        // It must not keep the others from being found.
+        Err(error) => {
+            tracing::error!(%error, "a lease has expired, but its job cannot be read");
+            None
+        }
+    };
+    let claim = |job: Job| {
+        let (worker, confirmed) = (job.worker_id?, confirmed.get(&job.id.to_bytes()).is_some_and(|one| *one));
+        Some(Claim { confirmed, ..Claim::new(Box::new(job), worker) })
+    };
+    Ok(jobs.into_iter().filter_map(readable).filter_map(claim).collect())
 }

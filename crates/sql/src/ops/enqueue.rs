@@ -16,6 +16,7 @@ use super::{
 };
 use crate::db::{Value, params};
 use crate::labels::labels;
+use crate::level::Level;
 
 /// Stores jobs with their events, and puts each where claims will find it.
 pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
@@ -82,7 +83,7 @@ fn enqueue_some(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) 
     Ok(())
 }
 
-/// A job that holds the key which a new one wants, and is in its way.
+/// A job that holds the key which a new one wants, and is in its way; or the new one itself, if it is stored already.
 struct Holder {
     seq: i64,
     id: JobId,
@@ -103,15 +104,20 @@ fn holders(tx: &Tx<'_>, jobs: &[NewJob]) -> StoreResult<HashMap<usize, Holder>> 
         },
     )?;
     let mut holders = HashMap::new();
-    for (found, (holder, expires_at, status)) in found {
+    for (found, (mut holder, expires_at, status)) in found {
         let (place, job, _) = wanted[found];
-        if job.spec.unique().conflicts(status, expires_at, tx.now) {
+        let conflicts = job.spec.unique().conflicts(status, expires_at, tx.now);
+        // A repeated enqueue is answered with its own job, whichever job holds the key now.
+        if conflicts && holder.id != job.id && read::seq_of(tx.db, job.id)?.is_some() {
+            holder.id = job.id;
+        }
+        if conflicts || holder.id == job.id {
             holders.insert(place, holder);
         }
     }
     let mut changed: Vec<&mut Holder> = holders
         .iter_mut()
-        .filter(|(place, _)| jobs[**place].spec.unique().updates())
+        .filter(|(place, holder)| jobs[**place].spec.unique().updates() && holder.id != jobs[**place].id)
         .map(|(_, holder)| holder)
         .collect();
     let seqs: Vec<i64> = changed.iter().map(|holder| holder.seq).collect();
@@ -200,7 +206,8 @@ impl<'j> Arrival<'j> {
         match status {
             Status::Queued => {
                 let key = spec.extras.concurrency_key.as_deref();
-                gates::put(tx, Standing { queue, name, priority: *priority, run_at: *run_at, seq, key })?;
+                let level = Level::of(*priority, false);
+                gates::put(tx, Standing { queue, name, level, run_at: *run_at, seq, key })?;
             }
             Status::Waiting => tx.write(sql::INSERT_WAITING, params![run_at, seq, family.waiting().any_failed])?,
             _ => tx.write(sql::INSERT_DUE, params![run_at, seq])?,

@@ -8,8 +8,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use punctual_core::{ClaimRequest, Limits, Rate, StoreResult, Timestamp, gate::Passed};
 
-use super::{gated::Gated, places::Standing, read, statements as sql, tx::Tx};
+use super::{
+    gated::Gated,
+    places::{Lane, Standing},
+    read, statements as sql,
+    tx::Tx,
+};
 use crate::db::{Db, Row, params};
+use crate::level::Level;
 
 /// So many marked keys are looked at by one claim.
 const LOOK_MAX_KEYS: usize = 2_000;
@@ -20,13 +26,13 @@ pub(super) const KEYLESS: &str = "\u{1}";
 
 /// Puts a queued job where claims find it.
 pub(crate) fn put(tx: &mut Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
-    let Standing { queue, name, priority, run_at, seq, key } = job;
+    let Standing { queue, name, level, run_at, seq, key } = job;
     tx.woke_work = true;
     match key {
-        None => tx.write(sql::INSERT_READY, params![queue, name, priority, run_at, seq]),
+        None => tx.write(sql::INSERT_READY, params![queue, name, level, run_at, seq]),
         Some(key) => {
             touch(tx, queue, key);
-            tx.write(sql::INSERT_KEYED, params![queue, key, name, priority, run_at, seq])
+            tx.write(sql::INSERT_KEYED, params![queue, key, name, level, run_at, seq])
         }
     }
 }
@@ -39,10 +45,10 @@ pub(crate) fn leave(tx: &mut Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
 
 /// The same by a claim, which looks at the key itself.
 pub(crate) fn take(tx: &Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
-    let Standing { queue, name, priority, run_at, seq, key } = job;
+    let Standing { queue, name, level, run_at, seq, key } = job;
     match key {
-        None => tx.write(sql::DELETE_READY, params![queue, name, priority, run_at, seq]),
-        Some(key) => tx.write(sql::DELETE_KEYED, params![queue, key, name, priority, run_at, seq]),
+        None => tx.write(sql::DELETE_READY, params![queue, name, level, run_at, seq]),
+        Some(key) => tx.write(sql::DELETE_KEYED, params![queue, key, name, level, run_at, seq]),
     }
 }
 
@@ -71,7 +77,8 @@ pub(crate) fn look_at_touched(tx: &mut Tx<'_>) -> StoreResult<()> {
     look_at(tx, &gated, &keys).map(drop)
 }
 
-fn mark_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> StoreResult<()> {
+/// The key is to be looked at, from a time on.
+pub(super) fn mark_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> StoreResult<()> {
     tx.write(sql::INSERT_MARK, params![queue, at.as_micros(), key])
 }
 
@@ -118,6 +125,7 @@ pub(crate) fn limits_changed(tx: &Tx<'_>, queue: &str) -> StoreResult<()> {
 
 /// Removes what gates need not remember any more.
 pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
+    tx.write(sql::TRIM_SLOTS, params![tx.now.as_micros()])?;
     let gated = Gated::read(tx.db)?;
     for queue in read::queues_by(tx.db, sql::STARTED_QUEUE, &[])? {
         let horizon = gated.limits(&queue).horizon(tx.now).map_or(i64::MAX, Timestamp::as_micros);
@@ -142,7 +150,9 @@ pub(super) fn look_at(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResu
     for (((queue, key), passed), names) in keys.iter().zip(&passed).zip(&names) {
         let limits = gated.limits(queue);
         if limits.key_free(passed, tx.now) > 0 {
-            lines.extend(names.iter().map(|name| ((*queue, *key), name.as_str(), 1)));
+            // Claims that take no suspects, or only them, find the first of theirs.
+            let lanes = names.iter().flat_map(|name| [false, true].map(|suspects| Lane::new(*queue, name, suspects)));
+            lines.extend(lanes.map(|lane| ((*queue, *key), lane, 1)));
             continue;
         }
         // A slot that is freed leaves a mark; time does not.
@@ -153,10 +163,11 @@ pub(super) fn look_at(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResu
         }
     }
     let turns = turns(tx, gated, lines.iter().map(|(key, ..)| *key))?;
-    for (line, (priority, run_at, seq)) in first_of(tx, &lines)? {
-        let ((queue, key), name, _) = lines[line];
+    let wanted: Vec<_> = lines.iter().map(|(key, lane, many)| (*key, lane, *many)).collect();
+    for (line, (level, run_at, seq)) in first_of(tx, &wanted)? {
+        let ((queue, key), Lane { name, .. }, _) = wanted[line];
         let turn = turns.of((queue, key)).max(turns.of((queue, QUEUE))) as i64;
-        tx.write(sql::INSERT_HEAD, params![queue, name, priority, turn, run_at, seq, key])?;
+        tx.write(sql::INSERT_HEAD, params![queue, name, level, turn, run_at, seq, key])?;
     }
     Ok(first_opens_at)
 }
@@ -188,14 +199,19 @@ fn names(tx: &Tx<'_>, keys: &[Key<'_>]) -> StoreResult<Vec<Vec<String>>> {
     Ok(names)
 }
 
-/// A queued job: its priority, its time and its place.
-pub(super) type First = (u8, i64, i64);
+/// A queued job: its level, its time and its place.
+pub(super) type First = (Level, i64, i64);
 
-/// The first queued jobs of keys and names, so many of each.
-pub(super) fn first_of(tx: &Tx<'_>, lines: &[(Key<'_>, &str, u32)]) -> StoreResult<Vec<(usize, First)>> {
+/// The first queued jobs of keys in lanes, so many of each.
+pub(super) fn first_of(tx: &Tx<'_>, lines: &[(Key<'_>, &Lane, u32)]) -> StoreResult<Vec<(usize, First)>> {
     tx.db.all_each(
         sql::KEYED_FIRST,
-        &mut |row| lines.iter().try_for_each(|((queue, key), name, many)| row(params![queue, key, name, many])),
+        &mut |row| {
+            lines.iter().try_for_each(|((queue, key), lane, many)| {
+                let (first, last) = lane.levels();
+                row(params![queue, key, lane.name, many, first, last])
+            })
+        },
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
     )
 }
@@ -228,10 +244,11 @@ pub(super) fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) ->
 }
 
 /// What a gate has let through, all that is known of it.
-pub(crate) fn passed(db: &dyn Db, queue: &str, key: Option<&str>) -> StoreResult<Passed> {
+pub(crate) fn passed(db: &dyn Db, now: Timestamp, queue: &str, key: Option<&str>) -> StoreResult<Passed> {
+    let now = now.as_micros();
     let running = match key {
-        Some(key) => db.only(sql::HELD_OF_KEY, params![queue, key], |row| row.get(0))?,
-        None => db.only(sql::HELD_OF_QUEUE, params![queue], |row| row.get(0))?,
+        Some(key) => db.only(sql::HELD_OF_KEY, params![queue, key, now], |row| row.get(0))?,
+        None => db.only(sql::HELD_OF_QUEUE, params![queue, now], |row| row.get(0))?,
     };
     Ok(Passed { running, starts: db.all(sql::STARTS, params![queue, key.unwrap_or(QUEUE), 0], start)? })
 }
@@ -243,7 +260,7 @@ fn start(row: &dyn Row) -> StoreResult<(Timestamp, u32)> {
 pub(super) fn passed_keys(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Vec<Passed>> {
     let running = tx.db.only_each(
         sql::HELD_OF_KEY,
-        &mut |row| keys.iter().try_for_each(|(queue, key)| row(params![queue, key])),
+        &mut |row| keys.iter().try_for_each(|(queue, key)| row(params![queue, key, tx.now.as_micros()])),
         |row| row.get(0),
     )?;
     let mut passed: Vec<_> = running.into_iter().map(|running| Passed { running, starts: Vec::new() }).collect();
@@ -264,6 +281,6 @@ pub(super) fn passed_keys(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> Store
 }
 
 pub(super) fn passed_queue(tx: &Tx<'_>, limits: &Limits, queue: &str) -> StoreResult<Passed> {
-    let running = tx.db.only(sql::HELD_OF_QUEUE, params![queue], |row| row.get(0))?;
+    let running = tx.db.only(sql::HELD_OF_QUEUE, params![queue, tx.now.as_micros()], |row| row.get(0))?;
     Ok(Passed { running, starts: starts(tx, limits.rate, queue, QUEUE)? })
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use punctual_core::{
-    Job, JobId, Limits, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status, StoreError,
-    StoreResult, Timestamp, Workflow,
+    AttemptId, Job, JobId, Limits, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status,
+    StoreError, StoreResult, Timestamp, Workflow,
     measure::Tally,
     transfer::{Dependency, Parcel, Record},
 };
@@ -17,11 +17,12 @@ use super::{
     places::standing,
     rows,
     running::Running,
-    statements as sql,
+    settle, statements as sql,
     tx::{EventLine, Tx},
 };
 use crate::db::{Db, Value, params};
 use crate::labels::labels;
+use crate::level::Level;
 
 /// Which jobs some wait for, or waited for.
 pub(crate) fn dependencies(db: &dyn Db, children: &[JobId]) -> StoreResult<Vec<Dependency>> {
@@ -197,7 +198,7 @@ fn hold(tx: &mut Tx<'_>, gated: &Gated, seq: i64, job: &Job, last_event: Option<
         worker,
         lease_until,
         started_at,
-        priority: spec.priority,
+        level: Level::of(spec.priority, job.is_suspect()),
         queue: spec.queue.clone(),
         name: spec.name.clone(),
         keep_for: spec.keep_for,
@@ -206,7 +207,10 @@ fn hold(tx: &mut Tx<'_>, gated: &Gated, seq: i64, job: &Job, last_event: Option<
         flow: spec.workflow_id.is_some(),
         gate,
     };
-    running.insert(tx, job.id.to_bytes())
+    running.insert(tx, job.id.to_bytes())?;
+    // What another store has started is not to start a second time here, if it runs at most once.
+    let attempt = AttemptId { job: job.id, run: job.run };
+    settle::confirm_at(tx, Timestamp::MIN, worker, &[attempt]).map(drop)
 }
 
 fn keep_executions(tx: &Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {

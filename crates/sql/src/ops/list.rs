@@ -4,8 +4,9 @@ use punctual_core::{
     Filter, Job, JobId, JobPage, Order, Page, Status, StoreResult, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
 };
 
-use super::{places::Lane, read, rows, statements as sql};
+use super::{read, rows, statements as sql};
 use crate::db::{Db, GoOn, Row, Statement, params};
+use crate::level::Level;
 use crate::list::{self, Key, bad_cursor, merge};
 
 /// What one source found: the places of jobs in their table.
@@ -177,7 +178,10 @@ fn due_sources(db: &dyn Db, filter: &Filter, after: Key, limit: usize) -> StoreR
         let one = |wish: &Option<String>| wish.iter().cloned().collect::<Vec<_>>();
         for lane in read::lanes(db, &one(&filter.queue), &one(&filter.name))? {
             for priority in 0..=punctual_core::limits::PRIORITY_MAX {
-                found.push(scan_lane(db, filter, (&lane, priority), (from, until), limit)?);
+                for suspect in [false, true] {
+                    let level = Level::of(priority, suspect);
+                    found.push(scan_lane(db, filter, (&lane, level), (from, until), limit)?);
+                }
             }
         }
     }
@@ -187,12 +191,12 @@ fn due_sources(db: &dyn Db, filter: &Filter, after: Key, limit: usize) -> StoreR
 fn scan_lane(
     db: &dyn Db,
     filter: &Filter,
-    ((queue, name), priority): (&Lane, u8),
+    ((queue, name), level): (&(String, String), Level),
     (from, until): (Key, i64),
     limit: usize,
 ) -> StoreResult<Found<Key>> {
     let ask = |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
-        db.read(sql::LIST_LANE, params![queue, name, priority, time, seq as i64, until, count], each)
+        db.read(sql::LIST_LANE, params![queue, name, level, time, seq as i64, until, count], each)
     };
     scan(from, limit, ask, |row| {
         let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);

@@ -9,7 +9,7 @@
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
 //! | where do jobs stand, who holds them? | `places`, `running` |
 //! | what waits for what, and workflows | `flow`, `workflows` |
-//! | limits | `gated`, `gates`; what a claim takes where there are any, `choice` |
+//! | limits | `gated`, `gates`; what a claim takes where there are any, `choice`; what cancelled jobs still occupy, `slots` |
 //! | operators' actions, retention | `change`, `remove` |
 //! | jobs, histories, counters, lists | `read`, `list` |
 //! | what happened since somebody looked | `changes` |
@@ -42,6 +42,7 @@ pub(crate) mod rows;
 pub(crate) mod running;
 pub(crate) mod schedules;
 pub(crate) mod settle;
+pub(crate) mod slots;
 pub(crate) mod statements;
 pub(crate) mod store;
 pub(crate) mod tokens;

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use punctual_core::{Beat, Lock, StoreResult, Timestamp, WorkerId, WorkerRecord};
+use punctual_core::{Beat, Lock, StoreResult, Timestamp, TokenId, WorkerId, WorkerRecord};
 
-use super::{rows, statements as sql, tx::Tx};
+use super::{rows, slots, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
 pub(crate) fn beat(tx: &Tx<'_>, beat: &Beat) -> StoreResult<()> {
     let (queues, names) = (rows::text(&beat.queues)?, rows::text(&beat.names)?);
     let Beat { host, pid, concurrency, running, .. } = beat;
     let (id, now) = (beat.id.to_bytes(), tx.now.as_micros());
-    tx.write(sql::BEAT, params![id, host, pid, queues, names, concurrency, running, now])
+    let registered_by = beat.registered_by.map(TokenId::to_bytes);
+    tx.write(sql::BEAT, params![id, host, pid, queues, names, concurrency, running, now, registered_by])
 }
 
-pub(crate) fn end_leases(tx: &Tx<'_>, worker: WorkerId) -> StoreResult<usize> {
+pub(crate) fn end_leases(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<usize> {
+    slots::release_all_of(tx, worker)?;
     tx.execute(sql::END_LEASES, params![tx.now.as_micros(), worker.to_bytes()])
 }
 
@@ -35,6 +37,7 @@ fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
         names: rows::document(row, 4)?.unwrap_or_default(),
         concurrency: row.get(5)?,
         running: row.get(6)?,
+        registered_by: row.get::<Option<[u8; 16]>>(9)?.map(TokenId::from_bytes),
     };
     Ok(WorkerRecord { beat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
 }

@@ -6,7 +6,7 @@ use punctual_core::{
     Extras, Fault, Job, JobId, Json, Progress, Spec, StoreError, StoreResult, Timestamp, WorkerId, WorkflowId,
 };
 
-use crate::db::Row;
+use crate::db::{Row, corrupt};
 
 /// A job as an operation finds it.
 #[derive(Debug)]
@@ -26,8 +26,17 @@ impl Known {
     }
 }
 
-/// The columns of `punctual_jobs_now` but the last, as a job and its place in the table.
+/// The columns of `punctual_jobs_now` but the last, as a job and its place in the table. A corrupt row is named.
 pub(crate) fn job(row: &dyn Row) -> StoreResult<(i64, Job)> {
+    read_job(row).map_err(|error| match (error, row.get(1)) {
+        (StoreError::CorruptRow { reason, .. }, Ok(id)) => {
+            StoreError::CorruptRow { row: JobId::from_bytes(id).to_string(), reason }
+        }
+        (error, _) => error,
+    })
+}
+
+fn read_job(row: &dyn Row) -> StoreResult<(i64, Job)> {
     let spec = Spec {
         name: row.get(2)?,
         queue: row.get(3)?,
@@ -101,5 +110,5 @@ pub(crate) fn optional_instant(row: &dyn Row, column: usize) -> StoreResult<Opti
 }
 
 fn broken(column: usize, error: &dyn std::error::Error) -> StoreError {
-    StoreError::Other(format!("column {column} of a row cannot be read: {error}"))
+    corrupt(format!("column {column} cannot be read: {error}"))
 }

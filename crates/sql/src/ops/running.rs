@@ -6,6 +6,7 @@ use punctual_core::{Settlement, StoreResult, Timestamp, WorkerId};
 
 use super::{rows, statements as sql, tx::Tx};
 use crate::db::{Db, Row, Statement, params};
+use crate::level::Level;
 
 /// A row of the running ones: who holds a job, since when and until when.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub(crate) struct Running {
     pub(crate) worker: WorkerId,
     pub(crate) lease_until: Timestamp,
     pub(crate) started_at: Timestamp,
-    pub(crate) priority: u8,
+    pub(crate) level: Level,
     pub(crate) queue: String,
     pub(crate) name: String,
     pub(crate) keep_for: Option<Duration>,
@@ -61,7 +62,7 @@ impl Running {
             worker: WorkerId::from_bytes(row.get(3)?),
             lease_until: rows::instant(row, 4)?,
             started_at: rows::instant(row, 5)?,
-            priority: row.get(6)?,
+            level: row.get(6)?,
             queue: row.get(7)?,
             name: row.get(8)?,
             keep_for: row.get::<Option<u64>>(9)?.map(Duration::from_millis),
@@ -84,7 +85,7 @@ impl Running {
                 self.worker.to_bytes(),
                 self.lease_until.as_micros(),
                 self.started_at.as_micros(),
-                self.priority,
+                self.level,
                 self.queue,
                 self.name,
                 self.keep_for.map(|keep| keep.as_millis() as i64),

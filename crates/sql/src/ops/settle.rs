@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use punctual_core::{
-    AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreResult, WorkerId, measure::Measure,
+    AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreResult, Timestamp, WorkerId, measure::Measure,
 };
 
 use super::{
@@ -11,14 +11,19 @@ use super::{
     places::Standing,
     rows,
     running::Running,
-    statements as sql,
+    slots, statements as sql,
     tx::{EventLine, Held, Tx},
 };
 use crate::db::{Db, params};
 
-/// Closes the attempt of a job that is taken from its worker: its row, its counters, and the end of the lease.
+/// A lease counts as lost only if that could be stored within so long.
+const LOST_MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// Closes the attempt of a job that is taken from its worker: its row, its counters, and the end of the lease. What it has of a limit, it keeps until
+/// its handler is gone.
 pub(crate) fn close(tx: &mut Tx<'_>, held: &Running, id: [u8; 16], status: AttemptStatus) -> StoreResult<()> {
     tx.write(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
+    slots::occupy(tx, held, id)?;
     keep(tx, held, status, None)
 }
 
@@ -44,7 +49,14 @@ fn keep(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&s
     Ok(())
 }
 
-/// Ends executions whose fence holds.
+/// Ends executions whose fence holds; their handlers have ended, or are not waited for any longer.
+pub(crate) fn settle_ended(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+    let settled = settle(tx, settlements)?;
+    slots::release_stale(tx, settlements, &settled)?;
+    Ok(settled)
+}
+
+/// Ends executions whose fence holds. Their handlers may still have something to do.
 pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
     let mut found = find(tx, settlements)?;
     tx.expect_events(settlements.iter().map(|settlement| settlement.ending.path().len()).sum())?;
@@ -104,7 +116,12 @@ fn end_remembered(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) ->
 }
 
 fn may_end(tx: &Tx<'_>, held: &Running, settlement: &Settlement) -> bool {
-    held.is_of(settlement) && (!settlement.only_if_expired || held.lease_until <= tx.now)
+    held.is_of(settlement) && (!settlement.only_if_expired || is_lost(tx, held))
+}
+
+/// Whether a lease has run out for good. Whoever had to wait long to say so waited for the same lock as the worker's renewal, which may be next.
+fn is_lost(tx: &Tx<'_>, held: &Running) -> bool {
+    held.lease_until <= tx.now && tx.waited < LOST_MAX_WAIT
 }
 
 /// The job that is held no longer comes to rest; it may start next at `start`, if it does.
@@ -153,7 +170,7 @@ fn rest(
             held.seq,
             status.as_str(),
             start,
-            held.attempt - u32::from(settlement.ending.gives_back_attempt()),
+            held.attempt - u32::from(settlement.gives_back_attempt()),
             held.run,
             u32::from(settlement.attempt_status == AttemptStatus::Lost),
             tx.now.as_micros(),
@@ -165,10 +182,11 @@ fn rest(
         ],
     )?;
     if status == Status::Queued {
-        let Running { queue, name, priority, seq, .. } = held;
+        let Running { queue, name, level, seq, .. } = held;
+        let level = if settlement.attempt_status == AttemptStatus::Lost { level.suspected() } else { *level };
         let key = held.gate.as_deref().filter(|key| !key.is_empty());
         let run_at = start.unwrap_or(0);
-        gates::put(tx, Standing { queue, name, priority: *priority, run_at, seq: *seq, key })?;
+        gates::put(tx, Standing { queue, name, level, run_at, seq: *seq, key })?;
     } else if status.is_timed() {
         tx.write(sql::INSERT_DUE, params![start, held.seq])?;
     }
@@ -189,9 +207,10 @@ fn rest(
     Ok(())
 }
 
-/// Moves leases; says which were still held.
+/// Moves leases that had not run out when that was asked for; says which were still held.
 pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
-    let (now, until, worker) = (tx.now.as_micros(), tx.now.after(lease).as_micros(), worker.to_bytes());
+    // The new lease begins now, so that the worker's belief, which begins when it asks, never outlasts it.
+    let (asked, until, worker) = (tx.asked.as_micros(), tx.now.after(lease).as_micros(), worker.to_bytes());
     // In one order, in which others lock them too.
     let mut sorted = attempts.to_vec();
     sorted.sort_unstable();
@@ -200,7 +219,7 @@ pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &
         sql::EXTEND,
         &mut |row| {
             let fence = |attempt: &AttemptId| (attempt.job.to_bytes(), attempt.run);
-            sorted.iter().map(fence).try_for_each(|(id, run)| row(params![id, run, worker, now, until]))
+            sorted.iter().map(fence).try_for_each(|(id, run)| row(params![id, run, worker, asked, until]))
         },
         &mut |place, _| {
             kept.insert(sorted[place]);
@@ -208,6 +227,34 @@ pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &
         },
     )?;
     Ok(attempts.iter().map(|attempt| kept.contains(attempt)).collect())
+}
+
+/// Records that handlers are about to start; says which attempts were still held.
+pub(crate) fn confirm(tx: &Tx<'_>, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
+    confirm_at(tx, tx.now, worker, attempts)
+}
+
+/// The same, as of a time.
+pub(crate) fn confirm_at(
+    tx: &Tx<'_>,
+    now: Timestamp,
+    worker: WorkerId,
+    attempts: &[AttemptId],
+) -> StoreResult<Vec<bool>> {
+    let (now, worker) = (now.as_micros(), worker.to_bytes());
+    // In one order, in which others lock them too.
+    let mut sorted = attempts.to_vec();
+    sorted.sort_unstable();
+    let mut confirmed = HashSet::new();
+    tx.db.read_each(
+        sql::CONFIRM,
+        &mut |row| sorted.iter().try_for_each(|one| row(params![one.job.to_bytes(), one.run, worker, now])),
+        &mut |place, _| {
+            confirmed.insert(sorted[place]);
+            Ok(())
+        },
+    )?;
+    Ok(attempts.iter().map(|attempt| confirmed.contains(attempt)).collect())
 }
 
 /// Which attempts are under way in this worker's hands.

@@ -9,14 +9,14 @@ pub(crate) mod names {
         Node, Note, Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent,
         ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token,
         TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-        gate::Passed,
+        gate::{OccupiedSlot, Passed},
         measure::Tally,
         transfer::{Dependency, Parcel},
     };
 
     pub(crate) use crate::ops::{
         change, changes, claim, enqueue, gates, import, list, notifications, queues, read, registry, remove, schedules,
-        settle, tokens, workflows,
+        settle, slots, tokens, workflows,
     };
 }
 
@@ -32,15 +32,23 @@ macro_rules! store_by_operations {
             }
 
             async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
-                self.write_many(settlements.len(), move |tx| settle::settle(tx, &settlements)).await
+                self.write_many(settlements.len(), move |tx| settle::settle_ended(tx, &settlements)).await
             }
 
             async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
                 self.write_soon(move |tx| settle::extend(tx, worker, lease, &attempts)).await
             }
 
+            async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+                self.write(move |tx| settle::confirm(tx, worker, &attempts)).await
+            }
+
             async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
                 self.read(move |db| settle::held(db, worker, &attempts)).await
+            }
+
+            async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()> {
+                self.write_soon(move |tx| slots::release(tx, worker, &attempts)).await
             }
 
             async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
@@ -186,7 +194,13 @@ macro_rules! store_by_operations {
             }
 
             async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
-                self.read(move |db| gates::passed(db, &queue, key.as_deref())).await
+                let now = self.now();
+                self.read(move |db| gates::passed(db, now, &queue, key.as_deref())).await
+            }
+
+            async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {
+                let now = self.now();
+                self.read(move |db| slots::occupied(db, now, &queue)).await
             }
 
             async fn beat(&self, beat: Beat) -> StoreResult<()> {
@@ -248,6 +262,10 @@ macro_rules! store_by_operations {
 
             async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
                 self.write(move |tx| tokens::remove(tx, id)).await
+            }
+
+            async fn clear_tokens(&self) -> StoreResult<()> {
+                self.write(move |tx| tokens::clear(tx)).await
             }
 
             async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {

@@ -40,8 +40,16 @@ fn token(row: &dyn Row) -> StoreResult<Token> {
     })
 }
 
+/// Ends a token and removes its sessions. The token's row stays until [`trim`] finds a later one.
 pub(crate) fn remove(tx: &Tx<'_>, id: TokenId) -> StoreResult<bool> {
-    Ok(tx.execute(sql::REMOVE_TOKEN, params![id.to_bytes()])? > 0)
+    let was_valid = tx.execute(sql::END_TOKEN, params![id.to_bytes(), tx.now.as_micros()])? > 0;
+    tx.write(sql::REMOVE_SESSIONS, params![id.to_bytes()])?;
+    Ok(was_valid)
+}
+
+/// Removes all of them, unless a token is valid.
+pub(crate) fn clear(tx: &Tx<'_>) -> StoreResult<()> {
+    tx.write(sql::CLEAR_TOKENS, params![tx.now.as_micros()])
 }
 
 pub(crate) fn once(tx: &Tx<'_>, key: &str, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     ops::Range,
+    time::Duration,
 };
 
 use punctual_core::{
@@ -19,6 +20,10 @@ pub(crate) struct Tx<'c> {
     pub(crate) db: &'c dyn Db,
     /// The time of everything that this operation writes.
     pub(crate) now: Timestamp,
+    /// When it was asked for, if it has waited long for its turn; now, otherwise.
+    pub(crate) asked: Timestamp,
+    /// How long it has waited for its turn.
+    pub(crate) waited: Duration,
     /// Whether there is something new to claim.
     pub(crate) woke_work: bool,
     /// Whether a job changed that somebody may be waiting for.
@@ -63,6 +68,8 @@ impl<'c> Tx<'c> {
         Self {
             db,
             now,
+            asked: now,
+            waited: Duration::ZERO,
             woke_work: false,
             woke_jobs: false,
             numbers: VecDeque::new(),

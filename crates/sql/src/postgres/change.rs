@@ -6,7 +6,7 @@ use std::{
 };
 
 use punctual_core::{
-    Change, Changed, JobId, Keep, NewJob, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
+    Change, Changed, Job, JobId, Keep, NewJob, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
     workflow::EndsChange,
 };
 use sqlx::{PgConnection, Row};
@@ -18,7 +18,7 @@ use super::{
     flow::{self, Tables},
     gates,
     hold::{self, Held},
-    old_days, rows,
+    keys, old_days, partition_creation, rows,
     session::Unit,
     statements as sql, tokens,
     value::{At, Uuid, job_id, uuid},
@@ -41,12 +41,16 @@ pub(crate) async fn change_and_enqueue(
     for _ in 0..TRIES_MAX {
         match try_change(store, changes, jobs).await {
             Ok(changed) => {
+                store.outlook.changed();
                 store.hints.tell_work();
                 store.hints.tell_jobs();
                 return Ok(changed);
             }
             // A job moved on between the look at it and the hold of it.
-            Err(error) if error::has_moved_on(&error) || error::gave_way(&error) => {}
+            Err(error)
+                if error::has_moved_on(&error)
+                    || error::gave_way(&error)
+                    || partition_creation::is_conflict(&error) => {}
             Err(error) => return Err(store.sessions.error(error)),
         }
     }
@@ -69,6 +73,10 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
             continue;
         };
         let before = held.clone();
+        if let Err(refused) = keys::retake(&mut unit, wish.verb, &held.job, now).await? {
+            answers.push(Changed::Refused(refused));
+            continue;
+        }
         answers.push(match change::apply(wish.verb, &mut held.job, now) {
             Ok(true) => Changed::Already,
             Err(refused) => Changed::Refused(refused),
@@ -183,11 +191,16 @@ async fn try_retire(store: &Core, keep: Keep, limit: usize) -> sqlx::Result<usiz
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let now = store.sessions.now(&mut unit).await?;
     let ids = retirable(store, &mut unit, keep, now, limit).await?;
-    let deleted: BTreeMap<JobId, Status> = ids.iter().map(|id| (*id, Status::Deleted)).collect();
+    let mut deleted: BTreeMap<JobId, Status> = ids.iter().map(|id| (*id, Status::Deleted)).collect();
     let family = flow::affected(&mut unit, deleted.clone()).await?;
     let mut jobs = hold(&mut unit, &ids, &family, now).await?;
-    for held in jobs.values_mut() {
+    for (id, held) in &mut jobs {
         let before = held.clone();
+        if change::keep_for_unique_key(&mut held.job, now) {
+            deleted.remove(id);
+            keep_longer(&mut unit, &before.job, &held.job).await?;
+            continue;
+        }
         // An operator may have deleted it meanwhile.
         if matches!(change::apply(Verb::Delete, &mut held.job, now), Ok(false)) {
             replace(&mut unit, &before, held, now, (Some("retention"), None)).await?;
@@ -197,6 +210,13 @@ async fn try_retire(store: &Core, keep: Keep, limit: usize) -> sqlx::Result<usiz
     unit.done().await?;
     flow::announce(store, &woken);
     Ok(ids.len())
+}
+
+/// A finished job is kept for longer.
+async fn keep_longer(connection: &mut PgConnection, before: &Job, after: &Job) -> sqlx::Result<()> {
+    let ms = |job: &Job| job.spec.keep_for.map(|keep| keep.as_millis() as i64);
+    let query = sqlx::query(*sql::KEEP_JOB).bind(uuid(after.id)).bind(At(after.scheduled_at()));
+    query.bind(ms(before)).bind(ms(after)).execute(connection).await.map(drop)
 }
 
 async fn retirable(
@@ -259,6 +279,7 @@ async fn try_drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sq
     let woken = flow::follow(&mut unit, now, Tables::Whole, gone(&followed), &family).await?;
     let removed = remove(&mut unit, idle.into_iter().map(uuid).collect()).await?;
     unit.done().await?;
+    store.outlook.changed();
     flow::announce(store, &woken);
     Ok(removed)
 }

@@ -16,7 +16,9 @@ use super::{
     Core, error, gates,
     lanes::SLACK,
     outlook::{Look, POLL, POLL_WITHOUT_HINTS},
-    queues, read, rows, settle, spots, statements as sql,
+    queues, read, rows,
+    session::Patience,
+    settle, spots, statements as sql,
     take::{self, Hold, Plain, Taken},
     value::{At, Uuid, job_id, uuid},
 };
@@ -76,18 +78,24 @@ async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Res
     let error = |error| store.sessions.error(error);
     let look = Look::begin(store);
     heed_late(store);
-    if store.outlook.may_be_due(store.clock_now()) {
-        promote_since(store, look.due_bound(store), limits::PROMOTE_MAX_JOBS).await?;
-    }
-    let taken = look_and_take(store, request, source, &look).await;
-    drop(look);
-    let mut taken = taken.map_err(error)?;
-    let claims = match take_ahead(store, request, source, &mut taken).await {
-        Ok(()) => read_claims(store, request, &mut taken.holds).await,
-        Err(refused) => Err(error(refused)),
+    let take = async {
+        if store.outlook.may_be_due(store.clock_now()) {
+            promote_since(store, look.due_bound(store), limits::PROMOTE_MAX_JOBS).await?;
+        }
+        look_and_take(store, request, source, &look).await.map_err(error)
     };
-    match claims {
-        Ok(claims) => Ok(Claimed { claims, next_run_at: taken.next_run_at, opens_at: taken.opens_at }),
+    let taken = store.sessions.within(Patience::Short, take).await;
+    drop(look);
+    let mut taken = taken?;
+    let read = async {
+        take_ahead(store, request, source, &mut taken).await.map_err(error)?;
+        read_claims(store, request, &mut taken.holds).await
+    };
+    match store.sessions.within(Patience::Short, read).await {
+        Ok((claims, corrupt)) => {
+            give_back(store, corrupt).await;
+            Ok(Claimed { claims, next_run_at: taken.next_run_at, opens_at: taken.opens_at })
+        }
         // The worker will never hear of them.
         Err(error) => {
             let release = |hold: &Hold| Settlement::release(hold.attempt, request.worker);
@@ -132,7 +140,7 @@ async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look
         let (lanes, gated) = store.lanes.served(request, &queues);
         let plain = match source {
             Source::Hints(hints) => Plain::Spots(spots::spots(store, hints, &lanes)),
-            Source::Lanes if queues::is_closed(store, &queues).await? => Plain::Lanes(Vec::new()),
+            Source::Lanes if dispatches(store, request, &queues).await? => Plain::Lanes(Vec::new()),
             Source::Lanes => Plain::Lanes(lanes),
         };
         let taken = if gated.is_empty() {
@@ -152,6 +160,11 @@ async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look
     }
 }
 
+/// Whether a dispatcher hands out what a claim asks for. Suspects are never handed out by one.
+async fn dispatches(store: &Core, request: &ClaimRequest, queues: &queues::Known) -> sqlx::Result<bool> {
+    Ok(!request.suspects && queues::is_closed(store, queues).await?)
+}
+
 /// Takes jobs that will be due within the instants that the request names, if it has room for more.
 async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken: &mut Taken) -> sqlx::Result<()> {
     let room = request.limit - taken.holds.len();
@@ -160,7 +173,7 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
         return Ok(());
     }
     let queues = store.queues.known();
-    if matches!(source, Source::Lanes) && queues::is_closed(store, &queues).await? {
+    if matches!(source, Source::Lanes) && dispatches(store, request, &queues).await? {
         return Ok(());
     }
     // Gates count starts as they happen, so that what has to pass one is left alone.
@@ -187,8 +200,13 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
     Ok(())
 }
 
-/// The claims of what was taken; reads the jobs that the claim did not tell of.
-async fn read_claims(store: &Core, request: &ClaimRequest, holds: &mut [Hold]) -> Result<Vec<Claim>, StoreError> {
+/// The claims of what was taken; reads the jobs that the claim did not tell of. Those whose rows are corrupt are to be ended: a worker could not be given
+/// them, and they would be in the way of all others.
+async fn read_claims(
+    store: &Core,
+    request: &ClaimRequest,
+    holds: &mut [Hold],
+) -> Result<(Vec<Claim>, Vec<Settlement>), StoreError> {
     let ids: Vec<JobId> = holds.iter().filter(|hold| hold.job.is_none()).map(|hold| hold.attempt.job).collect();
     let mut jobs = HashMap::with_capacity(ids.len());
     for (table, ids) in store.days.by_table(ids, |id| *id) {
@@ -198,15 +216,23 @@ async fn read_claims(store: &Core, request: &ClaimRequest, holds: &mut [Hold]) -
             rows => rows,
         };
         for row in rows.map_err(|error| store.sessions.error(error))? {
-            let job = rows::job(&row).map_err(|error| store.sessions.error(error))?;
-            jobs.insert(job.id, Box::new(job));
+            let id = row.try_get(0).map(job_id).map_err(|error| store.sessions.error(error))?;
+            jobs.insert(id, rows::job(&row).map(Box::new));
         }
     }
-    let claim = |hold: &mut Hold| {
-        let job = hold.job.take().or_else(|| jobs.remove(&hold.attempt.job))?;
-        Some(hold.claim(job, request))
-    };
-    Ok(holds.iter_mut().filter_map(claim).collect())
+    let (mut claims, mut corrupt) = (Vec::with_capacity(holds.len()), Vec::new());
+    for hold in holds {
+        match hold.job.take().map(Ok).or_else(|| jobs.remove(&hold.attempt.job)) {
+            Some(Ok(job)) => claims.push(hold.claim(job, request)),
+            Some(Err(error)) => {
+                let error = store.sessions.error(error);
+                tracing::error!(job = %hold.attempt.job, %error, "a job whose row is corrupt is set aside as dead");
+                corrupt.push(Settlement::corrupt(hold.attempt, request.worker, &error));
+            }
+            None => {}
+        }
+    }
+    Ok((claims, corrupt))
 }
 
 async fn read_table(store: &Core, table: &str, ids: &[JobId]) -> sqlx::Result<Vec<PgRow>> {
@@ -280,7 +306,7 @@ pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<Vec<Clai
     let (now, full) = (store.clock_now(), store.outlook.lease_looks.begin());
     let bound = if full.is_some() { Timestamp::MIN } else { store.outlook.lock().lease_bound };
     let mut unit = store.sessions.single().await?;
-    let ids: Vec<Uuid> = sqlx::query_scalar(*sql::EXPIRED)
+    let expired: Vec<(Uuid, bool)> = sqlx::query_as(*sql::EXPIRED)
         .bind(store.sessions.clock())
         .bind(limit as i64)
         .bind(At(bound))
@@ -288,10 +314,14 @@ pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<Vec<Clai
         .await?;
     drop(full);
     // What was found now and is still held then is found again.
-    store.outlook.lock().lease_bound = if ids.is_empty() { now.before(SLACK) } else { bound };
-    let ids: Vec<JobId> = ids.into_iter().map(job_id).collect();
+    store.outlook.lock().lease_bound = if expired.is_empty() { now.before(SLACK) } else { bound };
+    let expired: Vec<(JobId, bool)> = expired.into_iter().map(|(id, confirmed)| (job_id(id), confirmed)).collect();
     unit.done().await?;
-    let jobs = read::get_many(store, &ids).await?;
-    let claims = ids.iter().filter_map(|id| jobs.get(id).cloned());
-    Ok(claims.filter_map(|job| Some(Claim { worker: job.worker_id?, job: Box::new(job) })).collect())
+    let mut jobs = read::readable(store, &expired.iter().map(|(id, _)| *id).collect::<Vec<_>>()).await?;
+    let claim = |(id, confirmed)| {
+        let job = jobs.remove(&id)?;
+        let worker = job.worker_id?;
+        Some(Claim { confirmed, ..Claim::new(Box::new(job), worker) })
+    };
+    Ok(expired.into_iter().filter_map(claim).collect())
 }

@@ -6,14 +6,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{PoisonError, RwLock},
+    sync::{Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
 use punctual_core::{JobId, Timestamp};
-use sqlx::{AssertSqlSafe, PgConnection};
-
-use super::session::Sessions;
+use sqlx::PgConnection;
+use tokio::time::Instant;
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
@@ -42,24 +41,18 @@ impl Table {
         format!("{}_{}", self.name, day.suffix())
     }
 
-    /// Whether there is a partition for that day.
+    /// Whether there is a partition for that day. `to_regclass` would answer from the session's cache, which may be older than the statement.
     pub(crate) async fn has(self, connection: &mut PgConnection, day: Day) -> sqlx::Result<bool> {
-        let there = sqlx::query_scalar("select to_regclass($1) is not null").bind(self.partition(day));
-        there.fetch_one(connection).await
+        let there =
+            "select exists (select from pg_class where relname = $1 and relnamespace = current_schema()::regnamespace)";
+        sqlx::query_scalar(there).bind(self.partition(day)).fetch_one(connection).await
     }
 
     /// The day of the partition of that name.
     pub(crate) fn day_of(self, partition: &str) -> Option<Day> {
-        let digits = partition.strip_prefix(self.name)?.strip_prefix('_')?;
-        let (year, rest) = digits.split_at_checked(4)?;
-        let (month, day) = rest.split_at_checked(2)?;
-        format!("{year}-{month}-{day}T00:00:00Z").parse().ok().map(Day::of)
+        Day::of_suffix(partition.strip_prefix(self.name)?.strip_prefix('_')?)
     }
 }
-
-/// How long the making of a partition waits for the others to let go, and how often it tries.
-const LOCK_MAX_WAIT_MS: u64 = 100;
-const CREATE_TRIES_MAX: usize = 50;
 
 /// A day, counted from 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,15 +74,29 @@ impl Day {
         Timestamp::from_micros(self.0 * DAY_MICROS)
     }
 
+    /// The day whose partitions' names end so.
+    pub(crate) fn of_suffix(suffix: &str) -> Option<Self> {
+        let (year, rest) = suffix.split_at_checked(4)?;
+        let (month, day) = rest.split_at_checked(2)?;
+        format!("{year}-{month}-{day}T00:00:00Z").parse().ok().map(Self::of)
+    }
+
     /// The end of its partitions' names, such as `20260301`.
-    fn suffix(self) -> String {
+    pub(crate) fn suffix(self) -> String {
         self.start().to_string().chars().take(10).filter(|c| *c != '-').collect()
     }
 }
 
+/// How long a large default partition is cached.
+const LARGE_DEFAULT_TTL: Duration = Duration::from_secs(60);
+
 /// The partitions that there are, as this process knows them.
 #[derive(Debug, Default)]
-pub(crate) struct Days(RwLock<BTreeSet<(Table, Day)>>);
+pub(crate) struct Days {
+    known: RwLock<BTreeSet<(Table, Day)>>,
+    /// When a default partition was last found to be large.
+    large_default_seen: Mutex<Option<Instant>>,
+}
 
 impl Days {
     pub(crate) fn has(&self, day: Day) -> bool {
@@ -97,7 +104,7 @@ impl Days {
     }
 
     pub(crate) fn has_partition(&self, table: Table, day: Day) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&(table, day))
+        self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&(table, day))
     }
 
     /// The table to look for a job in: its day's partition, or the parent of all.
@@ -136,63 +143,23 @@ impl Days {
         .fetch_all(connection)
         .await?;
         let day = |name: &String| TABLES.iter().find_map(|table| Some((*table, table.day_of(name)?)));
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = names.iter().filter_map(day).collect();
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = names.iter().filter_map(day).collect();
         Ok(())
     }
 
-    /// Makes the partitions of a day, and moves what lies in `…_rest` for it. Nobody sees a moment without it.
-    ///
-    /// Each table has a transaction of its own, so that this never holds one while it waits for another. The table of jobs
-    /// comes last: a day is there when that is. Where there is no moment for it, the day's jobs stay in `…_rest` for now.
-    pub(crate) async fn create(&self, sessions: &Sessions, day: Day) -> sqlx::Result<()> {
-        for table in TABLES {
-            let mut tries = 0;
-            while !try_create(sessions, table, day).await? {
-                tries += 1;
-                if tries == CREATE_TRIES_MAX {
-                    tracing::warn!(partition = table.partition(day), "busy all the time: it will be made later");
-                    return Ok(());
-                }
-                tokio::time::sleep(Duration::from_millis(fastrand::u64(10..100))).await;
-            }
-        }
-        self.0.write().unwrap_or_else(PoisonError::into_inner).extend(TABLES.map(|table| (table, day)));
-        Ok(())
+    /// Adds the partitions of a day.
+    pub(crate) fn add(&self, day: Day) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).extend(TABLES.map(|table| (table, day)));
     }
-}
 
-/// Makes a day's partition of one table; says whether it is there now.
-async fn try_create(sessions: &Sessions, table: Table, day: Day) -> sqlx::Result<bool> {
-    let mut unit = sessions.several().await?;
-    sqlx::query("select pg_advisory_xact_lock(hashtext('punctual days'), hashtext(current_schema()))")
-        .execute(&mut *unit)
-        .await?;
-    if !table.has(&mut unit, day).await? {
-        sqlx::raw_sql(AssertSqlSafe(create_statements(table, day))).execute(&mut *unit).await?;
+    /// Remembers that a default partition is large.
+    pub(crate) fn cache_large_default(&self) {
+        *self.large_default_seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
-    let there = table.has(&mut unit, day).await?;
-    unit.done().await?;
-    Ok(there)
-}
 
-/// The lock keeps rows of that day out of `…_rest` while its partition comes to be. Everybody waits behind whoever waits for such a
-/// lock, so that those who hold something meanwhile could come to wait for each other: it gives up long before.
-fn create_statements(table: Table, day: Day) -> String {
-    let Table { name: table, column, fill } = table;
-    let (suffix, from, to) = (day.suffix(), day.start(), day.plus(1).start());
-    format!(
-        "do $$
-         begin
-             set local lock_timeout = '{LOCK_MAX_WAIT_MS}ms';
-             lock table {table}_rest in access exclusive mode;
-             -- Only with the lock it is certain what the others have made.
-             if to_regclass('{table}_{suffix}') is null then
-                 create table {table}_{suffix} (like {table} including all) with (fillfactor = {fill});
-                 with moved as (delete from {table}_rest where {column} >= '{from}' and {column} < '{to}' returning *)
-                 insert into {table}_{suffix} select * from moved;
-                 alter table {table} attach partition {table}_{suffix} for values from ('{from}') to ('{to}');
-             end if;
-         exception when lock_not_available then null;
-         end $$"
-    )
+    /// Whether a default partition was large when it was last looked at, lately.
+    pub(crate) fn had_large_default(&self) -> bool {
+        let seen = *self.large_default_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.is_some_and(|at| at.elapsed() < LARGE_DEFAULT_TTL)
+    }
 }

@@ -1,18 +1,20 @@
 //! What a dispatcher needs of the jobs' owner. [`punctual_core::dispatch`] says what for.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
     ClaimRequest, Claimed, JobId, NewJob, Settlement, StoreResult, Timestamp, Watch,
-    dispatch::{DispatchedQueue, Dispatching, GRACE, Hint, Lane, Ledger, ServedLanes, Start, Stored},
+    dispatch::{DispatchedQueue, Dispatching, GRACE, Hint, Lane, Ledger, ServedLanes, Sight, Start, Stored},
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     Core, PostgresStore, claim,
     claim::Source,
-    enqueue, rows, settle,
+    enqueue, rows,
+    session::Patience,
+    settle,
     spots::{hints, places, spot},
     statements as sql,
     take::Spot,
@@ -35,9 +37,30 @@ async fn begin(store: &Core, starts: &[Start]) -> sqlx::Result<Vec<bool>> {
         .bind(ordered.iter().map(|start| start.lease.as_micros() as i64).collect::<Vec<_>>())
         .fetch_all(&mut *unit)
         .await?;
+    let begun: HashSet<JobId> = rows.iter().map(|row| row.try_get(0).map(job_id)).collect::<sqlx::Result<_>>()?;
+    let refused: Vec<&Start> = ordered.into_iter().filter(|start| !begun.contains(&start.hint.job)).collect();
+    if !refused.is_empty() {
+        log_refused(store, &mut unit, &refused).await?;
+    }
     unit.done().await?;
-    let begun: Vec<JobId> = rows.iter().map(|row| row.try_get(0).map(job_id)).collect::<sqlx::Result<_>>()?;
     Ok(starts.iter().map(|start| begun.contains(&start.hint.job)).collect())
+}
+
+/// Executions that do not count have happened all the same: the job's log tells of them.
+async fn log_refused(store: &Core, connection: &mut PgConnection, refused: &[&Start]) -> sqlx::Result<()> {
+    let line = |start: &&Start| {
+        let Start { worker, started_at, .. } = start;
+        format!("{worker} started the job at {started_at}; it was changed before that was recorded (it is now ")
+    };
+    sqlx::query(*sql::BEGIN_REFUSED)
+        .bind(store.sessions.clock())
+        .bind(refused.iter().map(|start| uuid(start.hint.job)).collect::<Vec<_>>())
+        .bind(refused.iter().map(|start| At(start.hint.job.timestamp())).collect::<Vec<_>>())
+        .bind(refused.iter().map(|start| Uuid::from_u128(start.worker.to_bits())).collect::<Vec<_>>())
+        .bind(refused.iter().map(line).collect::<Vec<_>>())
+        .execute(connection)
+        .await
+        .map(drop)
 }
 
 async fn untold(store: &Core, until: Timestamp, limit: usize) -> sqlx::Result<Vec<Hint>> {
@@ -47,11 +70,11 @@ async fn untold(store: &Core, until: Timestamp, limit: usize) -> sqlx::Result<Ve
     if rows.iter().any(|spot| store.lanes.lane(spot.lane).is_none()) {
         store.lanes.refresh(&mut unit).await?;
     }
-    // Of jobs with a key, it need never be told.
-    let is_plain = |lane: i32| store.lanes.lane(lane).is_some_and(|(.., keyed)| !keyed);
-    let (plain, keyed): (Vec<Spot>, Vec<Spot>) = rows.into_iter().partition(|spot| is_plain(spot.lane));
-    if !keyed.is_empty() {
-        tell(&mut unit, &keyed).await?;
+    // Of jobs with a key, and of suspects, it need never be told.
+    let (plain, others): (Vec<Spot>, Vec<Spot>) =
+        rows.into_iter().partition(|spot| store.lanes.shared(spot.lane).is_some());
+    if !others.is_empty() {
+        tell(&mut unit, &others).await?;
     }
     unit.done().await?;
     Ok(hints(store, &plain))
@@ -79,15 +102,29 @@ async fn told(store: &Core, hints: &[Hint]) -> sqlx::Result<()> {
     unit.done().await
 }
 
-async fn dispatching(store: &Core, prolong: Option<Duration>) -> sqlx::Result<Dispatching> {
-    let mut unit = store.sessions.several().await?;
-    if let Some(prolong) = prolong {
-        let prolong = sqlx::query_scalar(*sql::DISPATCH_PROLONG).bind(prolong.as_micros() as i64);
-        let lapsed: bool = prolong.bind(GRACE.as_micros() as i64).fetch_one(&mut *unit).await?;
-        if lapsed {
-            sqlx::query(*sql::DISPATCH_GIVE_ALL).execute(&mut *unit).await?;
+/// How long after a process that claims jobs could not reach the dispatcher only others that claim prolong it.
+const MISSED_LATELY: Duration = Duration::from_secs(5);
+
+/// Has what a process has seen of the dispatcher count.
+async fn see(connection: &mut PgConnection, sight: Sight) -> sqlx::Result<()> {
+    match sight {
+        Sight::Unknown => Ok(()),
+        Sight::Missed => sqlx::query(*sql::DISPATCH_MISSED).execute(connection).await.map(drop),
+        Sight::Reached { prolong, claims } => {
+            let query = sqlx::query_scalar(*sql::DISPATCH_PROLONG).bind(prolong.as_micros() as i64);
+            let query = query.bind(GRACE.as_micros() as i64).bind(claims).bind(MISSED_LATELY.as_micros() as i64);
+            let lapsed: Option<bool> = query.fetch_optional(&mut *connection).await?;
+            if lapsed == Some(true) {
+                sqlx::query(*sql::DISPATCH_GIVE_ALL).execute(connection).await?;
+            }
+            Ok(())
         }
     }
+}
+
+async fn dispatching(store: &Core, sight: Sight) -> sqlx::Result<Dispatching> {
+    let mut unit = store.sessions.several().await?;
+    see(&mut unit, sight).await?;
     let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *unit).await?;
     let queues = sqlx::query(*sql::DISPATCH_QUEUES).fetch_all(&mut *unit).await?;
     unit.done().await?;
@@ -103,7 +140,12 @@ async fn dispatching(store: &Core, prolong: Option<Duration>) -> sqlx::Result<Di
         })
     };
     Ok(Dispatching {
-        ledger: format!("{:08x}", row.try_get::<Uuid, _>(2)?.as_u128() >> 96),
+        ledger: format!("{:08x}-{}", row.try_get::<Uuid, _>(2)?.as_u128() >> 96, store.database),
+        server_run: row.try_get::<i64, _>(4)?.to_string(),
+        missed: row
+            .try_get::<Option<i64>, _>(3)?
+            .map(|ago| Duration::from_micros(ago.max(0) as u64))
+            .filter(|ago| *ago < MISSED_LATELY),
         left: micros(&row, 0)?,
         due_until: rows::optional_instant(&row, 1)?,
         queues: queues.iter().map(queue).collect::<sqlx::Result<_>>()?,
@@ -123,7 +165,7 @@ impl Ledger for PostgresStore {
     async fn store(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Stored>> {
         // Who names a parent that is not there must not take others along; who may change other jobs holds them.
         if jobs.iter().any(|job| !job.parents.is_empty() || job.spec.unique().updates()) {
-            return enqueue::enqueue(&self.core, &jobs, self.core.enqueuer_tells()).await;
+            return enqueue::enqueue_in_time(&self.core, &jobs).await;
         }
         self.enqueues.call(jobs).await
     }
@@ -142,7 +184,7 @@ impl Ledger for PostgresStore {
             self.core.queues.refresh(&mut unit).await?;
             unit.done().await
         };
-        self.told(look.await)
+        self.answer(Patience::Short, look).await
     }
 
     async fn take(&self, request: ClaimRequest, hints: Vec<Hint>) -> StoreResult<Claimed> {
@@ -163,11 +205,11 @@ impl Ledger for PostgresStore {
     }
 
     async fn begin(&self, starts: Vec<Start>) -> StoreResult<Vec<bool>> {
-        self.told(begin(&self.core, &starts).await)
+        self.answer(Patience::Short, begin(&self.core, &starts)).await
     }
 
     async fn finish(&self, ends: Vec<(Start, Settlement)>) -> StoreResult<Vec<bool>> {
-        settle::finish(&self.core, &ends).await
+        self.core.sessions.within(Patience::Short, settle::finish(&self.core, &ends)).await
     }
 
     async fn queued(
@@ -198,7 +240,7 @@ impl Ledger for PostgresStore {
             };
             rows.iter().map(hint).collect()
         };
-        self.told(read.await)
+        self.answer(Patience::Short, read).await
     }
 
     async fn stand(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>> {
@@ -210,7 +252,7 @@ impl Ledger for PostgresStore {
             unit.done().await?;
             Ok(stand)
         };
-        self.told(read.await)
+        self.answer(Patience::Short, read).await
     }
 
     fn watch_work(&self) -> Box<dyn Watch> {
@@ -218,11 +260,11 @@ impl Ledger for PostgresStore {
     }
 
     async fn untold(&self, until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>> {
-        self.told(untold(&self.core, until, limit).await)
+        self.answer(Patience::Short, untold(&self.core, until, limit)).await
     }
 
     async fn told(&self, hints: Vec<Hint>) -> StoreResult<()> {
-        self.told(told(&self.core, &hints).await)
+        self.answer(Patience::Short, told(&self.core, &hints)).await
     }
 
     async fn due(
@@ -236,15 +278,15 @@ impl Ledger for PostgresStore {
             let mut unit = self.core.sessions.single().await?;
             self.core.lanes.refresh(&mut unit).await?;
             let query = sqlx::query(*sql::DUE_BETWEEN).bind(At(after.0)).bind(uuid(after.1)).bind(At(until));
-            let rows = query.bind(limit as i64).bind(self.core.lanes.keyless(queue)).fetch_all(&mut *unit).await?;
+            let rows = query.bind(limit as i64).bind(self.core.lanes.dispatched(queue)).fetch_all(&mut *unit).await?;
             unit.done().await?;
             Ok(hints(&self.core, &rows.iter().map(spot).collect::<sqlx::Result<Vec<_>>>()?))
         };
-        self.told(read.await)
+        self.answer(Patience::Short, read).await
     }
 
     async fn promote_due(&self) -> StoreResult<Option<Timestamp>> {
-        claim::promote_due(&self.core).await
+        self.core.sessions.within(Patience::Short, claim::promote_due(&self.core)).await
     }
 
     async fn told_due(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
@@ -253,11 +295,11 @@ impl Ledger for PostgresStore {
             sqlx::query(*sql::DISPATCH_DUE).bind(before.map(At)).bind(At(until)).execute(&mut *unit).await?;
             unit.done().await
         };
-        self.told(write.await)
+        self.answer(Patience::Short, write).await
     }
 
-    async fn dispatching(&self, prolong: Option<Duration>) -> StoreResult<Dispatching> {
-        self.told(dispatching(&self.core, prolong).await)
+    async fn dispatching(&self, sight: Sight) -> StoreResult<Dispatching> {
+        self.answer(Patience::Short, dispatching(&self.core, sight)).await
     }
 
     async fn give(&self, queue: String, epoch: u64, pause: Duration) -> StoreResult<()> {
@@ -267,14 +309,14 @@ impl Ledger for PostgresStore {
             query.bind(pause.as_micros() as i64).execute(&mut *unit).await?;
             unit.done().await
         };
-        self.told(give.await)
+        self.answer(Patience::Short, give).await
     }
 
     async fn open(&self, queue: String, epoch: u64) -> StoreResult<bool> {
-        self.told(of_queue(&self.core, *sql::DISPATCH_OPEN, &queue, epoch).await)
+        self.answer(Patience::Short, of_queue(&self.core, *sql::DISPATCH_OPEN, &queue, epoch)).await
     }
 
     async fn opened(&self, queue: String, epoch: u64) -> StoreResult<()> {
-        self.told(of_queue(&self.core, *sql::DISPATCH_OPENED, &queue, epoch).await.map(drop))
+        self.answer(Patience::Short, of_queue(&self.core, *sql::DISPATCH_OPENED, &queue, epoch)).await.map(drop)
     }
 }

@@ -14,7 +14,10 @@ use super::{
     days::Day,
     error, flow,
     hold::{self, Standings},
-    keys, lanes, old_days, rows,
+    keys, lanes, old_days,
+    partition_creation::{self, Effort},
+    rows,
+    session::Patience,
     statements::{self as sql, Tells},
     value::{At, Uuid, job_id, some_of, uuid},
 };
@@ -45,11 +48,22 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob], tells: Tells) -> Resu
             Err(refused) if ids == Ids::New && error::known_already(&refused) => ids = Ids::Unknown,
             // A parent moved on between the look at it and the hold of it.
             Err(refused) if tries < TRIES_MAX && error::has_moved_on(&refused) => tries += 1,
+            Err(refused) if tries < TRIES_MAX && partition_creation::is_conflict(&refused) => {
+                tries += 1;
+                // Waits for the process that creates the partition, or creates it if that process was killed.
+                make_days_of(store, jobs, Effort::Any).await?;
+            }
             enqueued => break enqueued.map_err(error)?,
         }
     };
     announce(store, jobs, tells);
     Ok(enqueued)
+}
+
+/// The same, as long as the server answers in time.
+pub(crate) async fn enqueue_in_time(store: &Core, jobs: &[NewJob]) -> Result<Vec<Stored>, StoreError> {
+    let patience = if jobs.len() > STATEMENT_MAX_JOBS { Patience::Usual } else { Patience::Short };
+    store.sessions.within(patience, enqueue(store, jobs, store.enqueuer_tells())).await
 }
 
 /// Jobs have been stored: claims are to look for them.
@@ -76,11 +90,18 @@ pub(crate) async fn prepare(store: &Core, jobs: &[NewJob]) -> Result<(), StoreEr
         store.lanes.add(&mut unit, lanes).await.map_err(error)?;
         unit.done().await.map_err(error)?;
     }
+    make_days_of(store, jobs, Effort::Low).await
+}
+
+/// Makes the days of jobs that have none yet and are near enough.
+async fn make_days_of(store: &Core, jobs: &[NewJob], effort: Effort) -> Result<(), StoreError> {
+    let error = |error| store.sessions.error(error);
     let today = Day::of(store.clock_now());
-    let days: BTreeSet<Day> = jobs.iter().map(|job| Day::of(job.id.timestamp())).collect();
+    // Their events are of today.
+    let days: BTreeSet<Day> = jobs.iter().map(|job| Day::of(job.id.timestamp())).chain([today]).collect();
     let near = |day: &Day| (today..=today.plus(HORIZON_DAYS)).contains(day) && !store.days.has(*day);
     for day in days.into_iter().filter(near) {
-        store.days.create(&store.sessions, day).await.map_err(error)?;
+        partition_creation::create(store, day, effort).await.map_err(error)?;
     }
     Ok(())
 }
@@ -143,8 +164,42 @@ pub(crate) async fn enqueue_held(
     if keys::need_order(jobs) {
         return enqueue_in_order(store, connection, jobs, how).await;
     }
-    let holders = keys::take(store, connection, jobs).await?;
-    store_wanted(store, connection, jobs, how, standings, &holders).await
+    let known = known_of_keyed(connection, jobs, how).await?;
+    let mut holders = keys::take(store, connection, jobs, &known).await?;
+    if how.ids == Ids::New {
+        forget_repeated(connection, jobs, &mut holders).await?;
+    }
+    store_wanted(store, connection, jobs, how, standings, &Found { holders, known }).await
+}
+
+/// What was found out about jobs with unique keys before they are stored.
+#[derive(Default)]
+struct Found {
+    /// The jobs that are in the way of others.
+    holders: HashMap<JobId, JobId>,
+    /// Jobs that are stored already. Their keys stay as they are: a repeated enqueue takes none, and frees none.
+    known: HashSet<JobId>,
+}
+
+/// Which of the jobs with unique keys are stored already, where some may be.
+async fn known_of_keyed(connection: &mut PgConnection, jobs: &[NewJob], how: How) -> sqlx::Result<HashSet<JobId>> {
+    let keyed: Vec<&NewJob> = jobs.iter().filter(|job| job.spec.unique_key.is_some()).collect();
+    if how.ids == Ids::New || keyed.is_empty() { Ok(HashSet::new()) } else { known(connection, &keyed).await }
+}
+
+/// A repeated enqueue is answered with its own job, whichever job holds the key now. Nothing is in its way then, so that storing it fails
+/// because its id is known, and all begins anew with [`Ids::Unknown`].
+async fn forget_repeated(
+    connection: &mut PgConnection,
+    jobs: &[NewJob],
+    holders: &mut HashMap<JobId, JobId>,
+) -> sqlx::Result<()> {
+    let refused: Vec<&NewJob> = jobs.iter().filter(|job| holders.contains_key(&job.id)).collect();
+    if !refused.is_empty() {
+        let known = known(connection, &refused).await?;
+        holders.retain(|job, _| !known.contains(job));
+    }
+    Ok(())
 }
 
 /// Stores jobs one after the other, so that each sees what the one before did.
@@ -164,12 +219,17 @@ async fn enqueue_in_order(
     standings.ok_or_else(error::moved_on)?;
     held.extend(jobs.iter().map(|job| job.id));
     let mut answers = Vec::with_capacity(jobs.len());
+    let mut found = Found { known: known_of_keyed(connection, jobs, how).await?, ..Found::default() };
     for job in jobs {
         let one = std::slice::from_ref(job);
         let standings: Standings = hold::look(connection, &job.parents.iter().copied().collect()).await?;
-        let in_the_way = keys::take(store, connection, one).await?;
+        found.holders = keys::take(store, connection, one, &found.known).await?;
+        if how.ids == Ids::New {
+            forget_repeated(connection, one, &mut found.holders).await?;
+        }
         let existing = |enqueued| Stored { enqueued, at: Timestamp::MIN };
-        answers.push(match in_the_way.get(&job.id) {
+        answers.push(match found.holders.get(&job.id) {
+            _ if found.known.contains(&job.id) => existing(Enqueued::existing(job.id)),
             Some(holder) if !job.spec.unique().updates() => existing(Enqueued::existing(*holder)),
             // Somebody else has got it meanwhile, and may be changing it.
             Some(holder) if !held.contains(holder) => return Err(error::moved_on()),
@@ -177,20 +237,24 @@ async fn enqueue_in_order(
                 let updated = keys::update(store, connection, *holder, job).await?;
                 existing(Enqueued { updated, ..Enqueued::existing(*holder) })
             }
-            None => store_wanted(store, connection, one, how, &standings, &in_the_way).await?[0],
+            None => store_wanted(store, connection, one, how, &standings, &found).await?[0],
         });
+        // The same id may come twice.
+        if !found.holders.contains_key(&job.id) {
+            found.known.insert(job.id);
+        }
     }
     Ok(answers)
 }
 
 /// Stores the jobs that no other job is in the way of.
-pub(crate) async fn store_wanted(
+async fn store_wanted(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[NewJob],
     how: How,
     standings: &Standings,
-    holders: &HashMap<JobId, JobId>,
+    Found { holders, known }: &Found,
 ) -> sqlx::Result<Vec<Stored>> {
     let wanted: Vec<&NewJob> = jobs.iter().filter(|job| !holders.contains_key(&job.id)).collect();
     let new = if wanted.iter().any(|job| has_family(job)) {
@@ -198,8 +262,11 @@ pub(crate) async fn store_wanted(
     } else {
         insert(store, connection, &wanted, how, None).await?
     };
-    let known: Vec<&NewJob> = wanted.iter().copied().filter(|job| !new.ids.contains(&job.id)).collect();
-    keys::give_back(connection, &known).await?;
+    // One that was stored between the look for it and now has taken its key then: what was taken here is undone, and it is looked for again.
+    let is_known = |job: &NewJob| new.ids.contains(&job.id) || known.contains(&job.id);
+    if wanted.iter().any(|job| job.spec.unique_key.is_some() && !is_known(job)) {
+        return Err(error::moved_on());
+    }
     let (mut unseen, at) = (new.ids, new.at);
     let answer = |job: &NewJob| match holders.get(&job.id) {
         Some(holder) => Enqueued::existing(*holder),

@@ -3,15 +3,20 @@
 use punctual_core::StoreError;
 use sqlx::Error;
 
+use super::partition_creation;
+
 /// What a failure means to a caller of the port. `store` is the address, without secrets.
 pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
     let unreachable = |reason: String| StoreError::Unreachable { store: store.to_owned(), reason };
     match &error {
+        // The partition of a row is being created.
+        Error::Database(_) if partition_creation::is_conflict(&error) => StoreError::Busy { waited_ms: 0 },
         Error::Database(refused) => match refused.code().as_deref().unwrap_or_default() {
             "53100" => StoreError::Full(refused.to_string()),
-            "25006" => StoreError::ReadOnly(format!("{refused}; is this server a replica?")),
+            "25006" => StoreError::ReadOnlyServer { store: store.to_owned(), reason: refused.to_string() },
             "40P01" | "40001" | "55P03" => StoreError::Busy { waited_ms: 0 },
-            "57014" => StoreError::Other(format!("{refused}; the limit is the address's statement_timeout")),
+            // A statement that was slow once need not be slow again.
+            "57014" => unreachable(format!("{refused}; the limit is the address's statement_timeout")),
             "42501" => StoreError::Other(format!("{refused}; docs/operations.md says what the role needs")),
             // The server is going, coming, or full of connections; it gave up on a frozen process; or it does not know us.
             "57P01" | "57P02" | "57P03" | "53300" | "25P03" => unreachable(refused.to_string()),
@@ -22,6 +27,9 @@ pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
         Error::PoolClosed => StoreError::Closed,
         Error::Decode(cause) if cause.is::<StoreError>() => cause.downcast_ref().cloned().unwrap_or(StoreError::Closed),
         Error::Io(_) | Error::Tls(_) | Error::Protocol(_) | Error::WorkerCrashed => unreachable(error.to_string()),
+        Error::ColumnDecode { .. } | Error::Decode(_) => {
+            StoreError::CorruptRow { row: "of an unknown id".to_owned(), reason: error.to_string() }
+        }
         _ => StoreError::Other(error.to_string()),
     }
 }
@@ -29,6 +37,11 @@ pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
 /// Whether the same statement may succeed at once: two of them waited for each other, and this one was chosen to give way.
 pub(crate) fn gave_way(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if matches!(refused.code().as_deref(), Some("40P01" | "40001")))
+}
+
+/// Whether the server accepts no writes at the moment.
+pub(crate) fn is_read_only(error: &Error) -> bool {
+    matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("25006"))
 }
 
 /// Whether a row was to be stored whose key is there already.

@@ -88,7 +88,7 @@ async fn counters(connection: &mut PgConnection) -> sqlx::Result<Finding> {
 }
 
 /// What must not be there, each as a number of rows.
-const MISPLACED: [(&str, &str); 23] = [
+const MISPLACED: [(&str, &str); 24] = [
     (
         "queued jobs and their places",
         "select count(*) from punctual_jobs_now j left join punctual_ready r
@@ -122,7 +122,8 @@ const MISPLACED: [(&str, &str); 23] = [
     (
         "lanes",
         "select count(*) from punctual_jobs j left join punctual_lanes l
-         on l.lane = j.lane and l.queue = j.queue and l.name = j.name and l.priority = j.priority
+         on l.lane = j.lane and l.queue = j.queue and l.name = j.name
+         and l.priority = j.priority + case when j.crash_count > 0 then 16 else 0 end
          where l.lane is null",
     ),
     (
@@ -164,6 +165,10 @@ const MISPLACED: [(&str, &str); 23] = [
     (
         "executions of no job",
         "select count(*) from punctual_running r where not exists (select from punctual_jobs j where j.id = r.id)",
+    ),
+    (
+        "slots of running executions",
+        "select count(*) from punctual_occupied_slots s join punctual_running r on r.id = s.job_id and r.run = s.run",
     ),
     (
         "ends and their events",

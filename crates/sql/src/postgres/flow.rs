@@ -343,7 +343,7 @@ pub(crate) async fn count_ends(
 pub(crate) fn announce(store: &Core, woken: &Woken) {
     woken.iter().for_each(|(lane, run_at)| store.lanes.put(*lane, *run_at));
     if !woken.is_empty() {
-        store.outlook.scheduled();
+        store.outlook.changed();
         store.hints.tell_work();
     }
 }

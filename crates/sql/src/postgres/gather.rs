@@ -95,6 +95,12 @@ async fn do_batch<T: Clone, R>(mut batch: Vec<Call<T, R>>, work: &Work<T, R>) {
                 let _ = call.caller.send(Ok(own));
             }
         }
+        // None of them is at fault, and each by itself would wait as long.
+        Err(error @ StoreError::Unreachable { .. }) => {
+            for call in batch {
+                let _ = call.caller.send(Err(error.clone()));
+            }
+        }
         // One of them may be at fault; the others may succeed without it.
         Err(_) => {
             for call in batch {

@@ -16,9 +16,10 @@ use sqlx::{AssertSqlSafe, PgConnection, Row, postgres::PgRow};
 use super::{
     Core, enqueue, old_days, queues, rows,
     statements::{self as sql, Tells},
+    suspects,
     value::{At, Uuid, job_id, uuid},
 };
-use crate::labels::labels;
+use crate::{labels::labels, level::Level};
 
 /// Which jobs some wait for, or waited for.
 pub(crate) async fn dependencies(store: &Core, children: &[JobId]) -> sqlx::Result<Vec<Dependency>> {
@@ -45,6 +46,10 @@ pub(crate) async fn import(store: &Core, parcel: &Parcel) -> Result<usize, Store
         _ => Vec::new(),
     };
     enqueue::prepare(store, &jobs).await?;
+    if let Parcel::Jobs(records) = parcel {
+        let suspects: Vec<_> = records.iter().map(|one| &one.job).filter(|job| job.is_suspect()).collect();
+        suspects::make_lanes_of(store, &suspects).await.map_err(error)?;
+    }
     if let Parcel::Tallies(_, tallies) = parcel {
         make_lanes(store, tallies).await.map_err(error)?;
     }
@@ -125,7 +130,10 @@ async fn import_jobs(
     if jobs.iter().any(|job| old_days::is_old(super::days::Day::of(job.id.timestamp()), store.clock_now())) {
         old_days::share(connection).await?;
     }
-    let lanes = store.lanes.numbers(jobs);
+    let lane = |(record, lane): (&Record, i32)| {
+        if record.job.is_suspect() { store.lanes.of_suspect(&record.job.spec).unwrap_or(lane) } else { lane }
+    };
+    let lanes: Vec<i32> = records.iter().zip(store.lanes.numbers(jobs)).map(lane).collect();
     let all =
         records.iter().zip(&lanes).map(|(record, lane)| job_row(record, *lane)).collect::<sqlx::Result<Rows>>()?;
     let new: HashSet<JobId> =
@@ -245,6 +253,8 @@ impl Tables {
             Status::Scheduled | Status::Retrying => self.push("punctual_due", row),
             Status::Waiting => self.push("punctual_waiting", row),
             Status::Processing => {
+                // What another store has started is not to start a second time here, if it runs at most once.
+                row["confirmed"] = json!(true);
                 row["worker_id"] = json!(job.worker_id.map(|worker| hex(worker.to_bits())));
                 if key.is_none() && said.guards(&spec.queue) {
                     row["gate"] = json!("");
@@ -417,8 +427,8 @@ fn lane_of(store: &Core, queue: &String, name: &String) -> Option<i32> {
 /// Makes the lanes that tallies need, apart from the transaction that brings them: this process remembers them even if that fails.
 async fn make_lanes(store: &Core, tallies: &[Tally]) -> sqlx::Result<()> {
     let unknown = tallies.iter().filter(|tally| lane_of(store, &tally.queue, &tally.name).is_none());
-    let lanes: BTreeSet<_> =
-        unknown.map(|tally| (tally.queue.clone(), tally.name.clone(), DEFAULT_PRIORITY, false)).collect();
+    let level = Level::of(DEFAULT_PRIORITY, false);
+    let lanes: BTreeSet<_> = unknown.map(|tally| (tally.queue.clone(), tally.name.clone(), level, false)).collect();
     if lanes.is_empty() {
         return Ok(());
     }

@@ -1,12 +1,15 @@
 //! Unique keys: who has them, who gets them, and what a conflict changes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use punctual_core::{JobId, NewJob, Timestamp, Unique};
+use punctual_core::{
+    Job, JobId, NewJob, Refused, Timestamp, Unique, Verb,
+    change::{self, KeyChange, KeyHolder},
+};
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, hold, rows, statements as sql,
+    Core, error, hold, rows, statements as sql,
     value::{At, job_id, uuid},
 };
 
@@ -16,15 +19,18 @@ pub(crate) fn key_of(job: &NewJob) -> Option<Key> {
     job.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()))
 }
 
-/// Takes the unique keys of those that want one; returns who is in the way of those that do not get theirs.
+/// Takes the unique keys of those that want one and are not `known` to be stored; returns the jobs that are in the way of those that do
+/// not get theirs.
 pub(crate) async fn take(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[NewJob],
+    known: &HashSet<JobId>,
 ) -> sqlx::Result<HashMap<JobId, JobId>> {
     // The first of a batch that wants a key is the one to get it.
     let mut wanted: BTreeMap<Key, &NewJob> = BTreeMap::new();
-    for (job, key) in jobs.iter().filter_map(|job| Some((job, key_of(job)?))) {
+    let new = || jobs.iter().filter(|job| !known.contains(&job.id));
+    for (job, key) in new().filter_map(|job| Some((job, key_of(job)?))) {
         wanted.entry(key).or_insert(job);
     }
     if wanted.is_empty() {
@@ -42,7 +48,7 @@ pub(crate) async fn take(
         let holder = holders.get(&key_of(job)?)?.job;
         (holder != job.id).then_some((job.id, holder))
     };
-    Ok(jobs.iter().filter_map(other).collect())
+    Ok(new().filter_map(other).collect())
 }
 
 /// Who has a key, and until when it is in force.
@@ -100,19 +106,37 @@ async fn turn_over(
     Ok(())
 }
 
-/// Jobs that were known already give back the keys they have just taken.
-pub(crate) async fn give_back(connection: &mut PgConnection, known: &[&NewJob]) -> sqlx::Result<()> {
-    let keyed: Vec<(JobId, Key)> = known.iter().filter_map(|job| Some((job.id, key_of(job)?))).collect();
-    if keyed.is_empty() {
-        return Ok(());
-    }
-    sqlx::query(*sql::KEYS_GIVE_BACK)
-        .bind(keyed.iter().map(|(_, (scope, _))| scope.as_str()).collect::<Vec<_>>())
-        .bind(keyed.iter().map(|(_, (_, key))| key.as_str()).collect::<Vec<_>>())
-        .bind(keyed.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>())
+/// A job that is to run again takes its unique key, unless another one is in the way.
+pub(crate) async fn retake(
+    connection: &mut PgConnection,
+    verb: Verb,
+    job: &Job,
+    now: Timestamp,
+) -> sqlx::Result<Result<(), Refused>> {
+    let Some((scope, key)) = change::needed_key(verb, job) else { return Ok(Ok(())) };
+    let row = sqlx::query(*sql::KEYS_HOLDER).bind(&scope).bind(key).fetch_optional(&mut *connection).await?;
+    let held = row.map(|row| Ok::<_, sqlx::Error>((job_id(row.try_get(0)?), rows::optional_instant(&row, 1)?)));
+    let held: Option<(JobId, Option<Timestamp>)> = held.transpose()?;
+    let standings = hold::look(connection, &held.iter().map(|(holder, _)| *holder).collect()).await?;
+    let holder = held.and_then(|(job, expires_at)| {
+        let status = standings.get(&job)?.status;
+        Some(KeyHolder { job, status, expires_at })
+    });
+    let expires_at = match change::retake_key(verb, job, holder, now) {
+        Ok(KeyChange::Take(expires_at)) => expires_at,
+        Ok(KeyChange::Leave) => return Ok(Ok(())),
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let taken = sqlx::query(*sql::KEYS_RETAKE)
+        .bind(&scope)
+        .bind(key)
+        .bind(uuid(job.id))
+        .bind(expires_at.map(At))
+        .bind(held.map(|(holder, _)| uuid(holder)))
         .execute(connection)
         .await?;
-    Ok(())
+    // Another enqueue has taken the free key since the look at it.
+    if taken.rows_affected() == 1 { Ok(Ok(())) } else { Err(error::moved_on()) }
 }
 
 /// Whether jobs have to be stored one after the other: because one may change what is in its way, or because of two that want the same key, one

@@ -1,4 +1,4 @@
-//! Lanes: a queue, a name and a priority, without or with concurrency keys. Claims go from lane to lane, so they must know which there are.
+//! Lanes: a queue, a name and a level, without or with concurrency keys. Claims go from lane to lane, so they must know which there are.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -9,9 +9,10 @@ use punctual_core::{ClaimRequest, JobId, NewJob, Spec, Timestamp, dispatch};
 use sqlx::{PgConnection, Row};
 
 use super::{queues, statements as sql};
+use crate::level::Level;
 
-/// A queue, a name and a priority, and whether its jobs have concurrency keys.
-pub(crate) type Lane = (String, String, u8, bool);
+/// A queue, a name and a level, and whether its jobs have concurrency keys.
+pub(crate) type Lane = (String, String, Level, bool);
 
 /// A queued job may turn up this long behind one that has been claimed: its enqueue began before, and ended after.
 pub(crate) const SLACK: std::time::Duration = std::time::Duration::from_secs(1);
@@ -43,7 +44,7 @@ pub(crate) struct Lanes(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     numbers: HashMap<Lane, i32>,
-    /// By number: the lane as a dispatcher knows it.
+    /// By number: the lane as a dispatcher knows it, which hands out only what passes no gate and is no suspect.
     shared: HashMap<i32, Arc<dispatch::Lane>>,
     /// By number: the lane, and the place before which nothing is expected in it.
     bounds: BTreeMap<i32, (Lane, Place)>,
@@ -81,7 +82,7 @@ impl Lanes {
         sqlx::query(*sql::LANES_ADD)
             .bind(lanes.iter().map(|(queue, ..)| queue.as_str()).collect::<Vec<_>>())
             .bind(lanes.iter().map(|(_, name, ..)| name.as_str()).collect::<Vec<_>>())
-            .bind(lanes.iter().map(|(_, _, priority, _)| i16::from(*priority)).collect::<Vec<_>>())
+            .bind(lanes.iter().map(|(_, _, level, _)| level.number()).collect::<Vec<_>>())
             .bind(lanes.iter().map(|(.., keyed)| *keyed).collect::<Vec<_>>())
             .execute(&mut *connection)
             .await?;
@@ -93,14 +94,18 @@ impl Lanes {
         let rows = sqlx::query(*sql::LANES).fetch_all(connection).await?;
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
-            let lane: Lane = (row.try_get(1)?, row.try_get(2)?, row.try_get::<i16, _>(3)? as u8, row.try_get(4)?);
+            let level = Level::from_number(row.try_get(3)?);
+            let lane: Lane = (row.try_get(1)?, row.try_get(2)?, level, row.try_get(4)?);
             found.push((row.try_get(0)?, lane));
         }
         let mut known = self.lock();
         for (number, lane) in found {
             known.numbers.insert(lane.clone(), number);
-            let (queue, name, priority, _) = lane.clone();
-            known.shared.entry(number).or_insert_with(|| Arc::new(dispatch::Lane { queue, name, priority }));
+            let (queue, name, level, keyed) = lane.clone();
+            if !keyed && !level.is_suspect() {
+                let shared = dispatch::Lane { queue, name, priority: level.priority() };
+                known.shared.entry(number).or_insert_with(|| Arc::new(shared));
+            }
             known.bounds.entry(number).or_insert((lane, Place::FIRST));
         }
         Ok(())
@@ -123,6 +128,11 @@ impl Lanes {
         jobs.into_iter().map(number).collect()
     }
 
+    /// The lane of a job that is a suspect, if it is known.
+    pub(crate) fn of_suspect(&self, spec: &Spec) -> Option<i32> {
+        self.lock().numbers.get(&lane_of_suspect(spec)).copied()
+    }
+
     /// The lane of a number, if it is known.
     pub(crate) fn lane(&self, number: i32) -> Option<Lane> {
         self.lock().bounds.get(&number).map(|(lane, _)| lane.clone())
@@ -133,14 +143,14 @@ impl Lanes {
         self.lock().shared.get(&number).cloned()
     }
 
-    /// The numbers of the lanes of a queue whose jobs have no keys, or of all such lanes.
-    pub(crate) fn keyless(&self, queue: Option<&str>) -> Vec<i32> {
+    /// The numbers of the lanes of a queue that a dispatcher knows, or of all such lanes.
+    pub(crate) fn dispatched(&self, queue: Option<&str>) -> Vec<i32> {
         let known = self.lock();
-        let is_meant = |(of, .., keyed): &Lane| !keyed && queue.is_none_or(|queue| queue == of);
-        known.bounds.iter().filter(|(_, (lane, _))| is_meant(lane)).map(|(number, _)| *number).collect()
+        let is_meant = |lane: &dispatch::Lane| queue.is_none_or(|queue| queue == lane.queue);
+        known.shared.iter().filter(|(_, lane)| is_meant(lane)).map(|(number, _)| *number).collect()
     }
 
-    /// The numbers of some lanes whose jobs have no keys, of those that are known.
+    /// The numbers of some lanes as a dispatcher knows them, of those that are known.
     pub(crate) fn plain<'a>(&self, lanes: impl IntoIterator<Item = &'a dispatch::Lane>) -> Vec<Option<i32>> {
         let known = self.lock();
         let mut last: Option<(&dispatch::Lane, Option<i32>)> = None;
@@ -148,7 +158,10 @@ impl Lanes {
             // Neighbours are mostly of the same lane.
             let number = match last {
                 Some((former, number)) if former == lane => number,
-                _ => known.numbers.get(&(lane.queue.clone(), lane.name.clone(), lane.priority, false)).copied(),
+                _ => known
+                    .numbers
+                    .get(&(lane.queue.clone(), lane.name.clone(), Level::of(lane.priority, false), false))
+                    .copied(),
             };
             last = Some((lane, number));
             number
@@ -171,11 +184,12 @@ impl Lanes {
     pub(crate) fn served(&self, request: &ClaimRequest, said: &queues::Known) -> (Vec<Served>, Vec<(String, Served)>) {
         let known = self.lock();
         let (mut plain, mut gated) = (Vec::new(), Vec::new());
-        for (number, ((queue, name, priority, keyed), bound)) in &known.bounds {
-            if !request.serves(queue, name) || said.paused.contains(queue) {
+        for (number, ((queue, name, level, keyed), bound)) in &known.bounds {
+            let admitted = request.serves(queue, name) && request.suspects == level.is_suspect();
+            if !admitted || said.paused.contains(queue) {
                 continue;
             }
-            let rank = request.rank(queue, *priority) as i32;
+            let rank = request.rank(queue, level.priority()) as i32;
             let lane = Served { number: *number, rank, bound: *bound, keyed: *keyed };
             if *keyed || said.guards(queue) {
                 gated.push((queue.clone(), lane));
@@ -217,7 +231,13 @@ impl Lanes {
 }
 
 fn lane_of(spec: &Spec) -> Lane {
-    (spec.queue.clone(), spec.name.clone(), spec.priority, spec.extras.concurrency_key.is_some())
+    let level = Level::of(spec.priority, false);
+    (spec.queue.clone(), spec.name.clone(), level, spec.extras.concurrency_key.is_some())
+}
+
+pub(crate) fn lane_of_suspect(spec: &Spec) -> Lane {
+    let (queue, name, level, keyed) = lane_of(spec);
+    (queue, name, level.suspected(), keyed)
 }
 
 /// Whether two jobs are of the same lane.

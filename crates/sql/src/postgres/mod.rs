@@ -38,6 +38,7 @@ mod notifications;
 mod old_days;
 mod outlook;
 mod pace;
+mod partition_creation;
 #[cfg(test)]
 mod plans;
 mod queues;
@@ -50,6 +51,7 @@ mod session;
 mod settle;
 mod spots;
 mod statements;
+mod suspects;
 mod take;
 mod tokens;
 mod upkeep;
@@ -68,7 +70,7 @@ use punctual_core::{
     Schema, Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp, Token, TokenId, Watch, WorkerId,
     WorkerRecord, Workflow, WorkflowId,
     dispatch::{Ledger, Stored},
-    gate::Passed,
+    gate::{OccupiedSlot, Passed},
     measure::Tally,
     store::Vital,
     transfer::{Dependency, Parcel},
@@ -77,8 +79,17 @@ pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
 
 use self::{
-    clock::ServerClock, days::Days, gather::Gather, lanes::Lanes, outlook::Outlook, queues::Queues, session::Sessions,
-    statements::Tells, upkeep::Upkeep, wake::Hints,
+    clock::ServerClock,
+    days::Days,
+    gather::Gather,
+    lanes::Lanes,
+    outlook::Outlook,
+    partition_creation::Effort,
+    queues::Queues,
+    session::{Patience, Sessions},
+    statements::Tells,
+    upkeep::Upkeep,
+    wake::Hints,
 };
 pub use self::{
     schema::MIGRATIONS,
@@ -96,6 +107,9 @@ pub struct Options {
     pub max_connections: u32,
     /// How long a statement may take, and a transaction stand still, before the server ends it.
     pub statement_timeout: Duration,
+    /// How long a short operation (enqueue, claim, settle, renewal of leases) waits for the server's answer. Others wait longer, by the
+    /// time that a statement may take.
+    pub answer_timeout: Duration,
     /// Whether a pooler stands in between that gives each transaction another connection. Hints from other processes do not
     /// come then, and settings are made in every transaction.
     pub transaction_pooler: bool,
@@ -103,6 +117,8 @@ pub struct Options {
     pub days_ahead: u32,
     /// How large a day of jobs must be for retention to take it as a whole, in bytes.
     pub whole_day_min_bytes: u64,
+    /// Maximum size of a default partition, in bytes, that is scanned under an exclusive lock when the partition of a day is attached.
+    pub default_scan_max_bytes: u64,
     /// Whether another store hands out its jobs; see [`Ledger`].
     pub dispatched: bool,
     /// Where the time comes from, if not from the server: tests bring their own.
@@ -117,9 +133,11 @@ impl Options {
             schema: "public".to_owned(),
             max_connections: 8,
             statement_timeout: Duration::from_secs(60),
+            answer_timeout: Duration::from_secs(15),
             transaction_pooler: false,
             days_ahead: 2,
             whole_day_min_bytes: 64 << 20,
+            default_scan_max_bytes: 16 << 20,
             dispatched: false,
             clock: None,
         }
@@ -156,6 +174,8 @@ pub(crate) struct Inner {
     options: Options,
     sessions: Sessions,
     version: String,
+    /// Which database and schema it is.
+    database: String,
     days: Days,
     lanes: Lanes,
     queues: Queues,
@@ -210,13 +230,20 @@ impl PostgresStore {
     /// Connects to a database, and brings its schema up to date.
     pub async fn open(options: Options) -> StoreResult<Self> {
         let sessions = Sessions::connect(&options).await?;
-        schema::migrate(&sessions, &options.schema).await?;
+        sessions.within(Patience::Long, schema::migrate(&sessions, &options.schema)).await?;
+        sessions.clone().within(Patience::Usual, Self::look_around(sessions, options)).await
+    }
+
+    /// Reads what every process knows of its database.
+    async fn look_around(sessions: Sessions, options: Options) -> StoreResult<Self> {
         let error = |error| sessions.error(error);
         let mut unit = sessions.single().await.map_err(error)?;
         let version: String = sqlx::query_scalar("select current_setting('server_version')")
             .fetch_one(&mut *unit)
             .await
             .map_err(error)?;
+        let database = session::database(&mut unit).await.map_err(error)?;
+        let database = format!("{database}-{}", options.schema);
         let (days, lanes, queues) = (Days::default(), Lanes::default(), Queues::default());
         let server_clock = ServerClock::new();
         days.refresh(&mut unit).await.map_err(error)?;
@@ -224,12 +251,13 @@ impl PostgresStore {
         queues.refresh(&mut unit).await.map_err(error)?;
         server_clock.measure(&mut unit).await.map_err(error)?;
         unit.done().await.map_err(error)?;
-        let hints = Hints::start(sessions.pool(), &options.schema, !options.transaction_pooler);
+        let hints = Hints::start(&sessions, &options.schema, !options.transaction_pooler);
         let (outlook, upkeep) = (Outlook::new(), Upkeep::new());
         let core = Core(Arc::new(Inner {
             options,
             sessions,
             version,
+            database,
             days,
             lanes,
             queues,
@@ -238,38 +266,40 @@ impl PostgresStore {
             server_clock,
             upkeep,
         }));
-        upkeep::make_days(&core).await.map_err(|error| core.sessions.error(error))?;
+        match upkeep::make_days(&core, Effort::Low).await {
+            // It can be read all the same, and partitions are made once it can be written.
+            Err(refused) if error::is_read_only(&refused) => {}
+            made => drop(made.map_err(|error| core.sessions.error(error))?),
+        }
         let enqueuer = core.clone();
         let enqueues = Gather::new(Arc::new(move |jobs| {
             let core = enqueuer.clone();
-            Box::pin(async move { enqueue::enqueue(&core, &jobs, core.enqueuer_tells()).await })
+            Box::pin(async move { enqueue::enqueue_in_time(&core, &jobs).await })
         }));
         Ok(Self { core, enqueues: Arc::new(enqueues) })
     }
 
     /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they exist
-    /// if and only if that transaction commits.
+    /// if and only if that transaction commits. After an error the transaction goes on as it was before the call.
     ///
     /// The jobs must have been checked, as the client's `enqueue_in` does.
     pub async fn enqueue_in(&self, connection: &mut PgConnection, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         enqueue::prepare(&self.core, jobs).await?;
         let error = |error| self.core.sessions.error(error);
-        let scope = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
-        let mut mark = session::Mark::new();
+        let mut guest = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
         let enqueued = loop {
-            mark.set(connection).await.map_err(error)?;
             let how = enqueue::How { ids: enqueue::Ids::Unknown, tells: self.core.tells() };
+            let connection = guest.connection();
             let enqueued = match enqueue::enqueue_in(&self.core, connection, jobs, how).await {
                 Ok(enqueued) => {
                     self.core.hints.tell_in(connection, self.core.sessions.clock()).await.map(|()| enqueued)
                 }
                 Err(error) => Err(error),
             };
-            if !mark.undo(connection, &enqueued).await.map_err(error)? {
-                break session::Mark::clear(connection, enqueued).await;
+            if !guest.again(&enqueued).await.map_err(error)? {
+                break guest.leave(enqueued).await.map_err(error)?;
             }
         };
-        let enqueued = scope.leave(connection, enqueued).await.map_err(error)?;
         Ok(enqueued.into_iter().map(|stored| stored.enqueued).collect())
     }
 
@@ -280,23 +310,23 @@ impl PostgresStore {
         settlements: &[Settlement],
     ) -> StoreResult<Vec<Settled>> {
         let error = |error| self.core.sessions.error(error);
-        let scope = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
-        let mut mark = session::Mark::new();
-        let settled = loop {
-            mark.set(connection).await.map_err(error)?;
+        let mut guest = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
+        loop {
+            let connection = guest.connection();
             let settled = match settle::settle_in(connection, self.core.sessions.clock(), settlements).await {
                 Ok(settled) => self.core.hints.tell_in(connection, self.core.sessions.clock()).await.map(|()| settled),
                 Err(error) => Err(error),
             };
-            if !mark.undo(connection, &settled).await.map_err(error)? {
-                break session::Mark::clear(connection, settled).await;
+            if !guest.again(&settled).await.map_err(error)? {
+                return guest.leave(settled).await.map_err(error);
             }
-        };
-        scope.leave(connection, settled).await.map_err(error)
+        }
     }
 
-    fn told<T>(&self, result: sqlx::Result<T>) -> StoreResult<T> {
-        result.map_err(|error| self.core.sessions.error(error))
+    /// The answer of the server, if it comes in time.
+    async fn answer<T>(&self, patience: Patience, work: impl Future<Output = sqlx::Result<T>>) -> StoreResult<T> {
+        let sessions = &self.core.sessions;
+        sessions.within(patience, async { work.await.map_err(|error| sessions.error(error)) }).await
     }
 }
 
@@ -328,119 +358,127 @@ impl Store for PostgresStore {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
-        settle::settle(&self.core, settlements).await
+        self.core.sessions.within(Patience::Short, settle::settle(&self.core, settlements)).await
     }
 
     async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.told(settle::extend(&self.core, worker, lease, &attempts).await)
+        self.answer(Patience::Short, settle::extend(&self.core, worker, lease, &attempts)).await
+    }
+
+    async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.answer(Patience::Short, settle::confirm(&self.core, worker, &attempts)).await
     }
 
     async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.told(settle::held(&self.core, worker, &attempts).await)
+        self.answer(Patience::Short, settle::held(&self.core, worker, &attempts)).await
+    }
+
+    async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()> {
+        self.answer(Patience::Short, gates::slots::release(&self.core, worker, &attempts)).await
     }
 
     async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
-        self.told(settle::note(&self.core, &notes).await)
+        self.answer(Patience::Short, settle::note(&self.core, &notes)).await
     }
 
     async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
-        self.told(claim::expired(&self.core, limit).await)
+        self.answer(Patience::Short, claim::expired(&self.core, limit)).await
     }
 
     async fn promote(&self, limit: usize) -> StoreResult<usize> {
-        claim::promote(&self.core, limit).await
+        self.core.sessions.within(Patience::Short, claim::promote(&self.core, limit)).await
     }
 
     async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
-        change::change(&self.core, &changes).await
+        self.core.sessions.within(Patience::Usual, change::change(&self.core, &changes)).await
     }
 
     async fn get(&self, id: JobId) -> StoreResult<Option<Job>> {
-        self.told(read::get(&self.core, id).await)
+        self.answer(Patience::Short, read::get(&self.core, id)).await
     }
 
     async fn list(&self, filter: Filter, page: Page) -> StoreResult<JobPage> {
-        list::list(&self.core, &filter, &page).await
+        self.core.sessions.within(Patience::Usual, list::list(&self.core, &filter, &page)).await
     }
 
     async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>> {
-        self.told(read::attempts(&self.core, job).await)
+        self.answer(Patience::Usual, read::attempts(&self.core, job)).await
     }
 
     async fn events(&self, job: JobId) -> StoreResult<Vec<Event>> {
-        self.told(read::events(&self.core, job).await)
+        self.answer(Patience::Usual, read::events(&self.core, job)).await
     }
 
     async fn changes(&self, since: Option<String>, limit: usize) -> StoreResult<Changes> {
-        changes::changes(&self.core, since.as_deref(), limit).await
+        self.core.sessions.within(Patience::Usual, changes::changes(&self.core, since.as_deref(), limit)).await
     }
 
     async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>> {
-        self.told(read::logs(&self.core, job, limit).await)
+        self.answer(Patience::Usual, read::logs(&self.core, job, limit)).await
     }
 
     async fn counts(&self) -> StoreResult<Vec<Count>> {
-        self.told(read::counts(&self.core).await)
+        self.answer(Patience::Usual, read::counts(&self.core)).await
     }
 
     async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>> {
-        self.told(read::pending_by_user(&self.core, limit).await)
+        self.answer(Patience::Usual, read::pending_by_user(&self.core, limit)).await
     }
 
     async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>> {
-        self.told(read::dead_by_name(&self.core, since, until).await)
+        self.answer(Patience::Usual, read::dead_by_name(&self.core, since, until)).await
     }
 
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
-        self.told(read::tallies(&self.core, since, until).await)
+        self.answer(Patience::Usual, read::tallies(&self.core, since, until)).await
     }
 
     async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
-        workflows::submit(&self.core, &workflow, &jobs).await
+        self.core.sessions.within(Patience::Usual, workflows::submit(&self.core, &workflow, &jobs)).await
     }
 
     async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
-        workflows::resubmit(&self.core, &changes, &jobs).await
+        self.core.sessions.within(Patience::Usual, workflows::resubmit(&self.core, &changes, &jobs)).await
     }
 
     async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
-        self.told(import::dependencies(&self.core, &children).await)
+        self.answer(Patience::Usual, import::dependencies(&self.core, &children)).await
     }
 
     async fn import(&self, parcel: Parcel) -> StoreResult<usize> {
-        import::import(&self.core, &parcel).await
+        self.core.sessions.within(Patience::Long, import::import(&self.core, &parcel)).await
     }
 
     async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
-        self.told(workflows::workflow(&self.core, id).await)
+        self.answer(Patience::Usual, workflows::workflow(&self.core, id)).await
     }
 
     async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> StoreResult<Vec<Workflow>> {
-        self.told(workflows::workflows(&self.core, before, limit).await)
+        self.answer(Patience::Usual, workflows::workflows(&self.core, before, limit)).await
     }
 
     async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>> {
-        self.told(workflows::nodes(&self.core, workflow).await)
+        self.answer(Patience::Usual, workflows::nodes(&self.core, workflow)).await
     }
 
     async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
-        self.told(workflows::parents(&self.core, job).await)
+        self.answer(Patience::Usual, workflows::parents(&self.core, job)).await
     }
 
     async fn children(&self, job: JobId, limit: usize) -> StoreResult<Vec<Relative>> {
-        self.told(workflows::children(&self.core, job, limit).await)
+        self.answer(Patience::Usual, workflows::children(&self.core, job, limit)).await
     }
 
     async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
-        self.told(workflows::results(&self.core, &jobs).await)
+        self.answer(Patience::Usual, workflows::results(&self.core, &jobs)).await
     }
 
     async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
-        self.told(schedules::schedules(&self.core, &after.unwrap_or_default(), limit).await)
+        self.answer(Patience::Usual, schedules::schedules(&self.core, &after.unwrap_or_default(), limit)).await
     }
 
     async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
-        self.told(schedules::schedule(&self.core, &name).await)
+        self.answer(Patience::Usual, schedules::schedule(&self.core, &name)).await
     }
 
     async fn upcoming(
@@ -449,123 +487,131 @@ impl Store for PostgresStore {
         until: Timestamp,
         limit: usize,
     ) -> StoreResult<Vec<Schedule>> {
-        self.told(schedules::upcoming(&self.core, after.unwrap_or_default(), until, limit).await)
+        self.answer(Patience::Usual, schedules::upcoming(&self.core, after.unwrap_or_default(), until, limit)).await
     }
 
     async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
-        schedules::save(&self.core, &saves).await
+        self.core.sessions.within(Patience::Usual, schedules::save(&self.core, &saves)).await
     }
 
     async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
-        self.told(schedules::remove(&self.core, &name, &actor).await)
+        self.answer(Patience::Usual, schedules::remove(&self.core, &name, &actor)).await
     }
 
     async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
-        self.told(schedules::events(&self.core, &name, limit).await)
+        self.answer(Patience::Usual, schedules::events(&self.core, &name, limit)).await
     }
 
     async fn queues(&self) -> StoreResult<Vec<Queue>> {
-        self.told(queues::queues(&self.core).await)
+        self.answer(Patience::Short, queues::queues(&self.core)).await
     }
 
     async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
-        self.told(queues::save(&self.core, &save).await)
+        self.answer(Patience::Usual, queues::save(&self.core, &save)).await
     }
 
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
-        self.told(queues::events(&self.core, &name, limit).await)
+        self.answer(Patience::Usual, queues::events(&self.core, &name, limit)).await
     }
 
     async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
-        self.told(gates::passed(&self.core, &queue, key.as_deref()).await)
+        self.answer(Patience::Usual, gates::passed(&self.core, &queue, key.as_deref())).await
+    }
+
+    async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {
+        self.answer(Patience::Usual, gates::slots::occupied(&self.core, &queue)).await
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {
-        self.told(registry::beat(&self.core, &beat).await)
+        self.answer(Patience::Short, registry::beat(&self.core, &beat)).await
     }
 
     async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
-        self.told(registry::end_leases(&self.core, worker).await)
+        self.answer(Patience::Short, registry::end_leases(&self.core, worker)).await
     }
 
     async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
-        self.told(registry::leave(&self.core, worker).await)
+        self.answer(Patience::Short, registry::leave(&self.core, worker)).await
     }
 
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
-        self.told(registry::workers(&self.core).await)
+        self.answer(Patience::Usual, registry::workers(&self.core)).await
     }
 
     async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-        self.told(registry::lock(&self.core, name, owner, ttl).await)
+        self.answer(Patience::Short, registry::lock(&self.core, name, owner, ttl)).await
     }
 
     async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-        self.told(registry::extend_lock(&self.core, &name, &owner, ttl).await)
+        self.answer(Patience::Short, registry::extend_lock(&self.core, &name, &owner, ttl)).await
     }
 
     async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-        self.told(registry::unlock(&self.core, &name, &owner).await)
+        self.answer(Patience::Short, registry::unlock(&self.core, &name, &owner)).await
     }
 
     async fn locks(&self) -> StoreResult<Vec<Lock>> {
-        self.told(registry::locks(&self.core).await)
+        self.answer(Patience::Usual, registry::locks(&self.core)).await
     }
 
     async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
-        self.told(notifications::notify(&self.core, &messages).await)
+        self.answer(Patience::Short, notifications::notify(&self.core, &messages)).await
     }
 
     async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
-        self.told(notifications::list(&self.core, user.as_deref(), after, limit).await)
+        self.answer(Patience::Usual, notifications::list(&self.core, user.as_deref(), after, limit)).await
     }
 
     async fn last_notification(&self) -> StoreResult<u64> {
-        self.told(notifications::last(&self.core).await)
+        self.answer(Patience::Short, notifications::last(&self.core)).await
     }
 
     async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.told(notifications::drop(&self.core, after, limit).await)
+        self.answer(Patience::Long, notifications::drop(&self.core, after, limit)).await
     }
 
     async fn add_token(&self, token: Token) -> StoreResult<()> {
-        self.told(tokens::add(&self.core, &token).await)
+        self.answer(Patience::Usual, tokens::add(&self.core, &token)).await
     }
 
     async fn tokens(&self) -> StoreResult<Vec<Token>> {
-        self.told(tokens::list(&self.core).await)
+        self.answer(Patience::Short, tokens::list(&self.core)).await
     }
 
     async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
-        self.told(tokens::remove(&self.core, id).await)
+        self.answer(Patience::Usual, tokens::remove(&self.core, id)).await
+    }
+
+    async fn clear_tokens(&self) -> StoreResult<()> {
+        self.answer(Patience::Short, tokens::clear(&self.core)).await
     }
 
     async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {
-        self.told(tokens::once(&self.core, &key, fingerprint, seed).await)
+        self.answer(Patience::Short, tokens::once(&self.core, &key, fingerprint, seed)).await
     }
 
     async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
-        self.told(change::retire(&self.core, keep, limit).await)
+        self.answer(Patience::Long, change::retire(&self.core, keep, limit)).await
     }
 
     async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.told(change::purge(&self.core, after, limit).await)
+        self.answer(Patience::Long, change::purge(&self.core, after, limit)).await
     }
 
     async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.told(change::trim(&self.core, after, limit).await)
+        self.answer(Patience::Long, change::trim(&self.core, after, limit)).await
     }
 
     async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
-        self.told(change::drop_ephemeral(&self.core, before, limit).await)
+        self.answer(Patience::Long, change::drop_ephemeral(&self.core, before, limit)).await
     }
 
     async fn drop_days(&self, keep: Keep, deleted: Duration) -> StoreResult<usize> {
-        self.told(old_days::drop_days(&self.core, keep, deleted).await)
+        self.answer(Patience::Long, old_days::drop_days(&self.core, keep, deleted)).await
     }
 
     async fn tend(&self) -> StoreResult<()> {
-        self.told(upkeep::tend(&self.core).await)
+        self.answer(Patience::Long, upkeep::tend(&self.core)).await
     }
 
     async fn vitals(&self) -> StoreResult<Vec<Vital>> {
@@ -579,10 +625,10 @@ impl Store for PostgresStore {
             unit.done().await?;
             Ok(schema)
         };
-        self.told(read.await)
+        self.answer(Patience::Usual, read).await
     }
 
     async fn examine(&self) -> StoreResult<Vec<Finding>> {
-        self.told(examine::examine(&self.core).await)
+        self.answer(Patience::Long, examine::examine(&self.core)).await
     }
 }

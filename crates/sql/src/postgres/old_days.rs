@@ -4,6 +4,9 @@
 //! have been kept long enough, as finished and then as deleted. Then the day's partition is exchanged for what is left of it, and
 //! after it those of the events and logs whose jobs have gone.
 //!
+//! What is left is copied while operators go on to change old jobs. Where they did so meanwhile, the copy is worth nothing and is made once more, and
+//! then they wait for it.
+//!
 //! A partition is detached in the plain way: PostgreSQL does it concurrently only where there is no default partition. The lock
 //! that this takes is asked for a moment at a time, and held for a moment.
 
@@ -15,6 +18,7 @@ use sqlx::{AssertSqlSafe, PgConnection, Row};
 use super::{
     Core,
     days::{self, Day, Table},
+    partition_creation,
     session::Unit,
     statements as sql,
     value::{At, Uuid, job_id},
@@ -34,10 +38,30 @@ const LOCK_TRIES_MAX: usize = 20;
 /// What keeps old days as they are: shared by whoever brings jobs to them, or brings their jobs back to life.
 const OLD_DAYS: &str = "hashtext('punctual old days'), hashtext(current_schema())";
 
-/// Keeps old days from being exchanged until the transaction ends.
+/// Keeps old days from being exchanged until the transaction ends, and says that they change.
 pub(crate) async fn share(connection: &mut PgConnection) -> sqlx::Result<()> {
-    let share = format!("select pg_advisory_xact_lock_shared({OLD_DAYS})");
-    sqlx::query(AssertSqlSafe(share)).execute(connection).await.map(drop)
+    // Only with the lock: who holds it alone and reads the number knows of all changes up to then.
+    let share = format!("select pg_advisory_xact_lock_shared({OLD_DAYS}); select nextval('punctual_old_days_changes')");
+    sqlx::raw_sql(AssertSqlSafe(share)).execute(connection).await.map(drop)
+}
+
+/// Which change to old days was the last one.
+async fn last_change(connection: &mut PgConnection) -> sqlx::Result<i64> {
+    let last = "select case when is_called then last_value else 0 end from punctual_old_days_changes";
+    sqlx::query_scalar(last).fetch_one(connection).await
+}
+
+/// Waits for those who change old days, and keeps others from it until the transaction ends; says whether there was a moment for that.
+async fn keep_unchanged(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    let lock = format!("select pg_try_advisory_xact_lock({OLD_DAYS})");
+    for _ in 0..LOCK_TRIES_MAX {
+        if sqlx::query_scalar(AssertSqlSafe(lock.clone())).fetch_one(&mut *connection).await? {
+            return Ok(true);
+        }
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(10..100))).await;
+    }
+    tracing::warn!("old jobs are changed all the time: what has gone of old days will be removed later");
+    Ok(false)
 }
 
 /// Whether a day may be exchanged soon, or already.
@@ -87,14 +111,24 @@ pub(crate) async fn drop_days(store: &Core, keep: Keep, deleted: Duration) -> sq
         let over = store.clock_now().before(shortest(keep)).before(deleted).before(DAY);
         for day in due(store, days::JOBS, JOBS_LOOK_PERIOD).await?.into_iter().filter(|day| day.plus(1).start() <= over)
         {
-            gone += exchange_jobs(store, day, keep, deleted).await?;
+            for table in [days::JOBS, days::LABELS] {
+                partition_creation::prove_absence(store, table, day).await?;
+            }
+            gone += match exchange_jobs(store, day, keep, deleted, Others::GoOn).await? {
+                Done::Disturbed => exchange_jobs(store, day, keep, deleted, Others::Wait).await?.gone(),
+                done => done.gone(),
+            };
         }
     }
     for table in [days::EVENTS, days::LOGS] {
         for day in due(store, table, STORIES_LOOK_PERIOD).await? {
-            exchange_stories(store, table, day).await?;
+            partition_creation::prove_absence(store, table, day).await?;
+            if exchange_stories(store, table, day, Others::GoOn).await? == Done::Disturbed {
+                exchange_stories(store, table, day, Others::Wait).await?;
+            }
         }
     }
+    partition_creation::drop_constraints(store, Day::of(store.clock_now())).await?;
     for table in days::TABLES {
         drop_empty(store, table).await?;
     }
@@ -118,14 +152,57 @@ async fn due(store: &Core, table: Table, period: Duration) -> sqlx::Result<Vec<D
     Ok(days)
 }
 
-/// A transaction beside which nobody changes old days, unless somebody is at it or the day has been seen to meanwhile.
-async fn alone(store: &Core, table: Table, day: Day, period: Duration) -> sqlx::Result<Option<Unit>> {
+/// What those do who change old days while one of them is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    GoOn,
+    Wait,
+}
+
+/// How the exchange of a day ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    /// So many jobs have gone.
+    Gone(usize),
+    /// Somebody changed old days meanwhile.
+    Disturbed,
+}
+
+impl Done {
+    const NOTHING: Self = Self::Gone(0);
+
+    const fn gone(self) -> usize {
+        match self {
+            Self::Gone(jobs) => jobs,
+            Self::Disturbed => 0,
+        }
+    }
+}
+
+/// Whether a transaction knows of all changes to old days, if it knows of those up to this one. From now on there are none until it ends.
+async fn is_undisturbed(connection: &mut PgConnection, change: i64) -> sqlx::Result<bool> {
+    Ok(keep_unchanged(connection).await? && last_change(connection).await? == change)
+}
+
+/// Begins the transaction that exchanges a day, and returns it with the number of the last change to old days that it sees; nothing if another process
+/// exchanges days, or the day was done meanwhile.
+async fn alone(
+    store: &Core,
+    table: Table,
+    day: Day,
+    period: Duration,
+    others: Others,
+) -> sqlx::Result<Option<(Unit, i64)>> {
+    // Who changed old days before this number has ended, and is seen by a later transaction.
+    let mut before = store.sessions.several().await?;
+    if !keep_unchanged(&mut before).await? {
+        return Ok(None);
+    }
+    let mut change = last_change(&mut before).await?;
+    before.done().await?;
     let mut unit = store.sessions.several().await?;
-    let alone = format!(
-        "select pg_try_advisory_xact_lock(hashtext('punctual retention'), hashtext(current_schema()))
-            and pg_try_advisory_xact_lock({OLD_DAYS})"
-    );
-    let alone: bool = sqlx::query_scalar(AssertSqlSafe(alone)).fetch_one(&mut *unit).await?;
+    let alone = "select pg_try_advisory_xact_lock(hashtext('punctual retention'), hashtext(current_schema()))";
+    let alone: bool = sqlx::query_scalar(alone).fetch_one(&mut *unit).await?;
     // Whole tables are read here, however long that takes.
     let settings = "select set_config(name, value, true)
          from (values ('enable_seqscan', 'on'), ('enable_hashjoin', 'on'), ('statement_timeout', '0')) s (name, value)";
@@ -138,18 +215,28 @@ async fn alone(store: &Core, table: Table, day: Day, period: Duration) -> sqlx::
     .bind(At(store.clock_now().before(period)))
     .fetch_one(&mut *unit)
     .await?;
-    Ok((alone && due).then_some(unit))
+    if !alone || !due {
+        return Ok(None);
+    }
+    if others == Others::Wait {
+        if !keep_unchanged(&mut unit).await? {
+            return Ok(None);
+        }
+        change = last_change(&mut unit).await?;
+    }
+    Ok(Some((unit, change)))
 }
 
-async fn exchange_jobs(store: &Core, day: Day, keep: Keep, deleted: Duration) -> sqlx::Result<usize> {
-    let Some(mut unit) = alone(store, days::JOBS, day, JOBS_LOOK_PERIOD).await? else { return Ok(0) };
+async fn exchange_jobs(store: &Core, day: Day, keep: Keep, deleted: Duration, others: Others) -> sqlx::Result<Done> {
+    let alone = alone(store, days::JOBS, day, JOBS_LOOK_PERIOD, others).await?;
+    let Some((mut unit, change)) = alone else { return Ok(Done::NOTHING) };
     let now = store.sessions.now(&mut unit).await?;
     let (jobs, labels) = (days::JOBS.partition(day), days::LABELS.partition(day));
     let gone = is_gone(now, keep, deleted);
     let leaving = leaving(&mut unit, &format!("{jobs} j"), &gone).await?;
     let Some(leaving) = leaving else {
         note(&mut unit, &jobs, now, None).await?;
-        return unit.done().await.map(|()| 0);
+        return unit.done().await.map(|()| Done::NOTHING);
     };
     // What is not finished goes on meanwhile.
     let live = sqlx::query_scalar(AssertSqlSafe(format!("select id from {jobs} where finished_at is null")));
@@ -163,8 +250,11 @@ async fn exchange_jobs(store: &Core, day: Day, keep: Keep, deleted: Duration) ->
     let tables = if labelled { vec![days::JOBS, days::LABELS] } else { vec![days::JOBS] };
     let forget = sql::OLD_DAY_FORGET.replace("{jobs}", &jobs).replace("{gone}", &gone);
     sqlx::raw_sql(AssertSqlSafe(forget)).execute(&mut *unit).await?;
+    if !is_undisturbed(&mut unit, change).await? {
+        return Ok(Done::Disturbed);
+    }
     if !hold(&mut unit, &tables, day).await? {
-        return Ok(0);
+        return Ok(Done::NOTHING);
     }
     let add = format!(
         "insert into {jobs}_left select j.* from unnest($1::uuid[], $2::timestamptz[]) u (id, scheduled_at)
@@ -181,12 +271,13 @@ async fn exchange_jobs(store: &Core, day: Day, keep: Keep, deleted: Duration) ->
     unit.done().await?;
     tracing::info!(partition = jobs, gone = leaving, left, "jobs of a day have gone");
     drop_detached(store).await?;
-    Ok(leaving as usize)
+    Ok(Done::Gone(leaving as usize))
 }
 
 /// Exchanges a day of events or logs for those whose jobs are still there, if most of the jobs have gone.
-async fn exchange_stories(store: &Core, table: Table, day: Day) -> sqlx::Result<()> {
-    let Some(mut unit) = alone(store, table, day, STORIES_LOOK_PERIOD).await? else { return Ok(()) };
+async fn exchange_stories(store: &Core, table: Table, day: Day, others: Others) -> sqlx::Result<Done> {
+    let alone = alone(store, table, day, STORIES_LOOK_PERIOD, others).await?;
+    let Some((mut unit, change)) = alone else { return Ok(Done::NOTHING) };
     let now = store.sessions.now(&mut unit).await?;
     let partition = table.partition(day);
     // Up to when jobs have gone, if some have since the last look.
@@ -199,7 +290,7 @@ async fn exchange_stories(store: &Core, table: Table, day: Day) -> sqlx::Result<
     .fetch_optional(&mut *unit)
     .await?
     .flatten();
-    let Some(At(before)) = before.filter(|before| day.plus(1).start() <= before.0) else { return Ok(()) };
+    let Some(At(before)) = before.filter(|before| day.plus(1).start() <= before.0) else { return Ok(Done::NOTHING) };
     // Jobs of the time before are there, or have gone.
     let with_jobs = format!(
         "{partition} e left join (select id from punctual_jobs where scheduled_at < '{before}') j on j.id = e.job_id"
@@ -207,17 +298,20 @@ async fn exchange_stories(store: &Core, table: Table, day: Day) -> sqlx::Result<
     let gone = format!("e.job_id < '{:032x}' and j.id is null", first_id(before).to_bits());
     let Some(leaving) = leaving(&mut unit, &with_jobs, &gone).await? else {
         note(&mut unit, &partition, now, None).await?;
-        return unit.done().await;
+        return unit.done().await.map(|()| Done::NOTHING);
     };
     let left = copy(&mut unit, table, day, &format!("select e.* from {with_jobs} where not ({gone})")).await?;
+    if !is_undisturbed(&mut unit, change).await? {
+        return Ok(Done::Disturbed);
+    }
     if !hold(&mut unit, &[table], day).await? {
-        return Ok(());
+        return Ok(Done::NOTHING);
     }
     exchange(&mut unit, table, day, left > 0).await?;
     note(&mut unit, &partition, now, None).await?;
     unit.done().await?;
     tracing::info!(partition, gone = leaving, left, "a day's records of jobs that have gone went after them");
-    drop_detached(store).await
+    drop_detached(store).await.map(|()| Done::NOTHING)
 }
 
 /// Says of a job `j` whether it has been kept long enough, as finished and as deleted.
@@ -234,6 +328,7 @@ fn is_gone(now: Timestamp, keep: Keep, deleted: Duration) -> String {
         "j.finished_at is not null and case when j.status = 'deleted' then j.updated_at else j.finished_at end
              + case when j.status <> 'deleted' and j.keep_for_ms is not null then j.keep_for_ms
                     else case j.status {} end end * interval '1 millisecond' <= '{cutoff}'
+         and (j.unique_key is null or not exists (select from punctual_keys k where k.job_id = j.id and k.expires_at > '{now}'))
          and (not j.flow or not exists (
              select from punctual_dependencies d join punctual_waiting w on w.id = d.child where d.parent = j.id and d.succeeded is null))",
         kept.join(" ")
@@ -309,7 +404,8 @@ async fn drop_empty(store: &Core, table: Table) -> sqlx::Result<()> {
     }
     unit.done().await?;
     for day in empty {
-        let Some(mut unit) = alone(store, table, day, Duration::ZERO).await? else { return Ok(()) };
+        let alone = alone(store, table, day, Duration::ZERO, Others::Wait).await?;
+        let Some((mut unit, _)) = alone else { return Ok(()) };
         if hold(&mut unit, &[table], day).await? && is_empty(&mut unit, day).await? {
             detach(&mut unit, table, day).await?;
         }

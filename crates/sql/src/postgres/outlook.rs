@@ -82,13 +82,16 @@ impl Outlook {
         state.asked = Some(Instant::now());
     }
 
-    /// Something was scheduled that may be due before what is known.
-    pub(crate) fn scheduled(&self) {
+    /// Something was scheduled that may be due before what is known, or what is known to be next may have gone.
+    pub(crate) fn changed(&self) {
         self.lock().asked = None;
     }
 
     /// The same, if any of these has to wait for its time.
     pub(crate) fn scheduled_all(&self, jobs: &[NewJob]) {
+        if jobs.iter().any(|job| job.spec.unique().updates()) {
+            self.changed();
+        }
         let Some(first) = jobs.iter().filter_map(|job| Some(job.id.timestamp().after(job.delay?))).min() else {
             return;
         };

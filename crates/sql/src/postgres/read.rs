@@ -53,6 +53,20 @@ pub(crate) async fn get_many(store: &Core, ids: &[JobId]) -> sqlx::Result<BTreeM
     rows.iter().map(|row| rows::job_now(row).map(|job| (job.id, job))).collect()
 }
 
+/// The same without those whose rows are corrupt, which must not keep the others from being found.
+pub(crate) async fn readable(store: &Core, ids: &[JobId]) -> sqlx::Result<BTreeMap<JobId, Job>> {
+    let rows = rows_of(store, *sql::GET_MANY, ids).await?;
+    let job = |row: &PgRow| match rows::job_now(row) {
+        Ok(job) => Some((job.id, job)),
+        Err(error) => {
+            let error = store.sessions.error(error);
+            tracing::error!(%error, "a lease has expired, but its job cannot be read");
+            None
+        }
+    };
+    Ok(rows.iter().filter_map(job).collect())
+}
+
 /// What a statement says of jobs, each read from the partition that it is in. Through the parent of all, the server would go through all
 /// partitions for each job.
 pub(crate) async fn rows_of(store: &Core, text: &str, ids: &[JobId]) -> sqlx::Result<Vec<PgRow>> {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use punctual_core::{Beat, Lock, WorkerId, WorkerRecord};
+use punctual_core::{Beat, Lock, TokenId, WorkerId, WorkerRecord};
 use sqlx::{Row, postgres::PgRow};
 
-use super::{Core, rows, statements as sql, value::Uuid};
+use super::{Core, gates::slots, rows, statements as sql, value::Uuid};
 
 pub(crate) async fn beat(store: &Core, beat: &Beat) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
@@ -18,19 +18,22 @@ pub(crate) async fn beat(store: &Core, beat: &Beat) -> sqlx::Result<()> {
         .bind(&beat.names)
         .bind(i64::from(beat.concurrency))
         .bind(i64::from(beat.running))
+        .bind(beat.registered_by.map(|token| Uuid::from_u128(token.to_bits())))
         .execute(&mut *unit)
         .await?;
     unit.done().await
 }
 
 pub(crate) async fn end_leases(store: &Core, worker: WorkerId) -> sqlx::Result<usize> {
-    let mut unit = store.sessions.single().await?;
+    let mut unit = store.sessions.several().await?;
     let done = sqlx::query(*sql::END_LEASES)
         .bind(store.sessions.clock())
         .bind(Uuid::from_u128(worker.to_bits()))
         .execute(&mut *unit)
         .await?;
+    let freed = slots::release_all_of(&mut unit, store.sessions.clock(), worker).await?;
     unit.done().await?;
+    slots::tell(store, freed);
     Ok(done.rows_affected() as usize)
 }
 
@@ -56,6 +59,7 @@ fn worker(row: &PgRow) -> sqlx::Result<WorkerRecord> {
         names: row.try_get(4)?,
         concurrency: row.try_get::<i64, _>(5)? as u32,
         running: row.try_get::<i64, _>(6)? as u32,
+        registered_by: row.try_get::<Option<Uuid>, _>(9)?.map(|id| TokenId::from_bits(id.as_u128())),
     };
     Ok(WorkerRecord { beat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
 }

@@ -2,13 +2,23 @@
 
 use std::time::Duration;
 
-use punctual_core::{Extras, Fault, Job, Json, Progress, Spec, Timestamp, WorkerId, WorkflowId};
+use punctual_core::{Extras, Fault, Job, Json, Progress, Spec, StoreError, Timestamp, WorkerId, WorkflowId};
 use sqlx::{Row, postgres::PgRow};
 
-use super::value::{At, Uuid, job_id};
+use super::{
+    error::refuse,
+    value::{At, Uuid, job_id},
+};
 
-/// A row that begins with a job's columns, as that job. Who holds it, and until when, follows in the views' rows.
+/// A row that begins with a job's columns, as that job. Who holds it, and until when, follows in the views' rows. A corrupt row is named.
 pub(crate) fn job(row: &PgRow) -> sqlx::Result<Job> {
+    read_job(row).map_err(|error| match row.try_get(0) {
+        Ok(id) => refuse(StoreError::CorruptRow { row: job_id(id).to_string(), reason: error.to_string() }),
+        Err(_) => error,
+    })
+}
+
+fn read_job(row: &PgRow) -> sqlx::Result<Job> {
     let spec = Spec {
         name: row.try_get(1)?,
         queue: row.try_get(2)?,

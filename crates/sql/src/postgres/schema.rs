@@ -1,5 +1,7 @@
 //! Bringing a database to the schema that this build knows.
 
+use std::time::Duration;
+
 use punctual_core::{AppliedMigration, Schema, StoreError};
 use sqlx::{PgConnection, Row};
 
@@ -27,8 +29,26 @@ const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (
 /// Of several processes that start at once, one migrates and the others wait for it.
 const LOCK: &str = "select pg_advisory_xact_lock(hashtext('punctual migrations'), hashtext($1))";
 
+/// How long a migration waits for others to let go of a table, at a time: everybody waits behind it. And how often it tries.
+const LOCK_TIMEOUT: &str = "set local lock_timeout = '2s'";
+const TRIES_MAX: usize = 30;
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// Applies what is missing.
 pub(crate) async fn migrate(sessions: &Sessions, schema: &str) -> Result<(), StoreError> {
+    for _ in 1..TRIES_MAX {
+        match try_migrate(sessions, schema).await {
+            Err(error @ StoreError::Busy { .. }) => {
+                tracing::warn!(%error, "a table that is to be migrated is in use; the migration tries again");
+                tokio::time::sleep(TRY_AGAIN_AFTER).await;
+            }
+            migrated => return migrated,
+        }
+    }
+    try_migrate(sessions, schema).await
+}
+
+async fn try_migrate(sessions: &Sessions, schema: &str) -> Result<(), StoreError> {
     let error = |error| sessions.error(error);
     let mut unit = sessions.single().await.map_err(error)?;
     let applied_before = applied(&mut unit).await.map_err(error)?;
@@ -38,6 +58,7 @@ pub(crate) async fn migrate(sessions: &Sessions, schema: &str) -> Result<(), Sto
     }
     let mut unit = sessions.several().await.map_err(error)?;
     sqlx::query(LOCK).bind(schema).execute(&mut *unit).await.map_err(error)?;
+    sqlx::query(LOCK_TIMEOUT).execute(&mut *unit).await.map_err(error)?;
     create_namespace(&mut unit, schema).await.map_err(error)?;
     sqlx::query(CREATE_SCHEMA).execute(&mut *unit).await.map_err(error)?;
     for migration in migrate::missing(MIGRATIONS, &applied(&mut unit).await.map_err(error)?)? {

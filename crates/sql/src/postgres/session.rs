@@ -12,6 +12,7 @@ use sqlx::{
     pool::PoolConnection,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
+use tokio::time;
 
 use super::{
     Options,
@@ -34,6 +35,35 @@ const PLANNER: [(&str, &str); 6] = [
 const IDLE_UNTESTED_MAX: Duration = Duration::from_secs(1);
 /// How long a call waits for a free connection.
 const ACQUIRE_MAX_WAIT: Duration = Duration::from_secs(10);
+/// How long a connection may take to come about.
+const CONNECT_MAX_WAIT: Duration = Duration::from_secs(10);
+/// How long a connection may take to answer that was idle or goes back to the pool. One that does not is closed: it was forgotten on the way, or an operation
+/// has given up on it, and the pool would wait for it without end.
+const PING_MAX_WAIT: Duration = Duration::from_secs(2);
+/// How soon the server finds out that a client has vanished, whose session would use up one of its connections: it probes one that is silent.
+const KEEPALIVE: [(&str, &str); 3] =
+    [("tcp_keepalives_idle", "30"), ("tcp_keepalives_interval", "10"), ("tcp_keepalives_count", "3")];
+
+/// How long an operation waits for the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Hot ones: leases run out while they wait.
+    Short,
+    /// Reads and operators' actions, of which each statement is bounded by the server.
+    Usual,
+    /// Those of many statements: migrations, retention, diagnostics, transfers.
+    Long,
+}
+
+impl Patience {
+    fn limit(self, options: &Options) -> Duration {
+        match self {
+            Self::Short => options.answer_timeout,
+            Self::Usual => options.answer_timeout + options.statement_timeout,
+            Self::Long => 10 * (options.answer_timeout + options.statement_timeout),
+        }
+    }
+}
 
 /// Connections at most that are kept at hand. The corridor needs one that claims and two that settle.
 const AT_HAND_MAX: usize = 3;
@@ -100,18 +130,52 @@ impl Sessions {
             .before_acquire(|connection, meta| {
                 Box::pin(async move {
                     if meta.idle_for > IDLE_UNTESTED_MAX {
-                        connection.ping().await?;
+                        ping(connection).await?;
                     }
                     Ok(true)
                 })
-            });
+            })
+            .after_release(|connection, _| Box::pin(async move { ping(connection).await.map(|()| true) }));
         let pool = pool.connect_lazy_with(connect_options(options));
         let at_hand = AtHand { idle: Mutex::default(), max: AT_HAND_MAX.min(options.max_connections as usize / 2) };
         let sessions = Self { pool, at_hand: Arc::new(at_hand), options: options.clone() };
         // The pool would try for as long as it waits; a first failure is worth telling.
-        let probe = PgConnection::connect_with(&connect_options(options)).await;
-        probe.map_err(|error| sessions.error(error))?.close().await.map_err(|error| sessions.error(error))?;
+        let error = |error| sessions.error(error);
+        let probe = async { PgConnection::connect_with(&connect_options(options)).await?.close().await };
+        sessions.limited(CONNECT_MAX_WAIT, async { probe.await.map_err(error) }).await?;
         Ok(sessions)
+    }
+
+    /// Does something, unless the server takes too long to answer. Whether it was done is unknown then.
+    pub(crate) async fn within<T>(
+        &self,
+        patience: Patience,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.limited(patience.limit(&self.options), work).await
+    }
+
+    async fn limited<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let silent = |_| StoreError::Unreachable {
+            store: self.options.location(),
+            reason: format!("no answer within {} s", limit.as_secs_f32()),
+        };
+        time::timeout(limit, work).await.map_err(silent)?
+    }
+
+    /// A pool of one connection that listens. One that hangs there keeps nothing from others.
+    pub(crate) fn listening_pool(&self) -> PgPool {
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_MAX_WAIT);
+        pool.connect_lazy_with(connect_options(&self.options))
+    }
+
+    /// How long a short operation waits for an answer.
+    pub(crate) const fn answer_timeout(&self) -> Duration {
+        self.options.answer_timeout
     }
 
     pub(crate) fn error(&self, error: sqlx::Error) -> StoreError {
@@ -130,14 +194,27 @@ impl Sessions {
         }
         let (connection, taken) = match self.at_hand.take() {
             Some(idle) => (idle.connection, idle.taken),
-            None => (self.pool.acquire().await?, Instant::now()),
+            None => (self.acquire().await?, Instant::now()),
         };
         Ok(Unit::Single { connection, taken, at_hand: Arc::clone(&self.at_hand) })
     }
 
+    /// A connection of the pool. The pool tries again and again where a server is full or starts, and does not say why it got none: then the server is asked.
+    async fn acquire(&self) -> sqlx::Result<PoolConnection<Postgres>> {
+        let error = match self.pool.acquire().await {
+            Err(error @ sqlx::Error::PoolTimedOut) => error,
+            acquired => return acquired,
+        };
+        let connect = async { PgConnection::connect_with(&connect_options(&self.options)).await?.close().await };
+        match time::timeout(PING_MAX_WAIT, connect).await {
+            Ok(Err(refused)) => Err(refused),
+            Ok(Ok(())) | Err(_) => Err(error),
+        }
+    }
+
     /// A transaction for several statements.
     pub(crate) async fn several(&self) -> sqlx::Result<Unit> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         if self.options.transaction_pooler {
             // Statements have names even so, and whoever had this connection before may have used the same.
             let anew = "set transaction isolation level read committed; deallocate all";
@@ -146,6 +223,14 @@ impl Sessions {
             set(&mut transaction, &names, &values).await?;
         }
         Ok(Unit::Several(transaction))
+    }
+
+    /// Begins a transaction, on a task of its own: the driver loses track of a `BEGIN` whose future is dropped, and the connection would go back to
+    /// the pool with a transaction open. A task that has begun one for a caller that has gone drops it, which rolls it back.
+    async fn begin(&self) -> sqlx::Result<Transaction<'static, Postgres>> {
+        let connection = self.acquire().await?;
+        let begun = tokio::spawn(Transaction::begin(connection, None)).await;
+        begun.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed))
     }
 
     /// The time of a transaction's beginning, or the clock's that was given.
@@ -181,6 +266,12 @@ impl Sessions {
     }
 }
 
+/// Asks whether a connection still lives.
+async fn ping(connection: &mut PgConnection) -> sqlx::Result<()> {
+    let silent = |_| sqlx::Error::Protocol("no answer on a connection of the pool".to_owned());
+    time::timeout(PING_MAX_WAIT, connection.ping()).await.map_err(silent)?
+}
+
 fn settings(options: &Options) -> Vec<(String, String)> {
     let own = [
         ("search_path".to_owned(), options.schema.clone()),
@@ -191,8 +282,8 @@ fn settings(options: &Options) -> Vec<(String, String)> {
         // Who has waited for a lock must see what its former holder did, whatever the database says.
         ("default_transaction_isolation".to_owned(), "read committed".to_owned()),
     ];
-    let planner = PLANNER.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    own.into_iter().chain(planner).collect()
+    let fixed = PLANNER.iter().chain(&KEEPALIVE).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    own.into_iter().chain(fixed).collect()
 }
 
 fn connect_options(options: &Options) -> PgConnectOptions {
@@ -257,68 +348,96 @@ impl DerefMut for Unit {
     }
 }
 
-/// Punctual's settings on a caller's own connection, for as long as a call lasts.
-pub(crate) struct Guest {
-    before: Vec<(String, String)>,
-}
-
-impl Guest {
-    /// Makes the settings, in the caller's transaction.
-    pub(crate) async fn enter(connection: &mut PgConnection, options: &Options) -> sqlx::Result<Self> {
-        let (names, values): (Vec<_>, Vec<_>) =
-            settings(options).into_iter().filter(|(name, _)| !name.ends_with("_timeout")).unzip();
-        let before = sqlx::query_as("select n, current_setting(n) from unnest($1::text[]) n")
-            .bind(&names)
-            .fetch_all(&mut *connection)
-            .await?;
-        set(connection, &names, &values).await?;
-        Ok(Self { before })
-    }
-
-    /// Puts the caller's settings back. After a failure there is nothing to put back: the transaction is lost.
-    pub(crate) async fn leave<T>(self, connection: &mut PgConnection, result: sqlx::Result<T>) -> sqlx::Result<T> {
-        let result = result?;
-        let (names, values): (Vec<_>, Vec<_>) = self.before.into_iter().unzip();
-        set(connection, &names, &values).await?;
-        Ok(result)
-    }
-}
-
-/// A mark in a caller's own transaction, to which work is undone, with the locks that it took, if others change what it was about to.
-pub(crate) struct Mark {
+/// Work in a caller's own transaction, with Punctual's settings. In every outcome the caller gets its settings and savepoints back as they
+/// were; after a failure, what was done is undone with the locks that it took, and the transaction goes on. The server undoes settings with the
+/// work, because the savepoint comes first.
+pub(crate) struct Guest<'c> {
+    connection: &'c mut PgConnection,
+    ours: (Vec<String>, Vec<String>),
+    before: (Vec<String>, Vec<String>),
     tries_left: usize,
 }
 
-impl Mark {
-    pub(crate) const fn new() -> Self {
-        Self { tries_left: 20 }
+impl<'c> Guest<'c> {
+    pub(crate) async fn enter(connection: &'c mut PgConnection, options: &Options) -> sqlx::Result<Self> {
+        sqlx::query("savepoint punctual").execute(&mut *connection).await?;
+        let ours = settings(options).into_iter().filter(|(name, _)| !name.ends_with("_timeout")).unzip();
+        let mut guest = Self { connection, ours, before: Default::default(), tries_left: 20 };
+        let begun = guest.begin().await;
+        guest.or_undo(begun).await?;
+        Ok(guest)
     }
 
-    pub(crate) async fn set(&mut self, connection: &mut PgConnection) -> sqlx::Result<()> {
+    async fn begin(&mut self) -> sqlx::Result<()> {
+        let before: Vec<(String, String)> = sqlx::query_as("select n, current_setting(n) from unnest($1::text[]) n")
+            .bind(&self.ours.0)
+            .fetch_all(&mut *self.connection)
+            .await?;
+        self.before = before.into_iter().unzip();
+        set(self.connection, &self.ours.0, &self.ours.1).await
+    }
+
+    /// The caller's connection.
+    pub(crate) fn connection(&mut self) -> &mut PgConnection {
+        self.connection
+    }
+
+    /// Whether the work is to be done anew, because others changed what it was about to.
+    pub(crate) async fn again<T>(&mut self, done: &sqlx::Result<T>) -> sqlx::Result<bool> {
+        if self.tries_left == 0 || !done.as_ref().is_err_and(has_moved_on) {
+            return Ok(false);
+        }
         self.tries_left -= 1;
-        sqlx::query("savepoint punctual").execute(connection).await.map(drop)
+        sqlx::query("rollback to savepoint punctual").execute(&mut *self.connection).await?;
+        set(self.connection, &self.ours.0, &self.ours.1).await?;
+        Ok(true)
     }
 
-    /// Whether the work is to be done anew. After a refusal of our own the transaction goes on without what was done; after any other failure it is
-    /// lost.
-    pub(crate) async fn undo<T>(&self, connection: &mut PgConnection, done: &sqlx::Result<T>) -> sqlx::Result<bool> {
-        let Err(error @ sqlx::Error::Decode(_)) = done else { return Ok(false) };
-        sqlx::query("rollback to savepoint punctual").execute(connection).await?;
-        Ok(has_moved_on(error) && self.tries_left > 0)
-    }
-
-    /// Takes the mark away.
-    pub(crate) async fn clear<T>(connection: &mut PgConnection, done: sqlx::Result<T>) -> sqlx::Result<T> {
-        let done = done?;
-        sqlx::query("release savepoint punctual").execute(connection).await?;
+    /// Ends the visit: what was done counts, or is undone if it failed.
+    pub(crate) async fn leave<T>(mut self, done: sqlx::Result<T>) -> sqlx::Result<T> {
+        let done = self.or_undo(done).await?;
+        let left = self.end().await;
+        self.or_undo(left).await?;
         Ok(done)
     }
+
+    async fn end(&mut self) -> sqlx::Result<()> {
+        set(self.connection, &self.before.0, &self.before.1).await?;
+        sqlx::query("release savepoint punctual").execute(&mut *self.connection).await.map(drop)
+    }
+
+    async fn or_undo<T>(&mut self, done: sqlx::Result<T>) -> sqlx::Result<T> {
+        if done.is_err() {
+            // Where it cannot be undone, the connection is gone, and the caller's transaction with it.
+            let undo = "rollback to savepoint punctual; release savepoint punctual";
+            let _ = sqlx::raw_sql(undo).execute(&mut *self.connection).await;
+        }
+        done
+    }
+}
+
+/// Which database of all it is: the identifier of the server's cluster, if the role may read it, and the database's number there. A database that is
+/// restored from a dump, or made from another as a template, has another one; a copy of a whole server has not.
+pub(crate) async fn database(connection: &mut PgConnection) -> sqlx::Result<String> {
+    let may_ask = "select has_function_privilege('pg_catalog.pg_control_system()', 'execute')";
+    let may_ask: bool = sqlx::query_scalar(may_ask).fetch_one(&mut *connection).await?;
+    let of_cluster = if may_ask { "(select system_identifier from pg_control_system())" } else { "0::int8" };
+    let ask = format!("select {of_cluster}, (select oid::int8 from pg_database where datname = current_database())");
+    let (cluster, database): (i64, i64) = sqlx::query_as(sqlx::AssertSqlSafe(ask)).fetch_one(connection).await?;
+    Ok(format!("{cluster:x}-{database:x}"))
 }
 
 /// Makes settings for the rest of a transaction.
 async fn set(connection: &mut PgConnection, names: &[String], values: &[String]) -> sqlx::Result<()> {
     let set = sqlx::query("select set_config(n, v, true) from unnest($1::text[], $2::text[]) as s (n, v)");
     set.bind(names).bind(values).execute(connection).await.map(drop)
+}
+
+/// How often the drop of a schema is tried that meets a deadlock.
+const DROP_TRIES_MAX: usize = 10;
+
+fn is_deadlock(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "40P01")
 }
 
 /// Drops every schema of a database whose name begins with `prefix`, with all that is in it. For benchmarks and tests.
@@ -331,8 +450,15 @@ pub async fn drop_schemas(options: &Options, prefix: &str) -> Result<(), StoreEr
                 .fetch_all(&mut connection)
                 .await?;
         for name in names {
-            let drop = sqlx::AssertSqlSafe(format!("drop schema \"{}\" cascade", name.replace('"', "\"\"")));
-            sqlx::raw_sql(drop).execute(&mut connection).await?;
+            let drop = format!("drop schema \"{}\" cascade", name.replace('"', "\"\""));
+            let mut tries = 0;
+            // Whoever has just used it may still be about to end, and lock its tables in another order.
+            while let Err(error) = sqlx::raw_sql(sqlx::AssertSqlSafe(drop.clone())).execute(&mut connection).await {
+                tries += 1;
+                if tries == DROP_TRIES_MAX || !is_deadlock(&error) {
+                    return Err(error);
+                }
+            }
         }
         connection.close().await
     };
@@ -345,7 +471,7 @@ pub async fn server_settings(options: &Options) -> Result<String, StoreError> {
         let mut connection = PgConnection::connect_with(&options.connect).await?;
         let settings: String = sqlx::query_scalar(
             "select string_agg(name || '=' || current_setting(name), ', ' order by name) from pg_settings
-             where name in ('fsync', 'synchronous_commit', 'shared_buffers', 'max_wal_size')",
+             where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'shared_buffers', 'max_wal_size')",
         )
         .fetch_one(&mut connection)
         .await?;
@@ -361,14 +487,46 @@ mod tests {
 
     use std::time::Duration;
 
+    use sqlx::Row;
+
     use super::super::{Options, PostgresStore};
 
-    #[tokio::test]
-    async fn a_process_frozen_in_a_transaction_loses_its_locks() {
+    fn options() -> Options {
         let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
             .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
         let mut options: Options = url.parse().unwrap();
         options.schema = format!("test_{:016x}", fastrand::u64(..));
+        options
+    }
+
+    /// Behind a pooler every statement is such a transaction, and callers often stop waiting.
+    #[tokio::test]
+    async fn a_begin_that_is_given_up_leaves_no_transaction_open() {
+        // One of them listens.
+        let options = Options { max_connections: 4, ..options() };
+        let core = PostgresStore::open(options).await.unwrap().core;
+        for steps in 0..20 {
+            tokio::select! {
+                biased;
+                _ = core.sessions.several() => {}
+                () = async { for _ in 0..steps { tokio::task::yield_now().await } } => {}
+            }
+            // Whichever connection it was.
+            let mut units = Vec::new();
+            for _ in 0..3 {
+                units.push(core.sessions.single().await.unwrap());
+            }
+            for unit in &mut units {
+                // In a transaction that is open, the time stands still.
+                let time = sqlx::raw_sql("select now() = statement_timestamp()").fetch_one(&mut **unit).await.unwrap();
+                assert!(time.get::<bool, _>(0), "given up after {steps} steps");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_process_frozen_in_a_transaction_loses_its_locks() {
+        let mut options = options();
         let other = PostgresStore::open(options.clone()).await.unwrap().core;
         options.statement_timeout = Duration::from_secs(1);
         let core = PostgresStore::open(options).await.unwrap().core;

@@ -5,22 +5,26 @@ use std::{
     time::Duration,
 };
 
-use punctual_core::{AttemptId, Note, Settled, Settlement, Status, StoreError, WorkerId, dispatch::Start};
-use sqlx::{PgConnection, Row};
+use punctual_core::{
+    AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreError, WorkerId, dispatch::Start,
+};
+use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     Core, error,
     flow::{self, Tables, Woken},
-    read, rows, spots, statements as sql,
+    gates::slots,
+    partition_creation, read, rows, spots, statements as sql, suspects,
     value::{At, Uuid, job_id, some_of, uuid},
 };
 
 /// How often a statement is tried again that gave way to another.
 const TRIES_MAX: usize = 5;
 
-/// Ends executions whose fence holds.
+/// Ends executions whose fence holds; their handlers have ended, or are not waited for any longer.
 pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result<Vec<Settled>, StoreError> {
     let (family, plain) = parted(&settlements);
+    suspects::make_lanes(store, settlements.iter().filter(|one| is_lost(one))).await?;
     let mut done = Done::default();
     if !plain.is_empty() {
         done = patiently(store, || try_settle(store, &plain)).await?;
@@ -43,7 +47,8 @@ pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result
 /// The executions from whose end something is known to follow, and the others. Settlements of the same one stay together, since the
 /// first of them counts.
 fn parted(settlements: &[Settlement]) -> (Vec<&Settlement>, Vec<&Settlement>) {
-    let known: HashSet<AttemptId> = settlements.iter().filter(|one| one.flow).map(|one| one.attempt).collect();
+    let follows = |one: &&Settlement| one.flow || is_lost(one);
+    let known: HashSet<AttemptId> = settlements.iter().filter(follows).map(|one| one.attempt).collect();
     settlements.iter().partition(|one| known.contains(&one.attempt))
 }
 
@@ -57,7 +62,9 @@ async fn patiently<T, F: Future<Output = sqlx::Result<T>>>(
         tries += 1;
         match attempt().await {
             Err(error) if tries < TRIES_MAX && (error::gave_way(&error) || error::has_moved_on(&error)) => {}
-            Err(error) if tries < TRIES_MAX && error::partition_gone(&error) => {
+            Err(error)
+                if tries < TRIES_MAX && (error::partition_gone(&error) || partition_creation::is_conflict(&error)) =>
+            {
                 read::refresh_days(store).await.map_err(|error| store.sessions.error(error))?;
             }
             result => return result.map_err(|error| store.sessions.error(error)),
@@ -68,7 +75,7 @@ async fn patiently<T, F: Future<Output = sqlx::Result<T>>>(
 /// Lets those know who wait for work or for a job.
 pub(crate) fn tell(store: &Core, settlements: &[Settlement]) {
     if settlements.iter().any(|settlement| settlement.ending.status().is_active()) {
-        store.outlook.scheduled();
+        store.outlook.changed();
         store.hints.tell_work();
     }
     // What goes back keeps its place, and what stands behind it may have been claimed since.
@@ -92,6 +99,11 @@ impl Done {
     }
 }
 
+/// Whether the worker was lost, so that the job is a suspect from now on.
+fn is_lost(settlement: &Settlement) -> bool {
+    settlement.attempt_status == AttemptStatus::Lost
+}
+
 fn fence(settlement: &Settlement) -> (AttemptId, WorkerId) {
     (settlement.attempt, settlement.worker)
 }
@@ -109,13 +121,15 @@ async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<D
     Ok(done)
 }
 
-/// Ends executions, with all that follows.
+/// Ends executions, with all that follows. Those that came too late occupy no slot any more.
 async fn try_settle_family(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<(Done, Woken)> {
     let mut unit = store.sessions.several().await?;
     let (now, tables) = (store.sessions.clock(), Tables::Days(&store.days));
-    let settled = settle_and_follow(&mut unit, now, tables, settlements).await?;
+    let (mut done, woken) = settle_and_follow(&mut unit, now, tables, settlements).await?;
+    let stale = settlements.iter().copied().filter(|one| !done.fences.contains(&fence(one)));
+    done.gated |= slots::release_stale(&mut unit, now, stale).await?;
     unit.done().await?;
-    Ok(settled)
+    Ok((done, woken))
 }
 
 async fn settle_and_follow(
@@ -130,9 +144,13 @@ async fn settle_and_follow(
     }
     // Of two settlements of the same execution, the first was applied.
     let mut unseen = done.fences.clone();
-    let applied = settlements.iter().filter(|one| unseen.remove(&fence(one)));
-    let ended: BTreeMap<_, _> =
-        applied.map(|one| (one.attempt.job, one.ending.status())).filter(|(_, status)| status.is_finished()).collect();
+    let applied: Vec<&Settlement> = settlements.iter().copied().filter(|one| unseen.remove(&fence(one))).collect();
+    suspects::set_apart(connection, applied.iter().copied().filter(|one| is_lost(one))).await?;
+    let ended: BTreeMap<_, _> = applied
+        .into_iter()
+        .map(|one| (one.attempt.job, one.ending.status()))
+        .filter(|(_, status)| status.is_finished())
+        .collect();
     if ended.is_empty() {
         return Ok((done, Woken::new()));
     }
@@ -234,7 +252,7 @@ async fn settle_table(
     bind!(s, s.attempt_status.as_str());
     bind!(s, s.ending.status().as_str());
     bind!(s, delay(s));
-    bind!(s, s.ending.gives_back_attempt());
+    bind!(s, s.gives_back_attempt());
     bind!(s, s.ending.path()[0].as_str());
     bind!(s, s.ending.path().get(1).map(|status| status.as_str()));
     query = if alike {
@@ -293,11 +311,30 @@ pub(crate) async fn extend(
         .fetch_all(&mut *unit)
         .await?;
     unit.done().await?;
-    let kept: HashSet<AttemptId> = kept
-        .iter()
-        .map(|row| Ok(AttemptId { job: job_id(row.try_get(0)?), run: rows::number(row, 1)? }))
-        .collect::<sqlx::Result<_>>()?;
+    let kept = attempts_of(&kept)?;
     Ok(attempts.iter().map(|attempt| kept.contains(attempt)).collect())
+}
+
+/// Records that handlers are about to start; says which attempts were still held.
+pub(crate) async fn confirm(store: &Core, worker: WorkerId, attempts: &[AttemptId]) -> sqlx::Result<Vec<bool>> {
+    let mut sorted = attempts.to_vec();
+    sorted.sort_unstable();
+    let mut unit = store.sessions.single().await?;
+    let rows = sqlx::query(*sql::CONFIRM)
+        .bind(store.sessions.clock())
+        .bind(sorted.iter().map(|attempt| uuid(attempt.job)).collect::<Vec<_>>())
+        .bind(sorted.iter().map(|attempt| attempt.run as i32).collect::<Vec<_>>())
+        .bind(Uuid::from_u128(worker.to_bits()))
+        .fetch_all(&mut *unit)
+        .await?;
+    unit.done().await?;
+    let held = attempts_of(&rows)?;
+    Ok(attempts.iter().map(|attempt| held.contains(attempt)).collect())
+}
+
+/// The attempts that rows of ids and runs name.
+fn attempts_of(rows: &[PgRow]) -> sqlx::Result<HashSet<AttemptId>> {
+    rows.iter().map(|row| Ok(AttemptId { job: job_id(row.try_get(0)?), run: rows::number(row, 1)? })).collect()
 }
 
 /// Which attempts are under way in this worker's hands.

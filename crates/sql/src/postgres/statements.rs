@@ -50,7 +50,8 @@ statements! {
     JOB_UPDATE "job_update"
     KEYS_HOLD "keys_hold"
     KEYS_OF "keys_of"
-    KEYS_GIVE_BACK "keys_give_back"
+    KEYS_HOLDER "keys_holder"
+    KEYS_RETAKE "keys_retake"
     LANES "lanes"
     LANES_ADD "lanes_add"
     PROMOTE "promote"
@@ -64,6 +65,7 @@ statements! {
     SETTLE_QUEUED "settle_queued"
     SETTLE_LATENESS "settle_lateness"
     BEGIN "begin"
+    BEGIN_REFUSED "begin_refused"
     QUEUED "queued"
     DUE_BETWEEN "due_between"
     DISPATCH_DUE "dispatch_due"
@@ -71,8 +73,11 @@ statements! {
     TOLD "told"
     NEXT_DUE "next_due"
     STAND "stand"
+    SUSPECTS_LANES "suspects_lanes"
+    SUSPECTS_MOVE "suspects_move"
     DISPATCH "dispatch"
     DISPATCH_QUEUES "dispatch_queues"
+    DISPATCH_MISSED "dispatch_missed"
     DISPATCH_PROLONG "dispatch_prolong"
     DISPATCH_GIVE "dispatch_give"
     DISPATCH_GIVE_ALL "dispatch_give_all"
@@ -82,6 +87,7 @@ statements! {
     SETTLE_ROWS "settle_rows"
     SETTLE_ROWS_ALIKE "settle_rows_alike"
     EXTEND "extend"
+    CONFIRM "confirm"
     HELD "held"
     PROGRESS "progress"
     LOGS_ADD "logs_add"
@@ -125,6 +131,7 @@ statements! {
     TOKENS "tokens"
     TOKEN_REMOVE "token_remove"
     TOKENS_TRIM "tokens_trim"
+    TOKENS_CLEAR "tokens_clear"
     ONCE "once"
     REQUESTS_TRIM "requests_trim"
     LIST_DETAILS "list_details"
@@ -145,6 +152,7 @@ statements! {
     CHANGE_SAVE "change_save"
     RETIRABLE_ENDED "retirable_ended"
     RETIRABLE_KEPT "retirable_kept"
+    KEEP_JOB "keep_job"
     PURGEABLE "purgeable"
     EPHEMERAL "ephemeral"
     REMOVE "remove"
@@ -193,6 +201,9 @@ statements! {
     GATES_MARK_QUEUE "gates_mark_queue"
     GATES_HELD "gates_held"
     GATES_HELD_OF_QUEUES "gates_held_of_queues"
+    SLOTS_RELEASE "slots_release"
+    SLOTS_RELEASE_OF "slots_release_of"
+    SLOTS_OCCUPIED "slots_occupied"
     GATES_STARTS "gates_starts"
     GATES_STARTED "gates_started"
     GATES_TURNS "gates_turns"
@@ -373,6 +384,7 @@ fn fill(text: &'static str) -> &'static str {
         .replace("{buckets}", &BUCKETS)
         .replace("{any_end}", ANY_END)
         .replace("{queues_revision}", QUEUES_REVISION)
+        .replace("{freed}", include_str!("sql/slots_freed.sql"))
         .replace("{key}", KEY)
         .replace("{final}", FINAL)
         .replace("{now}", NOW);

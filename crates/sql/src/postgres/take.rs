@@ -39,7 +39,7 @@ impl Hold {
     /// The job as its worker gets it.
     pub(crate) fn claim(&self, mut job: Box<Job>, request: &ClaimRequest) -> Claim {
         job.begin(self.attempt.run, self.number, request.worker, self.started_at, request.lease);
-        Claim { job, worker: request.worker }
+        Claim::new(job, request.worker)
     }
 }
 
@@ -184,7 +184,8 @@ pub(crate) fn holds(store: &Core, rows: &[PgRow]) -> sqlx::Result<Vec<Hold>> {
         let Some(mut hold) = hold(row, rows::instant(row, 0)?)? else { continue };
         store.lanes.taken(hold.lane, Place { run_at: hold.run_at, job: Some(hold.attempt.job) });
         let lane = lanes.entry(hold.lane).or_insert_with(|| store.lanes.lane(hold.lane));
-        hold.job = new_job(row, &hold, lane.as_ref())?;
+        // What cannot be read here is read, and judged, with the job's own row.
+        hold.job = new_job(row, &hold, lane.as_ref()).ok().flatten();
         holds.push(hold);
     }
     Ok(holds)
@@ -205,7 +206,7 @@ pub(crate) fn hold(row: &PgRow, started_at: Timestamp) -> sqlx::Result<Option<Ho
 
 /// The job of a row of claim.sql, if it was claimed for the first time and is all there.
 fn new_job(row: &PgRow, hold: &Hold, lane: Option<&Lane>) -> sqlx::Result<Option<Box<Job>>> {
-    let (Some(payload), Some((queue, name, priority, _))) = (row.try_get::<Option<String>, _>(17)?, lane) else {
+    let (Some(payload), Some((queue, name, level, _))) = (row.try_get::<Option<String>, _>(17)?, lane) else {
         return Ok(None);
     };
     let created_at = rows::instant(row, 7)?;
@@ -213,7 +214,7 @@ fn new_job(row: &PgRow, hold: &Hold, lane: Option<&Lane>) -> sqlx::Result<Option
         name: name.clone(),
         queue: queue.clone(),
         payload: Json::trusted(payload),
-        priority: *priority,
+        priority: level.priority(),
         max_attempts: rows::number(row, 8)?,
         timeout: Duration::from_millis(row.try_get::<i64, _>(9)? as u64),
         user_id: row.try_get(12)?,

@@ -57,9 +57,17 @@ fn hash(row: &PgRow, column: usize) -> sqlx::Result<[u8; 32]> {
 
 pub(crate) async fn remove(store: &Core, id: TokenId) -> sqlx::Result<bool> {
     let mut unit = store.sessions.single().await?;
-    let done = sqlx::query(*sql::TOKEN_REMOVE).bind(uuid(id)).execute(&mut *unit).await?;
+    let remove = sqlx::query_scalar(*sql::TOKEN_REMOVE).bind(store.sessions.clock()).bind(uuid(id));
+    let were_valid: i64 = remove.fetch_one(&mut *unit).await?;
     unit.done().await?;
-    Ok(done.rows_affected() > 0)
+    Ok(were_valid > 0)
+}
+
+/// Removes all of them, unless a token is valid.
+pub(crate) async fn clear(store: &Core) -> sqlx::Result<()> {
+    let mut unit = store.sessions.single().await?;
+    sqlx::query(*sql::TOKENS_CLEAR).bind(store.sessions.clock()).execute(&mut *unit).await?;
+    unit.done().await
 }
 
 pub(crate) async fn once(store: &Core, key: &str, fingerprint: [u8; 32], seed: u64) -> sqlx::Result<Once> {

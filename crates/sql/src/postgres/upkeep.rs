@@ -9,16 +9,22 @@ use std::{
 use punctual_core::Timestamp;
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::{Core, change, days::Day, registry};
+use super::{
+    Core, change,
+    days::Day,
+    partition_creation::{self, Effort},
+    registry,
+};
 
 /// Tables whose rows come and go. What has gone is cleared away often: it would be stepped over. The server's own upkeep would come
 /// once a minute.
-const NARROW_TABLES: [&str; 11] = [
+const NARROW_TABLES: [&str; 12] = [
     "punctual_ready",
     "punctual_running",
     "punctual_due",
     "punctual_keys",
     "punctual_heads",
+    "punctual_occupied_slots",
     "punctual_marks",
     "punctual_starts",
     "punctual_turns",
@@ -128,7 +134,7 @@ pub(crate) async fn tend(core: &Core) -> sqlx::Result<()> {
         vacuum(core).await?;
     }
     if look {
-        make_days(core).await?;
+        make_days(core, Effort::Any).await?;
     }
     Ok(())
 }
@@ -153,12 +159,12 @@ async fn gone(connection: &mut PgConnection, table: &str) -> sqlx::Result<i64> {
 }
 
 /// Makes the partitions of today and of the days ahead.
-pub(crate) async fn make_days(core: &Core) -> sqlx::Result<()> {
+pub(crate) async fn make_days(core: &Core, effort: Effort) -> sqlx::Result<()> {
     let today = Day::of(core.clock_now());
     for ahead in 0..=i64::from(core.options.days_ahead) {
         let day = today.plus(ahead);
         if !core.days.has(day) {
-            core.days.create(&core.sessions, day).await?;
+            partition_creation::create(core, day, effort).await?;
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ impl FromStr for Options {
     type Err = StoreError;
 
     /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with any of PostgreSQL's own settings (`sslmode`, `sslrootcert`, …)
-    /// and these: `schema`, `max_connections`, `statement_timeout` (seconds), `pooler=transaction`.
+    /// and these: `schema`, `max_connections`, `statement_timeout` and `answer_timeout` (seconds), `pooler=transaction`.
     fn from_str(url: &str) -> Result<Self, StoreError> {
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let shown = without_password(address);
@@ -20,7 +20,9 @@ impl FromStr for Options {
         for setting in query.split('&').filter(|setting| !setting.is_empty()) {
             let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
             match key {
-                "schema" | "max_connections" | "statement_timeout" | "pooler" => ours.push((key, value)),
+                "schema" | "max_connections" | "statement_timeout" | "answer_timeout" | "pooler" => {
+                    ours.push((key, value))
+                }
                 _ => theirs.push(setting),
             }
         }
@@ -37,9 +39,11 @@ impl FromStr for Options {
                 "max_connections" => {
                     options.max_connections = number().filter(|n| *n >= 2).ok_or_else(|| wrong("a number from 2"))?;
                 }
-                "statement_timeout" => {
+                "statement_timeout" | "answer_timeout" => {
                     let seconds = number().ok_or_else(|| wrong("a number of seconds"))?;
-                    options.statement_timeout = Duration::from_secs(u64::from(seconds));
+                    let timeout = Duration::from_secs(u64::from(seconds));
+                    let of_answers = key == "answer_timeout";
+                    *(if of_answers { &mut options.answer_timeout } else { &mut options.statement_timeout }) = timeout;
                 }
                 _ if value == "transaction" => options.transaction_pooler = true,
                 _ => return Err(wrong("transaction")),
@@ -73,11 +77,12 @@ mod tests {
     #[test]
     fn a_url_names_a_database_and_its_settings() {
         let options: Options =
-            "postgres://ada:secret@db:5433/shop?schema=jobs&max_connections=4&statement_timeout=9&pooler=transaction"
+            "postgres://ada:secret@db:5433/shop?schema=jobs&max_connections=4&statement_timeout=9&answer_timeout=3&pooler=transaction"
                 .parse()
                 .unwrap();
         assert_eq!((options.schema.as_str(), options.max_connections), ("jobs", 4));
         assert_eq!((options.statement_timeout, options.transaction_pooler), (Duration::from_secs(9), true));
+        assert_eq!(options.answer_timeout, Duration::from_secs(3));
         assert_eq!(options.location(), "postgres://ada@db:5433/shop?schema=jobs");
     }
 

@@ -11,10 +11,10 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{PgConnection, PgPool, postgres::PgListener};
+use sqlx::{PgConnection, postgres::PgListener};
 use tokio::{sync::Notify, task::JoinSet, time};
 
-use super::{statements as sql, value::At};
+use super::{session::Sessions, statements as sql, value::At};
 use crate::wakes::Wakes;
 
 /// What is said in one period is said once.
@@ -23,6 +23,8 @@ const PERIOD: Duration = Duration::from_millis(2);
 const LATE: &str = "late work";
 /// How long after a lost connection the listener tries again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// A listener that has heard nothing for so long, or for as long as an answer may take, asks whether its connection still lives.
+const ASK_AFTER: Duration = Duration::from_secs(10);
 
 /// What this process has to tell the others, and what it hears.
 #[derive(Debug)]
@@ -50,15 +52,15 @@ struct Outbox {
 }
 
 impl Hints {
-    /// Begins to listen and to tell, by way of `pool`, unless a pooler stands in between that knows no listeners.
-    pub(crate) fn start(pool: &PgPool, schema: &str, between_processes: bool) -> Self {
+    /// Begins to listen and to tell, unless a pooler stands in between that knows no listeners.
+    pub(crate) fn start(sessions: &Sessions, schema: &str, between_processes: bool) -> Self {
         let (work, jobs, late, outbox) = (Wakes::new(), Wakes::new(), Arc::default(), Arc::default());
         let channel = format!("punctual_{schema}");
         let mut tasks = JoinSet::new();
         if between_processes {
-            tasks.spawn(tell(pool.clone(), channel.clone(), Arc::clone(&outbox)));
+            tasks.spawn(tell(sessions.clone(), channel.clone(), Arc::clone(&outbox)));
             let ears = Ears { work: work.clone(), jobs: jobs.clone(), late: Arc::clone(&late) };
-            tasks.spawn(listen(pool.clone(), channel.clone(), ears));
+            tasks.spawn(listen(sessions.clone(), channel.clone(), ears));
         }
         Self { work, hurry: Wakes::new(), jobs, late, outbox, channel, _tasks: tasks }
     }
@@ -97,14 +99,14 @@ impl Hints {
     }
 }
 
-async fn tell(pool: PgPool, channel: String, outbox: Arc<Outbox>) {
+async fn tell(sessions: Sessions, channel: String, outbox: Arc<Outbox>) {
     loop {
         outbox.filled.notified().await;
         let words = [("work", &outbox.work), (LATE, &outbox.late), ("jobs", &outbox.jobs)];
         let said: Vec<&str> =
             words.into_iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed)).map(|(word, _)| word).collect();
         let told = sqlx::query("select pg_notify($1, w) from unnest($2::text[]) w").bind(&channel).bind(said);
-        if let Err(error) = told.execute(&pool).await {
+        if let Err(error) = in_time(&sessions, told.execute(sessions.pool())).await {
             tracing::debug!(%error, "could not notify other processes; they will find it by polling");
         }
         time::sleep(PERIOD).await;
@@ -132,27 +134,42 @@ impl Ears {
     }
 }
 
-async fn listen(pool: PgPool, channel: String, ears: Ears) {
+async fn listen(sessions: Sessions, channel: String, ears: Ears) {
     loop {
-        if let Err(error) = hear(&pool, &channel, &ears).await {
+        if let Err(error) = hear(&sessions, &channel, &ears).await {
             tracing::debug!(%error, "stopped listening for hints; polling meanwhile");
         }
-        if pool.is_closed() {
+        if sessions.pool().is_closed() {
             return;
         }
         time::sleep(RETRY_AFTER).await;
     }
 }
 
-async fn hear(pool: &PgPool, channel: &str, ears: &Ears) -> sqlx::Result<()> {
-    let mut listener = PgListener::connect_with(pool).await?;
-    listener.listen(channel).await?;
+async fn hear(sessions: &Sessions, channel: &str, ears: &Ears) -> sqlx::Result<()> {
+    let mut listener = in_time(sessions, async {
+        let mut listener = PgListener::connect_with(&sessions.listening_pool()).await?;
+        listener.listen(channel).await.map(|()| listener)
+    })
+    .await?;
     ears.hear_again();
+    let ask_after = ASK_AFTER.min(sessions.answer_timeout());
     loop {
-        match listener.try_recv().await? {
-            Some(said) => ears.hear(said.payload()),
-            // The connection was lost and found again.
-            None => ears.hear_again(),
+        match time::timeout(ask_after, listener.try_recv()).await {
+            Ok(said) => match said? {
+                Some(said) => ears.hear(said.payload()),
+                // The connection was lost and found again.
+                None => ears.hear_again(),
+            },
+            Err(_) => {
+                in_time(sessions, sqlx::query("select 1").execute(&mut listener)).await?;
+            }
         }
     }
+}
+
+/// Does something, unless the server takes too long to answer.
+async fn in_time<T>(sessions: &Sessions, work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    let silent = |_| sqlx::Error::Protocol("no answer in time".to_owned());
+    time::timeout(sessions.answer_timeout(), work).await.map_err(silent)?
 }

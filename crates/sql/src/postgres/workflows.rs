@@ -10,7 +10,7 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 use super::{
     Core, change,
     enqueue::{self, How, Ids},
-    error,
+    error, partition_creation,
     read::rows_of,
     rows, statements as sql,
     value::{Uuid, job_id, uuid},
@@ -25,7 +25,10 @@ pub(crate) async fn submit(store: &Core, workflow: &NewWorkflow, jobs: &[NewJob]
     enqueue::prepare(store, jobs).await?;
     for _ in 0..TRIES_MAX {
         match try_submit(store, workflow, jobs).await {
-            Err(refused) if error::has_moved_on(&refused) || error::gave_way(&refused) => {}
+            Err(refused)
+                if error::has_moved_on(&refused)
+                    || error::gave_way(&refused)
+                    || partition_creation::is_conflict(&refused) => {}
             submitted => {
                 submitted.map_err(error)?;
                 enqueue::announce(store, jobs, store.tells());

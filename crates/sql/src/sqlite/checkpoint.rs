@@ -11,7 +11,10 @@ use std::{
 use punctual_core::StoreError;
 use rusqlite::{Connection, hooks::Wal};
 
-use super::error::store_error;
+use super::{
+    error::{is_failed_sync, store_error},
+    health::Health,
+};
 
 /// New pages of log, of 4 KiB, after which they are copied.
 const STEP_PAGES: i32 = 1_000;
@@ -28,14 +31,17 @@ pub(crate) struct Checkpointer {
 
 impl Checkpointer {
     /// Starts the thread with a connection of its own, and has the writer's connection tell it when to copy.
-    pub(crate) fn start(writer: &mut Connection, connection: Connection) -> Result<Self, StoreError> {
+    pub(crate) fn start(writer: &mut Connection, connection: Connection, health: &Health) -> Result<Self, StoreError> {
         // One message is enough: whoever reads it copies all there is.
         let (ask, asked) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("punctual-ckpt".into())
-            .spawn(move || run(&connection, &asked))
+            .spawn({
+                let health = health.clone();
+                move || run(&connection, &asked, &health)
+            })
             .map_err(|error| StoreError::Other(format!("cannot start the thread for checkpoints: {error}")))?;
-        writer.wal_hook(Some(hook(ask))).map_err(store_error)?;
+        writer.wal_hook(Some(hook(ask, health.clone()))).map_err(store_error)?;
         Ok(Self { thread })
     }
 
@@ -50,7 +56,7 @@ impl Checkpointer {
 }
 
 /// Called after each commit with the length of the log.
-fn hook(ask: SyncSender<()>) -> impl FnMut(&mut Wal, i32) -> rusqlite::Result<()> + Send + 'static {
+fn hook(ask: SyncSender<()>, health: Health) -> impl FnMut(&mut Wal, i32) -> rusqlite::Result<()> + Send + 'static {
     let mut asked_at = 0;
     move |log, pages| {
         if pages < asked_at {
@@ -59,7 +65,9 @@ fn hook(ask: SyncSender<()>) -> impl FnMut(&mut Wal, i32) -> rusqlite::Result<()
         }
         if pages >= LOG_MAX_PAGES {
             // Whatever keeps it from being copied whole, such as a long read, does not keep commits from succeeding.
-            let _ = log.checkpoint();
+            if let Err(error) = log.checkpoint() {
+                note(&error, &health);
+            }
         } else if pages - asked_at >= STEP_PAGES {
             asked_at = pages;
             let _ = ask.try_send(());
@@ -68,11 +76,19 @@ fn hook(ask: SyncSender<()>) -> impl FnMut(&mut Wal, i32) -> rusqlite::Result<()
     }
 }
 
-fn run(connection: &Connection, asked: &Receiver<()>) {
+/// A checkpoint that failed is tried again, unless the disk did not confirm what was copied.
+fn note(error: &rusqlite::Error, health: &Health) {
+    if is_failed_sync(error) {
+        health.fail(error);
+    }
+}
+
+fn run(connection: &Connection, asked: &Receiver<()>, health: &Health) {
     while asked.recv().is_ok() {
         for _ in 0..ROUNDS_MAX_COUNT {
             // Another process may be at it, or the disk is full: the writer will do it, or tell.
-            if checkpoint(connection).unwrap_or(true) {
+            let copied = checkpoint(connection).inspect_err(|error| note(error, health));
+            if copied.unwrap_or(true) {
                 break;
             }
         }
@@ -101,7 +117,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new(folder.path().join("x.db"));
         let mut writer = connection::open(&options).unwrap();
-        let checkpointer = Checkpointer::start(&mut writer, connection::open_reader(&options).unwrap()).unwrap();
+        let checkpointer =
+            Checkpointer::start(&mut writer, connection::open_reader(&options).unwrap(), &Health::new(&options.path))
+                .unwrap();
         writer.execute_batch("create table t (x blob); insert into t values (zeroblob(5000000))").unwrap();
         assert!(log(&writer).0 > STEP_PAGES);
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -121,7 +139,7 @@ mod tests {
         let options = Options::new(folder.path().join("x.db"));
         let mut writer = connection::open(&options).unwrap();
         let (ask, _never_read) = sync_channel(1);
-        writer.wal_hook(Some(hook(ask))).unwrap();
+        writer.wal_hook(Some(hook(ask, Health::new(&options.path)))).unwrap();
         let pages = LOG_MAX_PAGES + 1;
         writer
             .execute_batch(&format!("create table t (x blob); insert into t values (zeroblob({}))", pages * 4096))

@@ -3,7 +3,7 @@
 use punctual_core::{Finding, StoreResult};
 use rusqlite::Connection;
 
-use super::{Options, db::SqliteDb, error::store_error};
+use super::{Options, clock, db::SqliteDb, error::store_error};
 use crate::ops::examine::{self, finding};
 
 /// Looks for damage and bad settings.
@@ -11,6 +11,7 @@ pub(crate) fn examine(connection: &Connection, options: &Options) -> StoreResult
     let mut findings = vec![integrity(connection).map_err(store_error)?, journal(connection).map_err(store_error)?];
     findings.extend(examine::examine(&SqliteDb::new(connection))?);
     findings.push(log_size(options));
+    findings.push(clock(connection, options).map_err(store_error)?);
     Ok(findings)
 }
 
@@ -30,6 +31,15 @@ fn journal(connection: &Connection) -> rusqlite::Result<Finding> {
         format!("{mode} instead of wal: slow; is it on a network drive?")
     };
     Ok(finding("journal", ok, message))
+}
+
+fn clock(connection: &Connection, options: &Options) -> rusqlite::Result<Finding> {
+    let step = clock::last_step(connection, &*options.clock)?.filter(|step| step.is_recent(options.clock.now()));
+    let message = match step {
+        None => "the machine's clock was not set lately".to_owned(),
+        Some(step) => format!("{step}; leases and retries are moved by as much; check the machine's time service"),
+    };
+    Ok(finding("clock", step.is_none(), message))
 }
 
 fn log_size(options: &Options) -> Finding {

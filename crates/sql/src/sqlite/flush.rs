@@ -7,14 +7,14 @@
 use std::{
     fs::{File, OpenOptions},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::mpsc::{Receiver, Sender, channel},
     thread::{self, JoinHandle},
 };
 
 use punctual_core::StoreError;
 
-use super::operation::Operation;
+use super::{health::Health, operation::Operation};
 
 /// Committed operations whose callers wait for the disk.
 type Committed = Vec<Box<dyn Operation>>;
@@ -26,12 +26,15 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// Starts the thread; `sync` returns once everything that was written before is on the disk.
-    pub(crate) fn start(sync: impl FnMut() -> io::Result<()> + Send + 'static) -> Result<Self, StoreError> {
+    /// Starts the thread; `sync` returns once everything that was written before is on the disk. If it fails, the store has failed for good.
+    pub(crate) fn start(
+        sync: impl FnMut() -> io::Result<()> + Send + 'static,
+        health: Health,
+    ) -> Result<Self, StoreError> {
         let (committed, inbox) = channel();
         let thread = thread::Builder::new()
             .name("punctual-flush".into())
-            .spawn(move || run(&inbox, sync))
+            .spawn(move || run(&inbox, sync, &health))
             .map_err(|error| StoreError::Other(format!("cannot start the thread that flushes: {error}")))?;
         Ok(Self { committed: Some(committed), thread: Some(thread) })
     }
@@ -55,18 +58,10 @@ impl Drop for Flusher {
     }
 }
 
-fn run(inbox: &Receiver<Committed>, mut sync: impl FnMut() -> io::Result<()>) {
-    let mut durable = Ok(());
+fn run(inbox: &Receiver<Committed>, mut sync: impl FnMut() -> io::Result<()>, health: &Health) {
     while let Ok(first) = inbox.recv() {
         let waiting: Vec<_> = std::iter::once(first).chain(inbox.try_iter()).flatten().collect();
-        // After a failure the system may have dropped what it could not write, and the next call would succeed over the
-        // hole. So nothing counts as durable any more until the file is opened anew.
-        if durable.is_ok() {
-            durable = sync().map_err(|error| {
-                let hint = "it may be lost if the power fails; check the disk, then start this process again";
-                StoreError::Other(format!("the disk did not confirm a write: {error}; {hint}"))
-            });
-        }
+        let durable = health.check().and_then(|()| sync().map_err(|error| health.fail(error)));
         for operation in waiting {
             operation.reply(durable.clone());
         }
@@ -83,10 +78,15 @@ pub(crate) fn sync_log(path: &str) -> impl FnMut() -> io::Result<()> + Send + 's
     move || {
         let log = match &mut log {
             Some(log) => log,
-            none => none.insert(OpenOptions::new().write(true).open(&path)?),
+            none => none.insert(OpenOptions::new().write(true).open(&path).map_err(|error| named(&path, &error))?),
         };
-        log.sync_data()
+        log.sync_data().map_err(|error| named(&path, &error))
     }
+}
+
+/// The error with the file that it is about.
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -94,7 +94,10 @@ mod tests {
     use super::*;
     use crate::{ops::tx::Tx, sqlite::operation::Durability};
     use punctual_core::Settlement;
-    use std::{sync::mpsc::TryRecvError, time::Duration};
+    use std::{
+        sync::mpsc::TryRecvError,
+        time::{Duration, Instant},
+    };
 
     /// An operation whose caller is a channel.
     struct Told(Sender<Result<(), StoreError>>);
@@ -102,6 +105,10 @@ mod tests {
     impl Operation for Told {
         fn durability(&self) -> Durability {
             Durability::Now
+        }
+
+        fn asked(&self) -> Instant {
+            Instant::now()
         }
 
         fn run(&mut self, _: &mut Tx<'_>) -> Result<(), StoreError> {
@@ -128,7 +135,7 @@ mod tests {
     #[test]
     fn nobody_is_told_before_the_disk_has_it_and_one_wait_serves_all_who_came_meanwhile() {
         let (asked, answer, sync) = disk();
-        let flusher = Flusher::start(sync).unwrap();
+        let flusher = Flusher::start(sync, Health::new(Path::new("x.db"))).unwrap();
         let (told, on_told) = channel();
         flusher.answer_when_durable(vec![Box::new(Told(told.clone()))]);
         asked.recv().unwrap();
@@ -149,7 +156,7 @@ mod tests {
     #[test]
     fn a_disk_that_fails_is_told_to_the_caller() {
         let (_asked, answer, sync) = disk();
-        let flusher = Flusher::start(sync).unwrap();
+        let flusher = Flusher::start(sync, Health::new(Path::new("x.db"))).unwrap();
         let (told, on_told) = channel();
         answer.send(Err(io::Error::other("worn out"))).unwrap();
         flusher.answer_when_durable(vec![Box::new(Told(told))]);

@@ -7,15 +7,18 @@
 //! | how are they run? | `db` |
 //! | what do operations do? | `../ops/` |
 //! | how do they share a commit? | `writer`, `operation` |
-//! | when is a commit on the disk? | `flush`, `checkpoint` |
+//! | when is a commit on the disk? | `flush`, `checkpoint`; what if the disk fails: `health` |
+//! | what if the machine's clock is set? | `clock` |
 //! | what does `punctual doctor` look at? | `examine` |
 
 mod checkpoint;
+mod clock;
 mod connection;
 mod db;
 mod error;
 mod examine;
 mod flush;
+mod health;
 mod operation;
 mod reader;
 mod schema;
@@ -35,12 +38,15 @@ pub(crate) const fn texts() -> &'static [(&'static str, &'static str)] {
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use punctual_core::SystemClock;
+use punctual_core::ClockStep;
 pub use rusqlite;
 use rusqlite::Connection;
 
 pub use self::schema::MIGRATIONS;
-use self::{db::SqliteDb, operation::Durability, reader::Readers, writer::Writer};
+use self::{
+    clock::MachineClock, db::SqliteDb, error::store_error, health::Health, operation::Durability, reader::Readers,
+    writer::Writer,
+};
 use crate::{
     db::Db,
     ops::{
@@ -74,7 +80,7 @@ pub enum Synchronous {
 impl Options {
     /// The file at `path`, durable, with the machine's clock.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), synchronous: Synchronous::default(), clock: Arc::new(SystemClock) }
+        Self { path: path.into(), synchronous: Synchronous::default(), clock: Arc::new(MachineClock::new()) }
     }
 
     /// Uses another clock.
@@ -92,6 +98,7 @@ pub struct SqliteStore {
     wakes: Wakes,
     readers: Arc<Readers>,
     writer: Arc<Writer>,
+    health: Health,
 }
 
 impl fmt::Debug for SqliteStore {
@@ -113,9 +120,10 @@ impl SqliteStore {
             .await
             .map_err(|error| StoreError::Other(format!("opening broke off: {error}")))??;
         let wakes = Wakes::new();
-        let writer = Writer::start(connection, &options, wakes.clone())?;
+        let health = Health::new(&options.path);
+        let writer = Writer::start(connection, &options, wakes.clone(), health.clone())?;
         let readers = Arc::new(Readers::new(options.clone()));
-        Ok(Self { options, wakes, readers, writer: Arc::new(writer) })
+        Ok(Self { options, wakes, readers, writer: Arc::new(writer), health })
     }
 
     async fn read<F, T>(&self, work: F) -> StoreResult<T>
@@ -158,20 +166,38 @@ impl SqliteStore {
 ///
 /// The jobs must have been checked, as the client's `enqueue_in` does.
 pub fn enqueue_in(connection: &Connection, now: Timestamp, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+    within(connection, now, |tx| enqueue::enqueue(tx, jobs))
+}
+
+/// The queues, as the caller's own transaction sees them.
+pub fn queues_in(connection: &Connection) -> StoreResult<Vec<Queue>> {
+    queues::queues(&SqliteDb::new(connection))
+}
+
+/// Does something in a transaction of the caller's own: all of it or, if it fails, nothing.
+fn within<T>(
+    connection: &Connection,
+    now: Timestamp,
+    work: impl FnOnce(&mut Tx<'_>) -> StoreResult<T>,
+) -> StoreResult<T> {
+    let run = |text| connection.execute_batch(text).map_err(error::store_error);
+    run("savepoint punctual")?;
     let db = SqliteDb::new(connection);
     let mut tx = Tx::new(&db, now);
-    let enqueued = enqueue::enqueue(&mut tx, jobs)?;
-    finish(&mut tx)?;
-    Ok(enqueued)
+    let done = work(&mut tx).and_then(|done| finish(&mut tx).map(|()| done)).and_then(|done| {
+        run("release punctual")?;
+        Ok(done)
+    });
+    if done.is_err() {
+        // Some errors have ended the caller's transaction, and nothing is left to undo.
+        let _ = run("rollback to punctual; release punctual");
+    }
+    done
 }
 
 /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
 pub fn settle_in(connection: &Connection, now: Timestamp, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-    let db = SqliteDb::new(connection);
-    let mut tx = Tx::new(&db, now);
-    let settled = settle::settle(&mut tx, settlements)?;
-    finish(&mut tx)?;
-    Ok(settled)
+    within(connection, now, |tx| settle::settle(tx, settlements))
 }
 
 store_by_operations! {
@@ -198,6 +224,19 @@ store_by_operations! {
 
     fn hurry(&self) {
         self.writer.hurry();
+    }
+
+    fn renewal_grace(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    async fn failed(&self) -> StoreError {
+        self.health.failed().await
+    }
+
+    async fn clock_step(&self) -> StoreResult<Option<ClockStep>> {
+        let clock = Arc::clone(&self.options.clock);
+        self.readers.call(move |connection| clock::last_step(connection, &*clock).map_err(store_error)).await
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

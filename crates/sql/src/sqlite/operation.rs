@@ -37,6 +37,9 @@ pub(crate) trait Operation: Send {
         false
     }
 
+    /// When it was asked for.
+    fn asked(&self) -> Instant;
+
     /// Does it; again from the start if it has been undone.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError>;
 
@@ -61,6 +64,7 @@ pub(crate) struct Parked {
 
 /// An operation that is done when it has run.
 pub(crate) struct Call<F, T> {
+    pub(crate) asked: Instant,
     pub(crate) durability: Durability,
     pub(crate) weight: usize,
     pub(crate) work: F,
@@ -79,6 +83,10 @@ where
 
     fn weight(&self) -> usize {
         self.weight
+    }
+
+    fn asked(&self) -> Instant {
+        self.asked
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
@@ -111,6 +119,11 @@ impl Operation for ClaimCall {
         true
     }
 
+    /// A claim may wait for jobs, which is nothing that it missed.
+    fn asked(&self) -> Instant {
+        Instant::now()
+    }
+
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         if !self.caller.is_closed() {
             self.taken = claim::claim(tx, &self.request)?;
@@ -141,5 +154,5 @@ pub(crate) fn release(releases: Vec<Settlement>) -> Box<dyn Operation> {
     let weight = releases.len();
     let work = move |tx: &mut Tx<'_>| settle(tx, &releases);
     let (caller, _) = oneshot::channel();
-    Box::new(Call { durability: Durability::Soon, weight, work, done: None, caller })
+    Box::new(Call { asked: Instant::now(), durability: Durability::Soon, weight, work, done: None, caller })
 }

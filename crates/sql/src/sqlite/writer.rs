@@ -18,17 +18,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use punctual_core::{ClaimRequest, Claimed, Clock, Settlement, StoreError, limits};
+use punctual_core::{ClaimRequest, Claimed, Clock, Settlement, StoreError, Timestamp, limits};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::{
     Options, Synchronous,
     checkpoint::Checkpointer,
-    connection,
+    clock, connection,
     db::SqliteDb,
     error::store_error,
     flush::{Flusher, sync_log},
+    health::Health,
     operation::{Call, ClaimCall, Durability, Operation, Parked, release},
     reader::Readers,
 };
@@ -48,6 +49,11 @@ const QUIET_AFTER: Duration = Duration::from_secs(1);
 const GROUP_MAX_OPERATIONS: usize = 256;
 const GROUP_MAX_ROWS: usize = 10_000;
 
+/// A shorter wait for the writer is none: the operation counts as asked for when it is done.
+const WAIT_COUNTS_FROM: Duration = Duration::from_millis(500);
+/// A worker repeats a renewal that was refused within so long.
+const RENEWAL_MAX_PAUSE: Duration = Duration::from_secs(15);
+
 /// The way to the writer.
 pub(crate) struct Writer {
     operations: Option<Sender<Message>>,
@@ -64,13 +70,18 @@ enum Message {
 
 impl Writer {
     /// Starts the thread.
-    pub(crate) fn start(mut connection: Connection, options: &Options, wakes: Wakes) -> Result<Self, StoreError> {
+    pub(crate) fn start(
+        mut connection: Connection,
+        options: &Options,
+        wakes: Wakes,
+        health: Health,
+    ) -> Result<Self, StoreError> {
         let (operations, inbox) = channel();
         let flusher = match options.synchronous {
-            Synchronous::Full => Some(Flusher::start(sync_log(connection.path().unwrap_or_default()))?),
+            Synchronous::Full => Some(Flusher::start(sync_log(connection.path().unwrap_or_default()), health.clone())?),
             Synchronous::Normal => None,
         };
-        let checkpointer = Checkpointer::start(&mut connection, connection::open_reader(options)?)?;
+        let checkpointer = Checkpointer::start(&mut connection, connection::open_reader(options)?, &health)?;
         let writer = WriterThread {
             flusher,
             connection,
@@ -81,6 +92,8 @@ impl Writer {
             held: Held::new(),
             last_sign: Instant::now(),
             checkpointer,
+            health,
+            refusal: Refusal { times: None, is_timed: options.clock.is_real() },
         };
         let thread = thread::Builder::new()
             .name("punctual-sqlite".into())
@@ -96,7 +109,14 @@ impl Writer {
         T: Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        self.send(Message::Operation(Box::new(Call { durability, weight, work, done: None, caller })))?;
+        self.send(Message::Operation(Box::new(Call {
+            asked: Instant::now(),
+            durability,
+            weight,
+            work,
+            done: None,
+            caller,
+        })))?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -111,6 +131,10 @@ impl Writer {
             answer.unread = taken.releases();
             taken = readers.call(move |connection| taken.read(&SqliteDb::new(connection)).map(|()| taken)).await?;
             answer.unread.clear();
+            let corrupt = taken.take_corrupt();
+            if !corrupt.is_empty() {
+                self.send(Message::Operation(release(corrupt)))?;
+            }
         }
         Ok(taken.claimed())
     }
@@ -190,6 +214,34 @@ impl Undone {
     }
 }
 
+/// The last time during which the store refused transactions: another program kept it locked for longer than we wait, or the disk was full.
+#[derive(Debug)]
+struct Refusal {
+    /// From when until when.
+    times: Option<(Instant, Instant)>,
+    /// Whether the store's clock goes on while something waits.
+    is_timed: bool,
+}
+
+impl Refusal {
+    /// A transaction that began at `began` was refused just now.
+    fn extend(&mut self, began: Instant) {
+        let since = self.times.filter(|(_, until)| began.duration_since(*until) < RENEWAL_MAX_PAUSE);
+        self.times = Some((since.map_or(began, |(since, _)| since), Instant::now()));
+    }
+
+    /// When an operation counts as asked for, by the store's clock, and how long it has waited. One that is repeated because the store had refused it counts from
+    /// when the store began to.
+    fn asked(&self, now: Timestamp, asked: Instant) -> (Timestamp, Duration) {
+        // A manual clock does not advance while an operation waits.
+        let waited = if self.is_timed { asked.elapsed() } else { Duration::ZERO };
+        let repeated =
+            self.times.filter(|(since, until)| *since < asked && asked.duration_since(*until) < RENEWAL_MAX_PAUSE);
+        let in_vain = repeated.map_or(waited, |(since, _)| since.elapsed());
+        (if in_vain < WAIT_COUNTS_FROM { now } else { now.before(in_vain) }, waited)
+    }
+}
+
 struct WriterThread {
     /// Who answers those that wait for the disk; nobody if the options ask for no such care. Before the connection, so that
     /// all are answered while the log is still there.
@@ -205,6 +257,8 @@ struct WriterThread {
     /// When something was asked for, or another process committed, for the last time.
     last_sign: Instant,
     checkpointer: Checkpointer,
+    health: Health,
+    refusal: Refusal,
 }
 
 impl WriterThread {
@@ -281,12 +335,25 @@ impl WriterThread {
         if group.is_empty() && self.parked.is_empty() {
             return;
         }
+        if let Err(error) = self.health.check() {
+            group.append(&mut self.parked);
+            return group.into_iter().for_each(|operation| drop(operation.reply(Err(error.clone()))));
+        }
+        let began = Instant::now();
         match self.transact(&mut group, serve_parked) {
             Ok(woke) => self.tell(group, woke),
             Err(Undone::ByOperation(_)) if group.len() > 1 => {
                 group.into_iter().for_each(|operation| self.commit(vec![operation], false));
             }
             Err(Undone::ByOperation(error) | Undone::ByStore(error)) => {
+                // An operation that was refused for what it asks says nothing of the store.
+                if error.is_transient() {
+                    self.refusal.extend(began);
+                }
+                let error = match error {
+                    StoreError::Failed { reason, .. } => self.health.fail(reason),
+                    error => error,
+                };
                 if serve_parked {
                     group.append(&mut self.parked);
                 }
@@ -325,10 +392,12 @@ impl WriterThread {
     fn transact(&mut self, group: &mut Vec<Box<dyn Operation>>, serve_parked: bool) -> Result<Woke, Undone> {
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior).map_err(Undone::by_store)?;
-        let (now, mut woke) = (self.clock.now(), Woke::default());
+        let now = clock::now(&transaction, &*self.clock).map_err(Undone::by_store)?;
+        let mut woke = Woke::default();
         let db = SqliteDb::new(&transaction);
         let mut run = |operation: &mut Box<dyn Operation>| {
             let mut tx = Tx::new(&db, now);
+            (tx.asked, tx.waited) = self.refusal.asked(now, operation.asked());
             tx.held = std::mem::take(&mut self.held);
             if let Err(error) = operation.run(&mut tx) {
                 // After some failures, a full disk among them, SQLite has undone the whole transaction by itself.
@@ -367,14 +436,13 @@ impl WriterThread {
 mod tests {
     use super::*;
     use crate::{db::params, ops::statements as sql, sqlite::schema};
-    use punctual_core::Timestamp;
     use std::sync::mpsc;
 
     fn writer(folder: &tempfile::TempDir) -> (Writer, Options) {
         let options = Options::new(folder.path().join("x.db"));
         let mut connection = super::super::connection::open(&options).unwrap();
         schema::migrate(&mut connection, Timestamp::MIN).unwrap();
-        (Writer::start(connection, &options, Wakes::new()).unwrap(), options)
+        (Writer::start(connection, &options, Wakes::new(), Health::new(&options.path)).unwrap(), options)
     }
 
     async fn insert(writer: &Writer, x: i64) -> Result<(), StoreError> {

@@ -1,5 +1,7 @@
 //! SQL Server's errors in the port's words.
 
+use std::io::ErrorKind;
+
 use punctual_core::StoreError;
 use tiberius::error::Error;
 
@@ -7,7 +9,7 @@ use tiberius::error::Error;
 const DEADLOCK: u32 = 1205;
 const LOCK_TIMEOUT: u32 = 1222;
 /// As the settings of a connection say.
-const LOCK_TIMEOUT_MS: u64 = 30_000;
+pub(crate) const LOCK_TIMEOUT_MS: u64 = 30_000;
 /// A row with that key came in between; what was being read has moved.
 const IN_THE_WAY: [u32; 3] = [2601, 2627, 601];
 /// There is no room: in the database, in its log, on the disk.
@@ -32,6 +34,7 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
             let why = why.split(". ").next().unwrap_or_default();
             unreachable(store, format!("{why}; whom to trust, ca=/path/ca.pem in the address says"))
         }
+        Error::Io { kind: ErrorKind::TimedOut, .. } => unreachable(store, "no answer in time".to_owned()),
         Error::Io { message, .. } => unreachable(store, message.split("; ").next().unwrap_or_default().to_owned()),
         Error::Routing { .. } => unreachable(store, text),
         _ => StoreError::Other(text),

@@ -31,7 +31,10 @@ use tokio::time::{self, Instant};
 
 pub use self::schema::MIGRATIONS;
 pub use self::session::Client;
-use self::{session::Sessions, sums::Sums};
+use self::{
+    session::{Patience, Sessions},
+    sums::Sums,
+};
 use crate::{
     db::Db,
     ops::{
@@ -55,6 +58,9 @@ pub struct Options {
     location: String,
     max_connections: usize,
     connect_timeout: Duration,
+    /// How long a short operation (enqueue, claim, settle, renewal of leases) waits for the server's answer. Each statement of the others may also wait for
+    /// a lock, and those of a migration ten times as long.
+    answer_timeout: Duration,
     /// Where the time comes from: the server's clock, unless a test brings its own.
     clock: Option<Arc<dyn Clock>>,
 }
@@ -71,7 +77,7 @@ impl Options {
 
     /// A connection of the caller's own, such as for transactions in which jobs are enqueued.
     pub async fn connect(&self) -> StoreResult<Client> {
-        Sessions::new(self.clone()).open().await
+        Sessions::new(self.clone()).open(Patience::Usual).await
     }
 
     /// Runs a text on a connection of its own, such as one that makes a database.
@@ -125,7 +131,7 @@ impl SqlServerStore {
     /// Connects, and brings the schema up to date.
     pub async fn open(options: Options) -> StoreResult<Self> {
         let sessions = Sessions::new(options.clone());
-        let mut client = sessions.open().await?;
+        let mut client = sessions.open(Patience::Long).await?;
         schema::migrate(&mut client, &options.location).await?;
         let version = session::version(&mut client, &options.location).await?;
         Ok(Self {
@@ -177,7 +183,9 @@ impl SqlServerStore {
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
-        let (done, woke) = self.sessions.write(beside, work).await?;
+        let write = self.sessions.write(beside, work);
+        // What may be done beside others is what leases run out for while it waits.
+        let (done, woke) = if beside { self.sessions.in_time(write).await? } else { write.await? };
         if woke.work {
             self.work.wake();
         }
@@ -216,6 +224,11 @@ impl SqlServerStore {
         self.sessions.write_within(client, settle).await
     }
 
+    /// Whether there may be something to claim, looked for without a lock.
+    async fn may_claim(&self, ahead: Duration) -> StoreResult<bool> {
+        self.sessions.in_time(self.sessions.peek(self.now().after(ahead))).await
+    }
+
     /// One try, on a task of its own, which gives back what nobody waits for any more.
     async fn claim_now(&self, request: &ClaimRequest) -> StoreResult<(Claimed, Option<Timestamp>)> {
         let (caller, answer) = tokio::sync::oneshot::channel();
@@ -225,7 +238,7 @@ impl SqlServerStore {
                 .write_as(true, move |tx| {
                     let mut taken = claim::claim(tx, &request)?;
                     if !taken.is_read() {
-                        taken.read(tx.db)?;
+                        taken.read_within(tx)?;
                     }
                     Ok((taken.look_again_at, taken.releases(), taken.claimed()))
                 })
@@ -277,8 +290,8 @@ store_by_operations! {
                     () = time::sleep(pause) => {}
                     () = hurried.changed() => return Ok(claimed),
                 }
-                // What others have brought is looked for without a lock.
-                if Instant::now() >= deadline || self.sessions.peek(self.now().after(request.ahead)).await? {
+                // Others may have brought something.
+                if Instant::now() >= deadline || self.may_claim(request.ahead).await? {
                     break;
                 }
             }
@@ -297,7 +310,7 @@ store_by_operations! {
     }
 
     async fn schema(&self) -> StoreResult<Schema> {
-        schema::read(&mut self.sessions.open().await?, &self.options.location).await
+        schema::read(&mut self.sessions.open(Patience::Usual).await?, &self.options.location).await
     }
 
     async fn examine(&self) -> StoreResult<Vec<Finding>> {

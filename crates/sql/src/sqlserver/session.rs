@@ -1,12 +1,16 @@
 //! Connections: how they are opened, shared, and used for one operation.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 use futures_util::io::{AsyncRead, AsyncWrite};
 use punctual_core::{Clock as _, StoreError, StoreResult, SystemClock, Timestamp};
+use socket2::{SockRef, TcpKeepalive};
 use tiberius::error::Error;
 use tokio::{
     net::TcpStream,
@@ -18,7 +22,7 @@ use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 use super::{
     Options,
     db::{Link, ServerDb, serve},
-    error::store_error,
+    error::{LOCK_TIMEOUT_MS, store_error},
     locking::Locking,
     statements::own,
 };
@@ -35,6 +39,28 @@ const TRIES_MAX: usize = 5;
 
 /// A connection that was idle for longer is not used again: what is between may have forgotten it without a word.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a connection may be silent before it is probed, and how often.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// How long a statement waits for its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// As long as it may wait for a lock, and for the answer.
+    Usual,
+    /// Those of migrations.
+    Long,
+}
+
+impl Patience {
+    fn limit(self, options: &Options) -> Duration {
+        let usual = options.answer_timeout + Duration::from_millis(LOCK_TIMEOUT_MS);
+        match self {
+            Self::Usual => usual,
+            Self::Long => 10 * usual,
+        }
+    }
+}
 
 /// Connections that are open and idle.
 pub(crate) struct Sessions {
@@ -65,17 +91,18 @@ impl Sessions {
     }
 
     /// Opens a connection.
-    pub(crate) async fn open(&self) -> StoreResult<Client> {
+    pub(crate) async fn open(&self, patience: Patience) -> StoreResult<Client> {
         // Where a build has several, TLS does not choose by itself. Whoever embeds us may have chosen one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let location = &self.options.location;
         let unreachable = |reason: String| StoreError::Unreachable { store: location.clone(), reason };
         let mut config = self.options.config.clone();
+        // A connection without an answer in time cannot be used again.
+        config.command_timeout(Some(patience.limit(&self.options)));
         let mut address = config.get_addr();
         for _ in 0..3 {
             let connect = async {
-                let stream = TcpStream::connect(&address).await.map_err(|error| unreachable(error.to_string()))?;
-                stream.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
+                let stream = connect(&address).await.map_err(|error| unreachable(error.to_string()))?;
                 Ok::<_, StoreError>(tiberius::Client::connect(config.clone(), stream.compat_write()).await)
             };
             let connected = time::timeout(self.options.connect_timeout, connect).await;
@@ -107,7 +134,7 @@ impl Sessions {
         let was_kept = kept.is_some();
         let client = match kept {
             Some((client, _)) => client,
-            None => self.open().await?,
+            None => self.open(Patience::Usual).await?,
         };
         Ok(Leased { client, was_kept, _turn: turn })
     }
@@ -160,6 +187,19 @@ impl Sessions {
             self.give_back(leased);
         }
         self.gone(error)
+    }
+
+    /// Does something for which leases run out while it waits, unless the server takes too long to answer. Whether it was done is unknown then, and its
+    /// connection is closed.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        let limit = self.options.answer_timeout;
+        let silent = |_| {
+            self.gone(StoreError::Unreachable {
+                store: self.options.location.clone(),
+                reason: format!("no answer within {} s", limit.as_secs_f32()),
+            })
+        };
+        time::timeout(limit, work).await.map_err(silent)?
     }
 
     /// Reads. Where the server has picked that as the victim of a deadlock, or a connection that was kept is of no more use, once more.
@@ -277,6 +317,15 @@ impl Sessions {
     }
 }
 
+/// A connection of TCP that is probed while it is silent.
+async fn connect(address: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+    SockRef::from(&stream).set_tcp_keepalive(&probes)?;
+    Ok(stream)
+}
+
 /// Takes back what failed within an application's transaction. Many errors of the server end all of it.
 async fn undo_within<S>(client: &mut tiberius::Client<S>, error: StoreError) -> StoreError
 where
@@ -335,4 +384,122 @@ pub(crate) async fn version(client: &mut Client, store: &str) -> StoreResult<Str
     let rows = rows(client, own::VERSION).await.map_err(|error| store_error(store, &error))?;
     let row: &dyn Row = rows.first().ok_or_else(|| StoreError::Other("it has no version".to_owned()))?;
     Ok(row.get::<&str>(0)?.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// Much longer than anything here waits, for a busy machine.
+    const GENEROUS: Duration = Duration::from_secs(60);
+
+    /// Types of packets.
+    const ANSWER: u8 = 4;
+    const BEFORE_LOGIN: u8 = 18;
+    const LOGIN: u8 = 16;
+
+    /// A server that lets clients log in, makes their settings, and then says nothing any more. Tells when a client has gone.
+    async fn silent_server(answers: usize) -> (Options, tokio::sync::mpsc::UnboundedReceiver<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (left, gone) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            loop {
+                let (client, left) = (listener.accept().await.unwrap().0, left.clone());
+                tokio::spawn(async move {
+                    converse(client, answers).await;
+                    let _ = left.send(());
+                });
+            }
+        });
+        let address = format!("sqlserver://ada@127.0.0.1:{port}/jobs?encrypt=off&answer_timeout=1&connect_timeout=60");
+        (address.parse().unwrap(), gone)
+    }
+
+    /// Answers so many packets, and reads the others until the client goes.
+    async fn converse(mut client: TcpStream, answers: usize) {
+        let mut answered = 0;
+        loop {
+            let mut header = [0; 8];
+            if client.read_exact(&mut header).await.is_err() {
+                return;
+            }
+            let mut body = vec![0; usize::from(u16::from_be_bytes([header[2], header[3]])) - header.len()];
+            client.read_exact(&mut body).await.unwrap();
+            if answered == answers {
+                continue;
+            }
+            answered += 1;
+            let answer = match header[0] {
+                BEFORE_LOGIN => before_login(),
+                LOGIN => [acknowledged(), done()].concat(),
+                _ => done(),
+            };
+            let length = (answer.len() + header.len()) as u16;
+            let [high, low] = length.to_be_bytes();
+            client.write_all(&[&[ANSWER, 1, high, low, 0, 0, 1, 0], &answer[..]].concat()).await.unwrap();
+        }
+    }
+
+    /// A version, and that there is no encryption.
+    fn before_login() -> Vec<u8> {
+        let version = [0, 0, 11, 0, 6];
+        let encryption = [1, 0, 17, 0, 1];
+        [&version[..], &encryption, &[0xff], &[16, 0, 0, 0, 0, 0], &[2]].concat()
+    }
+
+    fn acknowledged() -> Vec<u8> {
+        let body = [&[1, 0x74, 0, 0, 4][..], &[1, b'S', 0], &[16, 0, 0, 0]].concat();
+        [&[0xad, body.len() as u8, 0][..], &body].concat()
+    }
+
+    fn done() -> Vec<u8> {
+        [&[0xfd][..], &[0; 12]].concat()
+    }
+
+    /// Those of a login and of the settings.
+    const UNTIL_READY: usize = 3;
+
+    async fn fails_in_time<T: std::fmt::Debug>(work: impl Future<Output = StoreResult<T>>) {
+        let failed = time::timeout(GENEROUS, work).await.expect("it waits for an answer without end");
+        let error = failed.expect_err("nothing was answered");
+        assert!(
+            matches!(error, StoreError::Unreachable { .. }) && error.to_string().contains("no answer within 1 s"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_operation_without_an_answer_fails_in_time_and_its_connection_is_closed() {
+        let (options, mut gone) = silent_server(UNTIL_READY).await;
+        let sessions = Sessions::new(options);
+        fails_in_time(sessions.in_time(sessions.write(true, |_| Ok(())))).await;
+        gone.recv().await.unwrap();
+        fails_in_time(sessions.in_time(sessions.peek(sessions.now()))).await;
+        gone.recv().await.unwrap();
+        assert!(sessions.idle().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_accepts_connections_and_says_nothing_counts_as_away() {
+        let (mut options, _gone) = silent_server(0).await;
+        options.connect_timeout = Duration::from_secs(1);
+        let sessions = Sessions::new(options);
+        let opened = time::timeout(GENEROUS, sessions.open(Patience::Usual)).await.unwrap();
+        assert!(matches!(opened, Err(StoreError::Unreachable { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_probed_while_it_is_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = connect(&listener.local_addr().unwrap().to_string()).await.unwrap();
+        assert!(SockRef::from(&stream).keepalive().unwrap());
+    }
 }

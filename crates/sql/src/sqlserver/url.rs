@@ -27,8 +27,6 @@ impl FromStr for Options {
         config.host(host.trim_matches(['[', ']']));
         config.port(url.port().unwrap_or(1433));
         config.application_name("punctual");
-        // Longer than anybody waits for a lock.
-        config.command_timeout(Some(Duration::from_secs(120)));
         if !database.is_empty() {
             config.database(&database);
         }
@@ -38,8 +36,8 @@ impl FromStr for Options {
         }
         config.authentication(AuthMethod::sql_server(&user, decoded(url.password().unwrap_or_default())?));
         let location = format!("sqlserver://{user}@{host}:{}/{database}", url.port().unwrap_or(1433));
-        let mut options =
-            Self { config, location, max_connections: 8, connect_timeout: Duration::from_secs(15), clock: None };
+        let (connect_timeout, answer_timeout) = (Duration::from_secs(15), Duration::from_secs(15));
+        let mut options = Self { config, location, max_connections: 8, connect_timeout, answer_timeout, clock: None };
         for (name, value) in url.query_pairs() {
             options.set(&name, &value).map_err(|reason| bad(&reason))?;
         }
@@ -63,6 +61,7 @@ impl Options {
             ("trust_server_certificate", _) => return Err(format!("{name}: `{value}` is neither true nor false")),
             ("ca", file) => self.config.trust_cert_ca(file),
             ("max_connections", _) => self.max_connections = number(2)? as usize,
+            ("answer_timeout", _) => self.answer_timeout = Duration::from_secs(number(1)?),
             ("connect_timeout", _) => self.connect_timeout = Duration::from_secs(number(1)?),
             _ => return Err(format!("no setting is called {name}")),
         }
@@ -79,12 +78,13 @@ mod tests {
     #[test]
     fn an_address_names_a_server_a_user_and_settings() {
         let options: Options =
-            "sqlserver://ada:p%40ss@db.example.com/shop?encrypt=strict&max_connections=20&connect_timeout=5"
+            "sqlserver://ada:p%40ss@db.example.com/shop?encrypt=strict&max_connections=20&connect_timeout=5&answer_timeout=3"
                 .parse()
                 .unwrap();
         assert_eq!(options.location, "sqlserver://ada@db.example.com:1433/shop");
         assert_eq!(options.config.get_addr(), "db.example.com:1433");
         assert_eq!((options.max_connections, options.connect_timeout), (20, Duration::from_secs(5)));
+        assert_eq!(options.answer_timeout, Duration::from_secs(3));
         let shown = format!("{options:?}");
         assert!(!shown.contains("p@ss") && !shown.contains("p%40ss"), "{shown}");
         let other: Options = "mssql://ada@[::1]:1499?encrypt=off&trust_server_certificate=false".parse().unwrap();
@@ -98,6 +98,7 @@ mod tests {
             ("sqlserver://ada:secret@db/shop?encrypt=maybe", "encrypt: `maybe` is none of on, off, strict"),
             ("sqlserver://ada:secret@db/shop?max_connections=1", "max_connections: `1` is no number from 2 on"),
             ("sqlserver://ada:secret@db/shop?connect_timeout=soon", "connect_timeout: `soon` is no number from 1 on"),
+            ("sqlserver://ada:secret@db/shop?answer_timeout=0", "answer_timeout: `0` is no number from 1 on"),
             (
                 "sqlserver://ada:secret@db/shop?trust_server_certificate=1",
                 "trust_server_certificate: `1` is neither true nor false",

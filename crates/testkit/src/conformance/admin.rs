@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use punctual_core::{
-    AttemptStatus, Change, Changed, Count, JobId, Outcome, Pending, Settled, Status, Verb,
+    AttemptStatus, Change, Changed, Count, Fault, JobId, Outcome, Pending, Retry, Settled, Status, Verb,
     measure::{self, Measure, Tally},
 };
 
@@ -16,10 +16,21 @@ async fn change(fx: &Fixture, job: JobId, verb: Verb) -> Changed {
 }
 
 async fn dead_job(fx: &Fixture) -> JobId {
+    let id = fx.enqueue(|_| ()).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    fx.settle(&claim, Outcome::Failed { fault: Fault::new("no"), retry: Retry::Never }).await;
+    id
+}
+
+pub async fn a_retried_job_that_runs_at_most_once_stays_one(fx: &Fixture) {
     let id = fx.enqueue(|spec| spec.max_attempts = 1).await;
     let claim = fx.claim_one(fx.worker()).await;
     fx.settle(&claim, failure("no")).await;
-    id
+    assert_eq!(change(fx, id, Verb::Retry).await, Changed::Done);
+    let claim = fx.claim_one(fx.worker()).await;
+    assert_eq!((claim.job.attempt, claim.job.run, claim.job.spec.max_attempts), (1, 2, 1));
+    fx.settle(&claim, failure("no")).await;
+    assert_eq!(fx.job(id).await.status, Status::Dead);
 }
 
 pub async fn retrying_a_dead_job_continues_its_history(fx: &Fixture) {
@@ -28,7 +39,7 @@ pub async fn retrying_a_dead_job_continues_its_history(fx: &Fixture) {
     assert_eq!(change(fx, id, Verb::Retry).await, Changed::Done);
     let job = fx.job(id).await;
     assert_eq!((job.status, job.run_at, job.finished_at), (Status::Queued, fx.now(), None));
-    assert_eq!((job.attempt, job.spec.max_attempts), (1, 2));
+    assert_eq!((job.attempt, job.spec.max_attempts), (1, 10));
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!((claim.job.attempt, claim.job.run), (2, 2));
     fx.settle(&claim, success()).await;

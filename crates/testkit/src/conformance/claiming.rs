@@ -32,14 +32,9 @@ pub async fn a_claim_takes_only_the_queues_and_names_it_asks_for(fx: &Fixture) {
     };
     let ids = fx.enqueue_all(vec![job("a", "x"), job("a", "y"), job("b", "x"), job("b", "y"), job("c", "x")]).await;
     let ask = |queues: &[&str], names: &[&str]| ClaimRequest {
-        worker: fx.worker(),
         queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
-        in_order: false,
         names: names.iter().map(|name| (*name).to_owned()).collect(),
-        limit: 10,
-        lease: LEASE,
-        ahead: Duration::ZERO,
-        wait: Duration::ZERO,
+        ..fx.request(fx.worker(), 10)
     };
     let got =
         |claimed: punctual_core::Claimed| claimed.claims.into_iter().map(|claim| claim.job.id).collect::<Vec<_>>();
@@ -186,16 +181,7 @@ pub async fn two_workers_never_hold_the_same_job(fx: &Fixture) {
 fn patient(fx: &Fixture) -> ClaimRequest {
     // Longer than any clock reaches: an absurd wish is a long one, not a crash.
     let wait = Duration::MAX;
-    ClaimRequest {
-        worker: fx.worker(),
-        queues: vec![],
-        in_order: false,
-        names: vec![],
-        limit: 5,
-        lease: LEASE,
-        ahead: Duration::ZERO,
-        wait,
-    }
+    ClaimRequest { wait, ..fx.request(fx.worker(), 5) }
 }
 
 pub async fn a_claim_that_waits_is_answered_by_the_next_enqueue(fx: &Fixture) {
@@ -282,16 +268,7 @@ pub async fn a_hurried_claim_answers_at_once(fx: &Fixture) {
 }
 
 fn ask_for(fx: &Fixture, limit: usize) -> ClaimRequest {
-    ClaimRequest {
-        worker: fx.worker(),
-        queues: vec![],
-        in_order: false,
-        names: vec![],
-        limit,
-        lease: LEASE,
-        ahead: Duration::ZERO,
-        wait: Duration::ZERO,
-    }
+    fx.request(fx.worker(), limit)
 }
 
 /// An engine may take another way for large claims than for small ones; nobody can tell.

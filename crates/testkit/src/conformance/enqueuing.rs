@@ -1,11 +1,14 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Change, Enqueued, Extras, Ids, JobId, Json, LogLevel, NewJob, Occurrence, OnParentFailure, ParentResults,
+    Change, Changed, Enqueued, Extras, Ids, JobId, Json, LogLevel, NewJob, Occurrence, OnParentFailure, ParentResults,
     RetryPolicy, Spec, Status, Unique, Verb, WorkflowId, limits,
 };
 
-use crate::{Fixture, fixture::success};
+use crate::{
+    Fixture,
+    fixture::{failure, success},
+};
 
 pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
     let new = fx.new_job(|spec| {
@@ -21,6 +24,7 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
         spec.keep_for = Some(Duration::from_secs(60));
         spec.ephemeral = true;
         spec.extras = Extras {
+            max_crashes: Some(5),
             retry: Some(RetryPolicy::list([1, 2].map(Duration::from_secs)).jitter(0.0)),
             tags: vec!["a".into(), "b".into()],
             created_by: Some("shop".into()),
@@ -128,6 +132,47 @@ async fn enqueue_one(fx: &Fixture, job: NewJob) -> Enqueued {
     fx.store.enqueue(vec![job]).await.unwrap()[0]
 }
 
+/// A caller that did not hear the answer enqueues the same job once more.
+pub async fn a_repeated_enqueue_keeps_its_unique_key(fx: &Fixture) {
+    for in_batch in [false, true] {
+        let of_key = || fx.new_job(|spec| spec.unique_key = Some(format!("k-{in_batch}")));
+        let first = of_key();
+        let repeat = async || {
+            let plain = fx.new_job(|_| ());
+            let batch = if in_batch { vec![plain, first.clone(), first.clone()] } else { vec![first.clone()] };
+            fx.store.enqueue(batch).await.unwrap().split_off(usize::from(in_batch))
+        };
+        assert_eq!(repeat().await[0], Enqueued::new(first.id));
+        assert!(repeat().await.iter().all(|one| *one == Enqueued::existing(first.id)));
+        assert_eq!(enqueue_one(fx, of_key()).await, Enqueued::existing(first.id));
+        for claim in fx.claim(fx.worker(), 10).await {
+            fx.settle(&claim, success()).await;
+        }
+        assert_eq!(repeat().await[0], Enqueued::existing(first.id));
+        assert_eq!(enqueue_one(fx, of_key()).await, Enqueued::existing(first.id), "also once it has succeeded");
+        assert_eq!(fx.story(first.id).await, [Status::Queued, Status::Processing, Status::Succeeded]);
+    }
+}
+
+pub async fn a_repeated_enqueue_takes_no_unique_key_from_another_job(fx: &Fixture) {
+    // The second one is of a batch that is stored one job after the other.
+    for replace_payload in [false, true] {
+        let unique = || Unique { replace_payload, ..Unique::default() };
+        let of_key = || keyed(fx, unique(), |spec| spec.name = format!("replace {replace_payload}"));
+        let (first, second) = (of_key(), of_key());
+        assert_eq!(enqueue_one(fx, first.clone()).await, Enqueued::new(first.id));
+        assert_eq!(enqueue_one(fx, first.clone()).await, Enqueued::existing(first.id), "it does not update itself");
+        let cancel = Change { job: first.id, verb: Verb::Cancel, actor: "ada".into(), reason: None };
+        fx.store.change(vec![cancel]).await.unwrap();
+        assert_eq!(enqueue_one(fx, first.clone()).await, Enqueued::existing(first.id));
+        assert_eq!(enqueue_one(fx, second.clone()).await, Enqueued::new(second.id), "a cancelled job has no key");
+        assert_eq!(enqueue_one(fx, first.clone()).await, Enqueued::existing(first.id), "it is stored, so it is told");
+        let both = fx.store.enqueue(vec![first.clone(), second.clone()]).await.unwrap();
+        assert_eq!(both, [Enqueued::existing(first.id), Enqueued::existing(second.id)]);
+        assert_eq!(enqueue_one(fx, of_key()).await.id, second.id, "and the second keeps its key");
+    }
+}
+
 pub async fn a_unique_key_may_reach_a_queue_or_all_names(fx: &Fixture) {
     let per_queue = || Unique { per_queue: true, ..Unique::default() };
     let first = enqueue_one(fx, keyed(fx, per_queue(), |spec| spec.queue = "a".into())).await;
@@ -170,6 +215,58 @@ pub async fn a_unique_key_counts_only_in_the_states_it_names(fx: &Fixture) {
     assert_eq!(enqueue_one(fx, keyed(fx, unstarted(), |_| ())).await.id, second.id);
     fx.settle(&claim, success()).await;
     assert_eq!(enqueue_one(fx, keyed(fx, unstarted(), |_| ())).await.id, second.id);
+}
+
+pub async fn a_retried_job_takes_its_unique_key_again_unless_another_job_holds_it(fx: &Fixture) {
+    let unfinished = || {
+        let states = Status::ALL.into_iter().filter(|status| status.is_active()).collect();
+        keyed(fx, Unique { states, ..Unique::default() }, |spec| spec.max_attempts = 1)
+    };
+    let mut dead = Vec::new();
+    for _ in 0..2 {
+        dead.push(enqueue_one(fx, unfinished()).await.id);
+        let claim = fx.claim_one(fx.worker()).await;
+        fx.settle(&claim, failure("no")).await;
+    }
+    let retry = async |jobs: &[JobId]| {
+        let retry = |job: &JobId| Change { job: *job, verb: Verb::Retry, actor: "ada".into(), reason: None };
+        fx.store.change(jobs.iter().map(retry).collect()).await.unwrap()
+    };
+    let holder = |changed: &Changed| if let Changed::Refused(refused) = changed { refused.holder } else { None };
+    let active = enqueue_one(fx, unfinished()).await;
+    assert!(!active.existing, "neither of the dead is in its way");
+    let refused = retry(&dead).await;
+    assert_eq!(refused.iter().map(holder).collect::<Vec<_>>(), [Some(active.id); 2]);
+    assert_eq!(fx.job(dead[0]).await.status, Status::Dead);
+    assert_eq!(fx.story(dead[0]).await.last(), Some(&Status::Dead), "a refusal adds no event");
+    // With the key free, the first of two gets it.
+    let cancel = Change { job: active.id, verb: Verb::Cancel, actor: "ada".into(), reason: None };
+    fx.store.change(vec![cancel]).await.unwrap();
+    let both = retry(&dead).await;
+    assert_eq!((&both[0], holder(&both[1])), (&Changed::Done, Some(dead[0])));
+    assert_eq!(enqueue_one(fx, unfinished()).await.id, dead[0], "it is in the way of others again");
+    // A job that kept its key needs no other.
+    let claim = fx.claim_one(fx.worker()).await;
+    fx.settle(&claim, failure("no")).await;
+    assert_eq!(retry(&dead[..1]).await, [Changed::Done]);
+}
+
+pub async fn a_retried_job_has_its_unique_key_only_for_what_is_left_of_its_period(fx: &Fixture) {
+    let minute = || {
+        let unique = Unique { period: Some(Duration::from_secs(60)), ..Unique::default() };
+        keyed(fx, unique, |spec| spec.max_attempts = 1)
+    };
+    let first = enqueue_one(fx, minute()).await.id;
+    let claim = fx.claim_one(fx.worker()).await;
+    fx.settle(&claim, failure("no")).await;
+    fx.pass(60);
+    let second = enqueue_one(fx, minute()).await.id;
+    let retry = Change { job: first, verb: Verb::Retry, actor: "ada".into(), reason: None };
+    let refused = fx.store.change(vec![retry.clone()]).await.unwrap();
+    assert!(matches!(&refused[..], [Changed::Refused(refused)] if refused.holder == Some(second)));
+    fx.pass(60);
+    assert_eq!(fx.store.change(vec![retry]).await.unwrap(), [Changed::Done], "the second's period is over as well");
+    assert!(!enqueue_one(fx, minute()).await.existing, "its own period has long been over");
 }
 
 pub async fn of_one_batch_each_is_judged_by_what_those_before_it_left(fx: &Fixture) {

@@ -14,6 +14,7 @@ mod queues;
 mod registry;
 mod schedules;
 mod settling;
+mod suspects;
 mod tokens;
 mod upkeep;
 
@@ -29,6 +30,7 @@ pub use queues::*;
 pub use registry::*;
 pub use schedules::*;
 pub use settling::*;
+pub use suspects::*;
 pub use tokens::*;
 pub use upkeep::*;
 
@@ -36,8 +38,17 @@ pub use upkeep::*;
 /// [`Fixture`](crate::Fixture) with an empty store.
 #[macro_export]
 macro_rules! conformance {
-    ($fixture:path) => {
-        $crate::conformance_tests! { $fixture:
+    ($($fixture:tt)+) => {
+        $crate::for_all_behaviours! { conformance_tests ($($fixture)+) }
+    };
+}
+
+/// Passes the names of all behaviours to another macro of this crate, after what that one needs besides.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_all_behaviours {
+    ($macro:ident $context:tt) => {
+        $crate::$macro! { $context
             an_enqueued_job_is_read_back_as_it_was_given
             a_job_for_later_is_scheduled_and_one_for_now_is_queued
             a_client_whose_clock_is_ahead_does_not_delay_its_jobs
@@ -45,9 +56,13 @@ macro_rules! conformance {
             a_unique_key_returns_the_job_that_holds_it
             a_unique_key_is_free_again_once_its_job_is_cancelled_or_deleted
             a_unique_key_twice_in_one_batch_makes_one_job
+            a_repeated_enqueue_keeps_its_unique_key
+            a_repeated_enqueue_takes_no_unique_key_from_another_job
             a_unique_key_may_reach_a_queue_or_all_names
             a_unique_key_is_in_force_for_its_period
             a_unique_key_counts_only_in_the_states_it_names
+            a_retried_job_takes_its_unique_key_again_unless_another_job_holds_it
+            a_retried_job_has_its_unique_key_only_for_what_is_left_of_its_period
             of_one_batch_each_is_judged_by_what_those_before_it_left
             a_conflict_may_replace_the_payload_of_what_has_not_started
             a_conflict_may_push_back_what_is_scheduled
@@ -87,7 +102,12 @@ macro_rules! conformance {
             a_settle_after_the_lease_ran_out_is_accepted_while_nobody_took_the_job
             an_extension_after_the_lease_ran_out_is_refused
             an_extension_keeps_the_reaper_away
-            a_lost_worker_costs_an_attempt_and_counts_as_a_crash
+            a_lost_worker_costs_a_crash_and_no_attempt
+            a_job_may_say_how_many_crashes_it_may_be_there_at
+            a_job_that_runs_at_most_once_goes_back_unless_its_start_was_confirmed
+            a_suspect_is_handed_out_only_to_claims_of_suspects_whatever_becomes_of_it
+            suspects_pass_the_limits_of_their_queue_and_key_like_others
+            a_start_is_confirmed_only_while_the_lease_lasts_and_by_its_worker
             what_goes_back_keeps_its_place
             a_job_that_kills_its_workers_ends_dead
             a_reaper_cannot_end_what_was_extended_meanwhile
@@ -96,6 +116,7 @@ macro_rules! conformance {
             logs_are_kept_in_order_and_once
             held_tells_which_attempts_are_still_ours
             retrying_a_dead_job_continues_its_history
+            a_retried_job_that_runs_at_most_once_stays_one
             cancelling_works_from_every_active_status
             cancelling_a_running_job_makes_its_settle_stale
             asking_for_the_present_state_adds_no_event
@@ -132,9 +153,11 @@ macro_rules! conformance {
             events_that_are_gone_do_not_hide_new_ones
             who_follows_what_happens_misses_nothing
             tokens_are_kept_until_they_are_removed_with_their_sessions
+            a_store_that_had_a_token_is_closed_until_its_tokens_are_cleared
             a_request_is_remembered_as_it_came_first
             retention_deletes_old_finished_jobs_and_never_an_active_one
             a_job_may_say_how_long_it_is_kept
+            retention_keeps_a_job_while_the_period_of_its_unique_key_lasts
             purging_removes_every_trace
             trimming_removes_old_attempts_and_logs
             ephemeral_jobs_are_dropped_unless_they_run
@@ -192,6 +215,16 @@ macro_rules! conformance {
             many_keys_are_all_served_and_none_twice_at_once
             a_claim_that_waits_is_answered_when_a_slot_is_free
             the_longest_key_of_the_longest_queue_passes_its_gate
+            a_cancelled_job_keeps_the_slot_of_its_key_until_its_handler_is_gone
+            a_cancelled_job_keeps_the_slot_of_its_queue_until_its_handler_is_gone
+            the_slot_of_a_cancelled_job_is_free_when_its_lease_ends
+            only_its_worker_frees_the_slot_of_a_cancelled_job_and_once
+            jobs_that_are_cancelled_together_leave_their_slots_one_by_one
+            a_cancelled_job_counts_as_one_start
+            a_job_that_is_run_again_waits_for_the_handler_of_the_cancelled_one
+            a_worker_that_is_known_to_be_dead_occupies_no_slot
+            a_claim_that_waits_is_answered_when_the_handler_of_a_cancelled_job_is_gone
+            occupied_slots_are_told_with_their_executions
             the_store_finds_itself_well
         }
     };
@@ -201,7 +234,7 @@ macro_rules! conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_tests {
-    ($fixture:path: $($behaviour:ident)*) => {
+    (($fixture:path) $($behaviour:ident)*) => {
         $(
             #[test]
             fn $behaviour() {
@@ -216,9 +249,41 @@ macro_rules! conformance_tests {
     };
 }
 
+/// Lists the named behaviours.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! behaviour_list {
+    (() $($behaviour:ident)*) => {
+        &[$(Behaviour { name: stringify!($behaviour), check: |fixture| Box::pin($behaviour(fixture)) }),*]
+    };
+}
+
+/// A behaviour that every engine must have.
+#[derive(Debug, Clone, Copy)]
+pub struct Behaviour {
+    /// The sentence that it proves, with underscores.
+    pub name: &'static str,
+    check: for<'f> fn(&'f Fixture) -> LocalBoxFuture<'f, ()>,
+}
+
+impl Behaviour {
+    /// All of them.
+    pub const ALL: &'static [Self] = for_all_behaviours! { behaviour_list () };
+
+    /// Panics unless the fixture's store, which must be empty, has this behaviour and is consistent afterwards.
+    pub async fn check(self, fixture: &Fixture) {
+        (self.check)(fixture).await;
+        audit(fixture).await;
+    }
+}
+
+use futures_util::{StreamExt, future::LocalBoxFuture, stream};
 use punctual_core::{Filter, Job, Page, Status, Store};
 
 use crate::Fixture;
+
+/// How many jobs are read at the same time.
+const AUDITS_AT_ONCE: usize = 8;
 
 /// What must hold of any store after anything; see [`audit_store`].
 pub async fn audit(fixture: &Fixture) {
@@ -233,9 +298,7 @@ pub async fn audit_store(store: &dyn Store) -> usize {
     let (mut page, mut jobs) = (Page::first(1_000), 0);
     loop {
         let found = store.list(filter.clone(), page.clone()).await.unwrap();
-        for job in &found.jobs {
-            audit_job(store, job).await;
-        }
+        stream::iter(&found.jobs).for_each_concurrent(AUDITS_AT_ONCE, |job| audit_job(store, job)).await;
         jobs += found.jobs.len();
         match found.next {
             Some(next) => page.after = Some(next),

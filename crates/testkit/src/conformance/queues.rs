@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use punctual_core::{ClaimRequest, JobDefaults, JobId, QueueSave, QueueSettings, RetryPolicy};
 
-use crate::{Fixture, fixture::LEASE};
+use crate::Fixture;
 
 async fn save(fx: &Fixture, name: &str, paused: bool) -> bool {
     let known = fx.store.queues().await.unwrap().into_iter().find(|queue| queue.name == name);
@@ -26,16 +26,7 @@ pub async fn a_paused_queue_is_not_claimed_until_it_is_resumed(fx: &Fixture) {
     let soon = fx.enqueue_in(5, |spec| spec.queue = "a".into()).await;
     assert!(save(fx, "a", true).await);
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, other, "nothing of the paused one");
-    let ahead = ClaimRequest {
-        worker: fx.worker(),
-        queues: Vec::new(),
-        in_order: false,
-        names: Vec::new(),
-        limit: 10,
-        lease: LEASE,
-        ahead: Duration::from_secs(10),
-        wait: Duration::ZERO,
-    };
+    let ahead = ClaimRequest { ahead: Duration::from_secs(10), ..fx.request(fx.worker(), 10) };
     assert!(fx.store.claim(ahead).await.unwrap().claims.is_empty(), "nor ahead of its time");
     // What runs goes on, and may come back to wait.
     fx.settle(&running, punctual_core::Outcome::Released).await;
@@ -79,14 +70,9 @@ pub async fn a_claim_may_take_queues_in_their_order(fx: &Fixture) {
     let early = in_queue(fx, "a", 1).await;
     let urgent = in_queue(fx, "a", 3).await;
     let request = |queues: [&str; 2], in_order| ClaimRequest {
-        worker: fx.worker(),
         queues: queues.map(str::to_owned).to_vec(),
         in_order,
-        names: Vec::new(),
-        limit: 2,
-        lease: LEASE,
-        ahead: Duration::ZERO,
-        wait: Duration::ZERO,
+        ..fx.request(fx.worker(), 2)
     };
     let claim = async |request| -> Vec<JobId> {
         let claims = fx.store.claim(request).await.unwrap().claims;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use punctual_core::{Beat, Lock};
+use punctual_core::{Beat, Lock, TokenId};
 
 use crate::Fixture;
 
@@ -13,11 +13,13 @@ pub async fn workers_come_beat_and_leave(fx: &Fixture) {
         names: vec!["x".into(), "y".into()],
         concurrency: 4,
         running,
+        registered_by: Some(TokenId::from_bits(5)),
     };
     let started = fx.now();
     fx.store.beat(beat(0)).await.unwrap();
     fx.pass(10);
-    fx.store.beat(beat(3)).await.unwrap();
+    // Another token does not make the worker its own.
+    fx.store.beat(Beat { registered_by: Some(TokenId::from_bits(6)), ..beat(3) }).await.unwrap();
     let workers = fx.store.workers().await.unwrap();
     assert_eq!(workers.len(), 1);
     assert_eq!((&workers[0].beat, workers[0].started_at, workers[0].seen_at), (&beat(3), started, fx.now()));

@@ -1,16 +1,17 @@
 use std::time::Duration;
 
 use punctual_core::{
-    AttemptId, AttemptStatus, Ending, Fault, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry, RetryPolicy,
-    Settled, Status, Timestamp, job, settle,
+    AttemptId, AttemptStatus, Ending, Fault, JobId, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry,
+    RetryPolicy, Settled, Status, Timestamp, job, settle,
 };
 
+use super::suspects::lose;
 use crate::{
     Fixture,
-    fixture::{LEASE, failure, success},
+    fixture::{LEASE, failure, lost, success},
 };
 
-async fn attempt_statuses(fx: &Fixture, id: punctual_core::JobId) -> Vec<(u32, AttemptStatus)> {
+async fn attempt_statuses(fx: &Fixture, id: JobId) -> Vec<(u32, AttemptStatus)> {
     let attempts = fx.store.attempts(id).await.unwrap();
     attempts.into_iter().map(|attempt| (attempt.attempt, attempt.status)).collect()
 }
@@ -237,7 +238,7 @@ pub async fn what_goes_back_keeps_its_place(fx: &Fixture) {
     assert_eq!(again, [lost, released]);
 }
 
-pub async fn a_lost_worker_costs_an_attempt_and_counts_as_a_crash(fx: &Fixture) {
+pub async fn a_lost_worker_costs_a_crash_and_no_attempt(fx: &Fixture) {
     let (id, due) = (fx.enqueue(|_| ()).await, fx.now());
     let claim = fx.claim_one(fx.worker()).await;
     fx.pass(LEASE.as_secs());
@@ -245,23 +246,42 @@ pub async fn a_lost_worker_costs_an_attempt_and_counts_as_a_crash(fx: &Fixture) 
     assert_eq!(expired, [claim]);
     assert_eq!(fx.reap().await, 1);
     let job = fx.job(id).await;
-    assert_eq!((job.status, job.attempt, job.crash_count, job.run_at), (Status::Queued, 1, 1, due));
+    assert_eq!((job.status, job.attempt, job.crash_count, job.run_at), (Status::Queued, 0, 1, due));
     assert_eq!(job.error.unwrap().code.as_deref(), Some(job::E_LOST));
     assert_eq!(attempt_statuses(fx, id).await, [(1, AttemptStatus::Lost)]);
     assert_eq!(fx.story(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Queued]);
-    assert_eq!(fx.claim_one(fx.worker()).await.job.attempt, 2);
+    assert_eq!(fx.claim_one(fx.worker()).await.job.attempt, 1);
 }
 
-pub async fn a_job_that_kills_its_workers_ends_dead(fx: &Fixture) {
-    let id = fx.enqueue(|spec| spec.max_attempts = 3).await;
-    for _ in 0..3 {
-        fx.claim_one(fx.worker()).await;
-        fx.pass(LEASE.as_secs());
-        assert_eq!(fx.reap().await, 1);
-    }
+pub async fn a_job_that_runs_at_most_once_goes_back_unless_its_start_was_confirmed(fx: &Fixture) {
+    let id = fx.enqueue(|spec| spec.max_attempts = 1).await;
+    lose(fx, id).await;
     let job = fx.job(id).await;
-    assert_eq!((job.status, job.attempt, job.crash_count), (Status::Dead, 3, 3));
-    assert!(fx.claim(fx.worker(), 1).await.is_empty());
+    assert_eq!((job.status, job.attempt, job.crash_count), (Status::Queued, 0, 0), "nothing was spent");
+    let claim = fx.claim_one(fx.worker()).await;
+    assert_eq!((claim.job.run, claim.confirmed), (2, false));
+    let attempts = vec![claim.attempt_id()];
+    assert_eq!(fx.store.confirm(claim.worker, attempts.clone()).await.unwrap(), [true]);
+    assert_eq!(fx.store.confirm(claim.worker, attempts).await.unwrap(), [true], "asked again, it is still so");
+    fx.pass(LEASE.as_secs());
+    assert!(fx.store.expired(10).await.unwrap()[0].confirmed);
+    assert_eq!(fx.reap().await, 1);
+    let job = fx.job(id).await;
+    assert_eq!((job.status, job.crash_count), (Status::Dead, 1));
+    assert!(job.error.unwrap().message.contains("max_attempts is 1"));
+}
+
+pub async fn a_start_is_confirmed_only_while_the_lease_lasts_and_by_its_worker(fx: &Fixture) {
+    fx.enqueue_all((0..2).map(|_| fx.new_job(|spec| spec.max_attempts = 1)).collect()).await;
+    let worker = fx.worker();
+    let claims = fx.claim(worker, 2).await;
+    let attempts: Vec<_> = claims.iter().map(|claim| claim.attempt_id()).collect();
+    assert_eq!(fx.store.confirm(fx.worker(), attempts.clone()).await.unwrap(), [false, false]);
+    let other_run = AttemptId { run: 2, ..attempts[1] };
+    assert_eq!(fx.store.confirm(worker, vec![other_run, attempts[0]]).await.unwrap(), [false, true]);
+    fx.pass(LEASE.as_secs());
+    assert_eq!(fx.store.confirm(worker, attempts).await.unwrap(), [false, false]);
+    assert_eq!(fx.reap().await, 2);
 }
 
 pub async fn a_reaper_cannot_end_what_was_extended_meanwhile(fx: &Fixture) {
@@ -269,28 +289,28 @@ pub async fn a_reaper_cannot_end_what_was_extended_meanwhile(fx: &Fixture) {
     let worker = fx.worker();
     let claim = fx.claim_one(worker).await;
     fx.pass(LEASE.as_secs() - 1);
-    let lost = settle(&claim, Outcome::Lost, 0.5);
-    assert_eq!(lost.ending, Ending::Requeue);
+    let late = settle(&claim, lost(), 0.5);
+    assert_eq!(late.ending, Ending::Requeue);
     fx.store.extend(worker, LEASE, vec![claim.attempt_id()]).await.unwrap();
     fx.pass(2);
-    assert_eq!(fx.apply(lost).await, Settled::Stale);
+    assert_eq!(fx.apply(late).await, Settled::Stale);
     assert_eq!(fx.job(id).await.status, Status::Processing);
 }
 
 pub async fn the_leases_of_a_dead_worker_end_at_once(fx: &Fixture) {
     let (dead, alive) = (fx.worker(), fx.worker());
     fx.enqueue(|_| ()).await;
-    let lost = fx.claim_one(dead).await;
+    let claim_of_dead = fx.claim_one(dead).await;
     fx.enqueue(|_| ()).await;
     let kept = fx.claim_one(alive).await;
     assert_eq!(fx.store.end_leases(dead).await.unwrap(), 1);
     assert_eq!(fx.store.end_leases(dead).await.unwrap(), 0, "it has ended");
     let expired: Vec<_> = fx.store.expired(10).await.unwrap().iter().map(|claim| claim.job.id).collect();
-    assert_eq!(expired, [lost.job.id]);
-    let extended = fx.store.extend(dead, LEASE, vec![lost.attempt_id()]).await.unwrap();
+    assert_eq!(expired, [claim_of_dead.job.id]);
+    let extended = fx.store.extend(dead, LEASE, vec![claim_of_dead.attempt_id()]).await.unwrap();
     assert_eq!(extended, [false], "one that was not dead after all finds that it has lost it");
-    assert_eq!(fx.apply(settle(&lost, Outcome::Lost, 0.5)).await, Settled::Done);
-    assert_eq!(fx.claim_one(alive).await.job.id, lost.job.id);
+    assert_eq!(fx.apply(settle(&claim_of_dead, lost(), 0.5)).await, Settled::Done);
+    assert_eq!(fx.claim_one(alive).await.job.id, claim_of_dead.job.id);
     assert_eq!(fx.store.extend(alive, LEASE, vec![kept.attempt_id()]).await.unwrap(), [true]);
 }
 

@@ -32,10 +32,39 @@ pub async fn tokens_are_kept_until_they_are_removed_with_their_sessions(fx: &Fix
     assert_eq!(fx.store.tokens().await.unwrap(), all);
     assert!(fx.store.remove_token(one.id).await.unwrap());
     assert!(!fx.store.remove_token(one.id).await.unwrap());
-    assert_eq!(fx.store.tokens().await.unwrap(), [all[1].clone(), all[4].clone()]);
+    assert!(!fx.store.remove_token(TokenId::from_bits(9)).await.unwrap(), "there is no such token");
+    let ended = Token { expires_at: Some(fx.now()), ..one };
+    assert_eq!(fx.store.tokens().await.unwrap(), [ended.clone(), all[1].clone(), all[4].clone()]);
+    let another = session(6, &other);
+    fx.store.add_token(another.clone()).await.unwrap();
+    assert!(fx.store.remove_token(another.id).await.unwrap(), "a session ends alone");
+    assert_eq!(fx.store.tokens().await.unwrap(), [ended, all[1].clone(), all[4].clone()]);
     fx.pass(3_600);
     fx.store.trim(hour, 100).await.unwrap();
     assert_eq!(fx.store.tokens().await.unwrap(), [other], "its session is out of time");
+}
+
+pub async fn a_store_that_had_a_token_is_closed_until_its_tokens_are_cleared(fx: &Fixture) {
+    let hour = Duration::from_secs(3_600);
+    let expiring = Token { expires_at: Some(fx.now().after(hour)), ..token(fx, 1) };
+    let session = Token { session_of: Some(expiring.id), ..Token { id: TokenId::from_bits(3), ..token(fx, 3) } };
+    let session = Token { expires_at: expiring.expires_at, ..session };
+    fx.store.add_token(expiring.clone()).await.unwrap();
+    fx.store.add_token(session).await.unwrap();
+    fx.store.clear_tokens().await.unwrap();
+    assert_eq!(fx.store.tokens().await.unwrap().len(), 2, "a token is valid");
+    fx.pass(3_600);
+    fx.store.trim(hour, 100).await.unwrap();
+    assert_eq!(fx.store.tokens().await.unwrap(), [expiring], "the last one stays, expired");
+    // A later one takes its place, also once it is revoked.
+    let later = token(fx, 2);
+    fx.store.add_token(later.clone()).await.unwrap();
+    assert!(fx.store.remove_token(later.id).await.unwrap());
+    fx.store.trim(hour, 100).await.unwrap();
+    let revoked = Token { expires_at: Some(fx.now()), ..later };
+    assert_eq!(fx.store.tokens().await.unwrap(), [revoked]);
+    fx.store.clear_tokens().await.unwrap();
+    assert_eq!(fx.store.tokens().await.unwrap(), []);
 }
 
 pub async fn a_request_is_remembered_as_it_came_first(fx: &Fixture) {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Beat, Change, Filter, JobId, Keep, LogLevel, LogLine, Note, Page, Status, Timestamp, Verb, WorkerId, limits,
+    Beat, Change, Filter, JobId, Keep, LogLevel, LogLine, Note, Page, Status, Timestamp, Unique, Verb, WorkerId, limits,
 };
 
 use crate::{
@@ -61,6 +61,39 @@ pub async fn a_job_may_say_how_long_it_is_kept(fx: &Fixture) {
     assert_eq!(fx.job(long).await.status, Status::Deleted);
 }
 
+pub async fn retention_keeps_a_job_while_the_period_of_its_unique_key_lasts(fx: &Fixture) {
+    let keyed = |key: &'static str, keep_for| {
+        move |spec: &mut punctual_core::Spec| {
+            (spec.unique_key, spec.keep_for) = (Some(key.to_owned()), keep_for);
+            spec.extras.unique = Some(Unique { period: Some(10 * HOUR), ..Unique::default() });
+        }
+    };
+    let first = finished(fx, keyed("a", None)).await;
+    let brief = finished(fx, keyed("b", Some(Duration::from_secs(60)))).await;
+    let other = finished(fx, |spec| spec.unique_key = Some("c".to_owned())).await;
+    let cancelled = fx.enqueue(keyed("d", None)).await;
+    let cancel = Change { job: cancelled, verb: Verb::Cancel, actor: "ada".into(), reason: None };
+    fx.store.change(vec![cancel]).await.unwrap();
+    for hours in [1, 8] {
+        fx.pass(hours * 3_600);
+        for _ in 0..2 {
+            fx.store.retire(KEEP, 100).await.unwrap();
+        }
+        for id in [first, brief] {
+            assert_eq!(fx.job(id).await.status, Status::Succeeded, "after {hours} hours");
+        }
+        for id in [other, cancelled] {
+            assert_eq!(fx.job(id).await.status, Status::Deleted);
+        }
+    }
+    assert_eq!(fx.enqueue(keyed("a", None)).await, first, "the key is in force");
+    fx.pass(3_600);
+    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 2);
+    assert_eq!(fx.job(first).await.status, Status::Deleted);
+    assert_ne!(fx.enqueue(keyed("a", None)).await, first);
+    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 0);
+}
+
 pub async fn purging_removes_every_trace(fx: &Fixture) {
     let id = finished(fx, |spec| spec.unique_key = Some("k".into())).await;
     let kept = finished(fx, |_| ()).await;
@@ -93,6 +126,7 @@ pub async fn trimming_removes_old_attempts_and_logs(fx: &Fixture) {
         names: vec![],
         concurrency: 1,
         running: 0,
+        registered_by: None,
     };
     fx.store.beat(worker).await.unwrap();
     fx.pass(2 * limits::WORKER_SILENT_MAX.as_secs());

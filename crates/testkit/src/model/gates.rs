@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use punctual_core::{
-    ClaimRequest, Job, Limits, Rate, Status, Timestamp,
-    gate::{self, Line, Order, Passed, QueueGate},
+    AttemptId, ClaimRequest, Job, Limits, Rate, Status, Timestamp, WorkerId,
+    gate::{self, Line, OccupiedSlot, Order, Passed, QueueGate},
 };
 
 use super::state::State;
@@ -40,7 +40,40 @@ impl Gates {
     }
 }
 
+/// A slot that the execution of a cancelled job occupies.
+#[derive(Debug)]
+pub(super) struct Slot {
+    queue: String,
+    key: Option<String>,
+    attempt: AttemptId,
+    pub(super) worker: WorkerId,
+    until: Timestamp,
+}
+
 impl State {
+    /// A job that was running is cancelled: its execution keeps its slot until its handler is gone, or its lease ends.
+    pub(super) fn occupy_slot(&mut self, now: Timestamp, job: &Job) {
+        if let (Some(worker), Some(until)) = (job.worker_id, job.lease_until.filter(|until| *until > now)) {
+            let (queue, key) = (job.spec.queue.clone(), job.spec.extras.concurrency_key.clone());
+            self.slots.push(Slot { queue, key, attempt: AttemptId { job: job.id, run: job.run }, worker, until });
+        }
+    }
+
+    pub(super) fn release_slots(&mut self, worker: WorkerId, attempts: &[AttemptId]) {
+        self.slots.retain(|slot| slot.worker != worker || !attempts.contains(&slot.attempt));
+    }
+
+    pub(super) fn occupied_slots(&self, now: Timestamp, queue: &str) -> Vec<OccupiedSlot> {
+        let of_queue = self.slots.iter().filter(|slot| slot.queue == queue && slot.until > now);
+        let occupied = |slot: &Slot| {
+            let Slot { attempt, worker, until, .. } = *slot;
+            OccupiedSlot { attempt, worker, key: slot.key.clone(), until }
+        };
+        let mut occupied: Vec<_> = of_queue.map(occupied).collect();
+        occupied.sort_by_key(|slot| slot.attempt);
+        occupied
+    }
+
     /// Forgets what gates need not remember any more.
     pub(super) fn trim_gates(&mut self, now: Timestamp) {
         let limits: BTreeMap<String, Limits> =
@@ -49,6 +82,7 @@ impl State {
         for ((queue, _), starts) in &mut self.gates.starts {
             starts.retain(|(at, _)| horizon(queue).is_some_and(|horizon| *at > horizon));
         }
+        self.slots.retain(|slot| slot.until > now);
         self.gates.turns.retain(|(queue, _), _| limits.get(queue).is_some_and(|limits| limits.fair));
         self.gates.clocks.retain(|queue, _| limits.get(queue).is_some_and(|limits| limits.fair));
     }
@@ -62,11 +96,12 @@ impl State {
         job.spec.extras.concurrency_key.is_some() || self.limits(&job.spec.queue).guard_all()
     }
 
-    pub(super) fn passed(&self, (queue, key): &Gate) -> Passed {
+    pub(super) fn passed(&self, (queue, key): &Gate, now: Timestamp) -> Passed {
         let of_it = |job: &Job| job.spec.queue == *queue && (key.is_none() || job.spec.extras.concurrency_key == *key);
         let running = self.jobs.iter().filter(|record| record.job.status == Status::Processing && of_it(&record.job));
         let starts = self.gates.starts.get(&(queue.clone(), key.clone())).cloned().unwrap_or_default();
-        Passed { running: running.count() as u32, starts }
+        let occupied = self.occupied_slots(now, queue).into_iter().filter(|slot| key.is_none() || slot.key == *key);
+        Passed { running: (running.count() + occupied.count()) as u32, starts }
     }
 
     /// Chooses the jobs to start, in order; and says when a rate lets more of them through, if one holds some back.
@@ -84,7 +119,7 @@ impl State {
         let mut names: Vec<String> = waiting.keys().map(|(queue, _)| queue.clone()).collect();
         names.dedup();
         let queue_gate = |name: &String| QueueGate {
-            free: self.limits(name).free(&self.passed(&(name.clone(), None)), now),
+            free: self.limits(name).free(&self.passed(&(name.clone(), None), now), now),
             clock: self.gates.clocks.get(name).copied().unwrap_or(0),
         };
         let mut queues: Vec<QueueGate> = names.iter().map(queue_gate).collect();
@@ -94,7 +129,7 @@ impl State {
             let (limits, queue) = (self.limits(&gate.0), names.partition_point(|name| *name < gate.0));
             Line {
                 queue,
-                free: if gate.1.is_some() { limits.key_free(&self.passed(&gate), now) } else { u32::MAX },
+                free: if gate.1.is_some() { limits.key_free(&self.passed(&gate, now), now) } else { u32::MAX },
                 turn: self.gates.turns.get(&gate).copied().unwrap_or(0).max(queues[queue].clock),
                 step: limits.step(gate.1.as_deref()),
                 jobs: VecDeque::from(jobs),
@@ -112,8 +147,14 @@ impl State {
         }
         self.gates.clocks.extend(names.into_iter().zip(queues.iter().map(|queue| queue.clock)));
         let left = lines.iter().zip(&gates).filter(|(line, _)| !line.jobs.is_empty()).map(|(_, gate)| gate);
-        let opens_at = left.filter_map(|gate| self.opens_at(gate, now)).min();
+        let opens_at = left.filter_map(|gate| self.opens_at(gate, now)).chain(self.slot_ends(now, request)).min();
         (chosen.into_iter().map(|(_, place)| place).collect(), opens_at)
+    }
+
+    /// When leases end, of the executions that occupy slots of queues which the worker serves.
+    fn slot_ends(&self, now: Timestamp, request: &ClaimRequest) -> impl Iterator<Item = Timestamp> {
+        let serves = |slot: &&Slot| request.queues.is_empty() || request.queues.contains(&slot.queue);
+        self.slots.iter().filter(serves).map(|slot| slot.until).filter(move |until| *until > now)
     }
 
     fn opens_at(&self, gate: &Gate, now: Timestamp) -> Option<Timestamp> {

@@ -69,8 +69,11 @@ impl State {
             self.saw_failure.insert(job.id);
         }
         let logs = logs.into_iter().enumerate().map(|(line, log)| ((log.run, line as u32), log)).collect();
+        // What another store has started is not to start a second time here, if it runs at most once.
+        let confirmed = (job.status == Status::Processing).then_some(job.run);
         // Those that come later are older.
-        self.jobs.insert(0, Record { job, attempts, events, logs });
+        let passed_gate = job.status == Status::Processing && self.is_gated(&job);
+        self.jobs.insert(0, Record { job, attempts, events, logs, confirmed, passed_gate });
         true
     }
 }

@@ -22,7 +22,7 @@ use punctual_core::{
     Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave,
     Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Token,
     TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-    gate::Passed,
+    gate::{OccupiedSlot, Passed},
     limits,
     measure::{self, Measure, Tally},
     transfer::{Dependency, Parcel},
@@ -152,6 +152,14 @@ impl Store for ModelStore {
         Ok(attempts.iter().map(|attempt| state.held(*attempt, worker).is_some()).collect())
     }
 
+    async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.write(|state, now| attempts.iter().map(|attempt| state.confirm(now, *attempt, worker)).collect())
+    }
+
+    async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()> {
+        self.write(|state, _| state.release_slots(worker, &attempts))
+    }
+
     async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
         self.write(|state, _| {
             for note in notes {
@@ -174,8 +182,12 @@ impl Store for ModelStore {
             (0..state.jobs.len()).filter(|place| lease_until(place).is_some_and(|until| until <= now)).collect();
         places.sort_by_key(|place| (lease_until(place), state.rank(*place)));
         places.truncate(limit);
-        let jobs = places.into_iter().map(|place| state.jobs[place].job.clone());
-        Ok(jobs.filter_map(|job| Some(Claim { worker: job.worker_id?, job: Box::new(job) })).collect())
+        let claim = |place: usize| {
+            let Record { job, confirmed, .. } = &state.jobs[place];
+            let claim = Claim::new(Box::new(job.clone()), job.worker_id?);
+            Some(Claim { confirmed: *confirmed == Some(job.run), ..claim })
+        };
+        Ok(places.into_iter().filter_map(claim).collect())
     }
 
     async fn promote(&self, limit: usize) -> StoreResult<usize> {
@@ -367,7 +379,11 @@ impl Store for ModelStore {
     }
 
     async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
-        Ok(self.state().passed(&(queue, key)))
+        Ok(self.state().passed(&(queue, key), self.now()))
+    }
+
+    async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {
+        Ok(self.state().occupied_slots(self.now(), &queue))
     }
 
     async fn beat(&self, beat: Beat) -> StoreResult<()> {
@@ -444,7 +460,11 @@ impl Store for ModelStore {
     }
 
     async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
-        self.write(|state, _| state.remove_token(id))
+        self.write(|state, now| state.remove_token(id, now))
+    }
+
+    async fn clear_tokens(&self) -> StoreResult<()> {
+        self.write(|state, now| state.clear_tokens(now))
     }
 
     async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {

@@ -8,15 +8,15 @@ use std::{
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, Event, EventId, Filter,
     Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Notification, Once, Order, Page, Queue, QueueEvent, QueueSave,
-    Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreResult, Timestamp, Token, Verb, WorkerId,
-    WorkerRecord, Workflow, WorkflowId, change,
+    Refused, Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreResult, Timestamp, Token, Verb,
+    WorkerId, WorkerRecord, Workflow, WorkflowId, change,
     flow::Next,
     limits,
     measure::{self, Measure},
     transfer::Dependency,
 };
 
-use super::gates::Gates;
+use super::gates::{Gates, Slot};
 
 /// What decides between jobs of the same priority and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,6 +49,8 @@ pub(super) struct State {
     pub(super) queue_events: Vec<(String, QueueEvent)>,
     /// What queues and their keys started lately, and whose turn it is.
     pub(super) gates: Gates,
+    /// Slots of executions whose jobs were cancelled, each with its queue.
+    pub(super) slots: Vec<Slot>,
     pub(super) dependencies: Vec<Dependency>,
     /// Jobs that waited on although one of their parents had failed.
     pub(super) saw_failure: BTreeSet<JobId>,
@@ -64,6 +66,10 @@ pub(super) struct Record {
     pub(super) attempts: Vec<Attempt>,
     pub(super) events: Vec<Event>,
     pub(super) logs: BTreeMap<(u32, u32), LogLine>,
+    /// The execution whose handler is about to start, as its worker has confirmed.
+    pub(super) confirmed: Option<u32>,
+    /// Whether its last execution had to pass a gate.
+    pub(super) passed_gate: bool,
 }
 
 pub(super) struct HeldLock {
@@ -115,12 +121,12 @@ impl State {
     }
 
     fn enqueue(&mut self, now: Timestamp, new: NewJob) -> Enqueued {
+        if self.find(new.id).is_some() {
+            return Enqueued::existing(new.id);
+        }
         let key = new.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()));
         if let Some(holder) = key.as_ref().and_then(|key| self.in_the_way(now, key, &new)) {
             return Enqueued { updated: self.update(now, holder, &new), ..Enqueued::existing(holder) };
-        }
-        if self.find(new.id).is_some() {
-            return Enqueued::existing(new.id);
         }
         let expires_at = new.spec.unique().expires_at(now);
         let (id, waiting, next) = (new.id, self.join(&new), self.begin(&new));
@@ -130,7 +136,14 @@ impl State {
             job.status = Status::Waiting;
         }
         let (status, place) = (job.status, job.place().map(|(workflow, node)| (workflow, node.to_owned())));
-        self.jobs.push(Record { job, attempts: Vec::new(), events: Vec::new(), logs: BTreeMap::new() });
+        self.jobs.push(Record {
+            job,
+            attempts: Vec::new(),
+            events: Vec::new(),
+            logs: BTreeMap::new(),
+            confirmed: None,
+            passed_gate: false,
+        });
         self.event(id, now, status, None, (None, None));
         self.keys.extend(key.map(|key| (key, (id, expires_at))));
         if let Some(place) = place {
@@ -195,7 +208,7 @@ impl State {
 
     pub(super) fn serves(&self, request: &ClaimRequest, job: &Job) -> bool {
         let paused = self.queues.get(&job.spec.queue).is_some_and(|queue| queue.settings.paused);
-        !paused && request.serves(&job.spec.queue, &job.spec.name)
+        !paused && request.serves(&job.spec.queue, &job.spec.name) && request.suspects == job.is_suspect()
     }
 
     pub(super) fn save_queue(&mut self, now: Timestamp, save: QueueSave) -> bool {
@@ -241,7 +254,9 @@ impl State {
 
     /// Gives a job to a worker, which starts it `at` some time.
     pub(super) fn hold(&mut self, now: Timestamp, at: Timestamp, place: usize, request: &ClaimRequest) -> Claim {
+        let passed_gate = self.is_gated(&self.jobs[place].job);
         let record = &mut self.jobs[place];
+        record.passed_gate = passed_gate;
         let job = &mut record.job;
         job.begin(job.run + 1, job.attempt + 1, request.worker, at, request.lease);
         record.attempts.push(Attempt {
@@ -256,7 +271,7 @@ impl State {
         let job = job.clone();
         self.event(job.id, at, Status::Processing, Some(job.run), (None, None));
         self.tally(now, &job, Measure::Lateness, at.since(job.run_at));
-        Claim { job: Box::new(job), worker: request.worker }
+        Claim::new(Box::new(job), request.worker)
     }
 
     /// The record of an attempt that is under way in the worker's hands.
@@ -267,7 +282,13 @@ impl State {
         holds.then_some(record)
     }
 
+    pub(super) fn confirm(&mut self, now: Timestamp, attempt: AttemptId, worker: WorkerId) -> bool {
+        let held = self.held(attempt, worker).filter(|record| record.job.lease_until.is_some_and(|until| until > now));
+        held.map(|record| record.confirmed = Some(attempt.run)).is_some()
+    }
+
     pub(super) fn end_leases(&mut self, now: Timestamp, worker: WorkerId) -> usize {
+        self.slots.retain(|slot| slot.worker != worker);
         let held = self.jobs.iter_mut().filter(|record| record.job.worker_id == Some(worker));
         let live = held.filter(|record| record.job.lease_until.is_some_and(|until| until > now));
         live.map(|record| record.job.lease_until = Some(now)).count()
@@ -280,7 +301,12 @@ impl State {
     }
 
     fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled {
-        let Some(record) = self.held(settlement.attempt, settlement.worker) else { return Settled::Stale };
+        let Some(record) = self.held(settlement.attempt, settlement.worker) else {
+            if !settlement.only_if_expired {
+                self.release_slots(settlement.worker, &[settlement.attempt]);
+            }
+            return Settled::Stale;
+        };
         if settlement.only_if_expired && record.job.lease_until.is_some_and(|until| until > now) {
             return Settled::Stale;
         }
@@ -290,7 +316,7 @@ impl State {
         let job = &mut record.job;
         job.status = ending.status();
         job.run_at = ending.run_at(job.run_at, now);
-        job.attempt -= u32::from(ending.gives_back_attempt());
+        job.attempt -= u32::from(settlement.gives_back_attempt());
         job.crash_count += u32::from(settlement.attempt_status == AttemptStatus::Lost);
         job.updated_at = now;
         job.finished_at = job.status.is_finished().then_some(now);
@@ -319,6 +345,10 @@ impl State {
     fn change(&mut self, now: Timestamp, wish: Change) -> Changed {
         let Some(record) = self.find(wish.job) else { return Changed::NotFound };
         let before = record.job.clone();
+        if let Err(refused) = self.retake_key(now, wish.verb, &before) {
+            return Changed::Refused(refused);
+        }
+        let Some(record) = self.find(wish.job) else { return Changed::NotFound };
         match change::apply(wish.verb, &mut record.job, now) {
             Ok(true) => Changed::Already,
             Err(refused) => Changed::Refused(refused),
@@ -329,6 +359,21 @@ impl State {
         }
     }
 
+    /// A job that is to run again takes its unique key, unless another one is in the way.
+    fn retake_key(&mut self, now: Timestamp, verb: Verb, job: &Job) -> Result<(), Refused> {
+        let Some((scope, key)) = change::needed_key(verb, job) else { return Ok(()) };
+        let key = (scope, key.to_owned());
+        let held = self.keys.get(&key).copied();
+        let holder = held.and_then(|(holder, expires_at)| {
+            let status = self.find(holder)?.job.status;
+            Some(change::KeyHolder { job: holder, status, expires_at })
+        });
+        if let change::KeyChange::Take(expires_at) = change::retake_key(verb, job, holder, now)? {
+            self.keys.insert(key, (job.id, expires_at));
+        }
+        Ok(())
+    }
+
     /// What follows from a change that was applied to a job's row.
     pub(super) fn changed(&mut self, now: Timestamp, before: &Job, by: (Option<&str>, Option<&str>)) {
         let Some(record) = self.find(before.id) else { return };
@@ -336,6 +381,9 @@ impl State {
         let was_running = before.status == Status::Processing;
         if was_running {
             close_attempt(record, now, AttemptStatus::Cancelled, None);
+            if record.passed_gate {
+                self.occupy_slot(now, before);
+            }
             let took = now.since(before.started_at.unwrap_or(now));
             self.tally(now, before, Measure::Ended(AttemptStatus::Cancelled), took);
         }
@@ -358,6 +406,9 @@ impl State {
         for (_, id) in &ids {
             let Some(record) = self.find(*id) else { continue };
             let before = record.job.clone();
+            if change::keep_for_unique_key(&mut record.job, now) {
+                continue;
+            }
             if change::apply(Verb::Delete, &mut record.job, now).is_ok() {
                 self.changed(now, &before, (Some("retention"), None));
             }

@@ -5,10 +5,20 @@ use punctual_core::{Once, Timestamp, TokenId, limits};
 use super::state::State;
 
 impl State {
-    pub(super) fn remove_token(&mut self, id: TokenId) -> bool {
-        let count = self.tokens.len();
-        self.tokens.retain(|token| token.id != id && token.session_of != Some(id));
-        self.tokens.len() < count
+    pub(super) fn remove_token(&mut self, id: TokenId, now: Timestamp) -> bool {
+        let Some(found) = self.tokens.iter_mut().find(|token| token.id == id) else { return false };
+        let was_valid = found.is_good(now);
+        if was_valid {
+            found.expires_at = Some(now);
+        }
+        self.tokens.retain(|token| token.session_of.is_none() || token.id != id && token.session_of != Some(id));
+        was_valid
+    }
+
+    pub(super) fn clear_tokens(&mut self, now: Timestamp) {
+        if !self.tokens.iter().any(|token| token.session_of.is_none() && token.is_good(now)) {
+            self.tokens.clear();
+        }
     }
 
     pub(super) fn once(&mut self, key: String, fresh: Once) -> Once {
@@ -16,7 +26,8 @@ impl State {
     }
 
     pub(super) fn trim_tokens(&mut self, now: Timestamp) {
-        self.tokens.retain(|token| token.is_good(now));
+        let last = self.tokens.iter().filter(|token| token.session_of.is_none()).map(|token| token.id).max();
+        self.tokens.retain(|token| token.is_good(now) || Some(token.id) == last);
         self.requests.retain(|_, request| request.at >= now.before(limits::ONCE_KEPT));
     }
 }

@@ -180,7 +180,8 @@ impl Courier {
         let now = ctx.punctual().store().now().as_micros() / 1_000_000;
         let id = ctx.claim().job.spec.correlation_id.clone().unwrap_or_default();
         let headers = [("punctual-signature", webhook.signature(now, body)), ("punctual-id", id)];
-        let posted = self.poster.post(target, &headers, body.to_owned(), webhook.timeout).await;
+        let post = self.poster.post(target, &headers, body.to_owned(), webhook.timeout);
+        let posted = ctx.signal().run_until_cancelled(post).await.ok_or_else(|| Failure::new("told to stop"))?;
         judge(&ctx, &name, posted)
     }
 }

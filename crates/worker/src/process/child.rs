@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use punctual_core::WorkerId;
+use punctual_core::{StoreError, WorkerId};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
     net::{UnixStream, unix::OwnedWriteHalf},
@@ -71,7 +71,7 @@ impl fmt::Display for End {
 pub(super) async fn live(fleet: &Fleet, slot: usize) -> Life {
     let began = Instant::now();
     let mut worker = None;
-    let end = match start(fleet) {
+    let end = match start(fleet, slot) {
         Ok((mut child, stream)) => {
             let end = attend(fleet, slot, &mut child, stream, &mut worker).await;
             fleet.set_stats(slot, None);
@@ -82,10 +82,10 @@ pub(super) async fn live(fleet: &Fleet, slot: usize) -> Life {
     Life { worker, end, lasted: began.elapsed() }
 }
 
-fn start(fleet: &Fleet) -> io::Result<(Child, UnixStream)> {
+fn start(fleet: &Fleet, slot: usize) -> io::Result<(Child, UnixStream)> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     ours.set_nonblocking(true)?;
-    let mut command = fleet.command();
+    let mut command = fleet.command(slot);
     command.stdin(Stdio::from(OwnedFd::from(theirs))).stderr(Stdio::piped());
     // A group of its own: what a terminal sends to all reaches the supervisor, which says what is to be done.
     command.process_group(0).kill_on_drop(true);
@@ -108,7 +108,7 @@ async fn attend(
         let mut talk = pin!(talk(fleet, slot, Messages::new(from), worker));
         tokio::select! {
             talked = &mut talk => talked,
-            never = pass_orders(fleet, &mut to) => never,
+            never = pass_orders(fleet, slot, &mut to) => never,
             () = fleet.ending_now.cancelled() => Talk::Over,
             // What it said last is heard; but not for long, if something that it started keeps the link open.
             _ = child.wait() => time::timeout(OUTPUT_OPEN_MAX, talk).await.unwrap_or(Talk::Over),
@@ -174,6 +174,11 @@ async fn talk(fleet: &Fleet, slot: usize, mut from: Messages, worker: &mut Optio
             }
             FromWorker::Heartbeat { stats } => fleet.set_stats(slot, Some(stats)),
             FromWorker::WorkerError { message } => problem = Some(message),
+            FromWorker::StoreFailed { store, reason } => {
+                let error = StoreError::Failed { store, reason };
+                problem = Some(error.to_string());
+                fleet.fail(error);
+            }
             FromWorker::WorkerShutdown { stats, .. } => {
                 fleet.set_stats(slot, Some(stats));
                 return Talk::InOrder;
@@ -184,8 +189,11 @@ async fn talk(fleet: &Fleet, slot: usize, mut from: Messages, worker: &mut Optio
 }
 
 /// Passes on what the child is to do. Never ends before the child does.
-async fn pass_orders(fleet: &Fleet, to: &mut OwnedWriteHalf) -> Talk {
-    fleet.draining.cancelled().await;
+async fn pass_orders(fleet: &Fleet, slot: usize, to: &mut OwnedWriteHalf) -> Talk {
+    tokio::select! {
+        () = fleet.draining.cancelled() => {}
+        () = fleet.until_unwanted(slot) => {}
+    }
     if send(to, &ToWorker::Drain).await.is_err() {
         tracing::debug!("a worker process had gone before it was told to");
     }

@@ -26,6 +26,8 @@ pub(super) enum FromWorker {
     WorkerShutdown { worker: WorkerId, stats: Stats },
     /// Something is wrong that keeps it from working.
     WorkerError { message: String },
+    /// Its store has failed for good.
+    StoreFailed { store: String, reason: String },
     /// It is there, and has done so much.
     Heartbeat { stats: Stats },
     /// It has stored a notification to a user.

@@ -15,7 +15,7 @@ use nix::{
     unistd::dup2_stdin,
 };
 use punctual_client::Punctual;
-use punctual_core::{Notification, WorkerId};
+use punctual_core::{Notification, StoreError, WorkerId};
 use tokio::{
     net::{UnixStream, unix::OwnedWriteHalf},
     sync::mpsc,
@@ -63,8 +63,13 @@ impl Supervised {
     }
 
     /// Works until the supervisor or `stop` says to end, or the supervisor is gone. Then nothing of this process is left within two seconds:
-    /// its jobs are given back.
-    pub async fn work(self, punctual: &Punctual, worker: RunningWorker, stop: impl Future<Output = ()>) -> Stats {
+    /// its jobs are given back. If the store fails for good meanwhile, the supervisor is told, and the error is returned.
+    pub async fn work(
+        self,
+        punctual: &Punctual,
+        worker: RunningWorker,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Stats, StoreError> {
         let id = *self.worker.get_or_init(|| worker.id());
         let stream = self.stream;
         let (from, mut to) = stream.into_split();
@@ -77,19 +82,26 @@ impl Supervised {
         let listening = tokio::spawn(listen(Messages::new(from), drain.clone(), gone.clone()));
         let (stats, speaking) = (worker.watch_stats(), CancellationToken::new());
         let voice = tokio::spawn(speak(to, told, stats, speaking.clone()));
-        tokio::select! {
-            () = drain.cancelled() => {}
-            () = gone.cancelled() => {}
-            () = stop => {}
+        let failure = tokio::select! {
+            () = drain.cancelled() => None,
+            () = gone.cancelled() => None,
+            () = stop => None,
+            error = worker.failed() => Some(error),
+        };
+        if let Some(StoreError::Failed { store, reason }) = &failure {
+            let _ = outbox.send(FromWorker::StoreFailed { store: store.clone(), reason: reason.clone() }).await;
+            gone.cancel();
         }
         let stats = worker.stop_or_hurry(&gone).await;
         // What has left its group ends here too.
         let _ = spawn_blocking(move || kill_programs_of(id)).await;
-        let _ = outbox.send(FromWorker::WorkerShutdown { worker: id, stats }).await;
+        if failure.is_none() {
+            let _ = outbox.send(FromWorker::WorkerShutdown { worker: id, stats }).await;
+        }
         speaking.cancel();
         let _ = voice.await;
         listening.abort();
-        stats
+        failure.map_or(Ok(stats), Err)
     }
 }
 

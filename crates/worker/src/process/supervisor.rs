@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use punctual_client::Punctual;
-use punctual_core::{Invalid, StoreResult, WorkerId};
+use punctual_core::{Invalid, StoreError, StoreResult, WorkerId};
 use tokio::{
     process::Command,
     task::{JoinSet, spawn_blocking},
@@ -27,6 +27,8 @@ const STARTS_MAX_COUNT: u32 = 5;
 /// How long the store is tried for when a dead worker's jobs are to be given back. Their leases run out as well.
 const BURIAL_MAX: Duration = Duration::from_secs(10);
 
+/// How often the leases of a dead worker are ended that are renewed all the same.
+const TRIES_MAX_COUNT: usize = 5;
 /// When the jobs of a dead worker are looked for again.
 const LOOK_AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
@@ -48,7 +50,8 @@ impl fmt::Debug for Supervisor {
 }
 
 impl Supervisor {
-    /// So many worker processes on that store, each started by that command.
+    /// So many worker processes on that store, each started by that command. One more is started for suspects, and others as
+    /// they are needed: jobs that were running when their process died run there, each alone in its process, so that they take no other jobs with them.
     pub fn new(punctual: Punctual, workers: usize, command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
         let log_line: LogLine = Arc::new(|line| tracing::info!(target: "punctual::child", "{line}"));
         Self { punctual, command: Box::new(command), workers, silence: SILENCE, log_line }
@@ -76,7 +79,7 @@ impl Supervisor {
         }
         let fleet = Arc::new(Fleet::new(punctual, (command, log_line), silence, workers));
         let mut keepers = JoinSet::new();
-        for slot in 0..workers {
+        for slot in 0..fleet.slots_count() {
             keepers.spawn(keep(Arc::clone(&fleet), slot));
         }
         Ok(RunningSupervisor { fleet, keepers })
@@ -86,8 +89,12 @@ impl Supervisor {
 /// Keeps one slot filled.
 async fn keep(fleet: Arc<Fleet>, slot: usize) {
     let (mut pause, mut failed_starts) = (BACKOFF.0, 0);
-    while !fleet.draining.is_cancelled() {
+    while fleet.draining.run_until_cancelled(fleet.until_wanted(slot)).await.is_some() {
         let Life { worker, end, lasted } = child::live(&fleet, slot).await;
+        if fleet.has_failed() {
+            // Nothing can be given back, and another process on the same disk would do no better.
+            return;
+        }
         if let Some(worker) = worker {
             bury(&fleet, worker, &end).await;
         }
@@ -102,8 +109,14 @@ async fn keep(fleet: Arc<Fleet>, slot: usize) {
             fleet.give_up(slot, end.to_string());
             return;
         }
-        if lasted >= LONG_LIFE || matches!(end, End::InOrder) {
+        // What runs suspects is there to be killed.
+        let expected = fleet.is_for_suspects(slot) && worker.is_some();
+        if expected || lasted >= LONG_LIFE || matches!(end, End::InOrder) {
             pause = BACKOFF.0;
+        }
+        if fleet.is_for_suspects(slot) && matches!(end, End::InOrder) {
+            tracing::debug!(slot, "a worker process for suspects was not needed any more and has ended");
+            continue;
         }
         let restart_ms = pause.as_millis() as u64;
         tracing::warn!(slot, worker = ?worker.map(|id| id.to_string()), reason = %end, restart_ms, "a worker process has ended");
@@ -122,35 +135,41 @@ async fn bury(fleet: &Arc<Fleet>, worker: WorkerId, end: &End) {
     if killed > 0 {
         tracing::warn!(%worker, processes = killed, "killed what the programs of a dead worker had left behind");
     }
+    let evidence = format!("its process ended: {end}");
     let bury = async {
-        while let Err(error) = give_back(fleet, worker).await {
+        while let Err(error) = give_back(fleet, worker, &evidence).await {
             tracing::warn!(%worker, %error, "cannot give back the jobs of a dead worker yet");
             time::sleep(BACKOFF.0).await;
         }
     };
     let _ = time::timeout(BURIAL_MAX, bury).await;
-    tokio::spawn(look_again(Arc::clone(fleet), worker));
+    tokio::spawn(look_again(Arc::clone(fleet), worker, evidence));
 }
 
 /// What the dead worker had asked for a moment before may have been done after its leases were ended.
-async fn look_again(fleet: Arc<Fleet>, worker: WorkerId) {
+async fn look_again(fleet: Arc<Fleet>, worker: WorkerId, evidence: String) {
     for pause in LOOK_AGAIN_AFTER {
         time::sleep(pause).await;
-        if let Err(error) = give_back(&fleet, worker).await {
+        if let Err(error) = give_back(&fleet, worker, &evidence).await {
             tracing::warn!(%worker, %error, "cannot look again for jobs of a dead worker; their leases will run out");
         }
     }
 }
 
-async fn give_back(fleet: &Fleet, worker: WorkerId) -> StoreResult<()> {
+async fn give_back(fleet: &Fleet, worker: WorkerId, evidence: &str) -> StoreResult<()> {
     let store = fleet.punctual.store();
-    let leases = store.end_leases(worker).await?;
-    let jobs = maintenance::reap(&**store).await?;
-    store.leave(worker).await?;
-    if leases > 0 {
-        tracing::warn!(%worker, leases, jobs, "gave back the jobs of a dead worker");
+    for _ in 0..TRIES_MAX_COUNT {
+        let leases = store.end_leases(worker).await?;
+        let jobs = maintenance::reap_of(&**store, worker, evidence).await?;
+        if leases > 0 {
+            tracing::warn!(%worker, leases, jobs, "gave back the jobs of a dead worker");
+        }
+        // Otherwise a renewal that it had asked for was done in between.
+        if jobs >= leases {
+            break;
+        }
     }
-    Ok(())
+    store.leave(worker).await
 }
 
 /// Worker processes, and who looks after them. Dropped without [`stop`](Self::stop), it kills them.
@@ -166,7 +185,7 @@ impl fmt::Debug for RunningSupervisor {
 }
 
 impl RunningSupervisor {
-    /// How many of its processes work.
+    /// How many of its processes work, but for those for suspects.
     pub fn working(&self) -> usize {
         self.fleet.working()
     }
@@ -184,10 +203,21 @@ impl RunningSupervisor {
 
     /// Waits until every process has been given up, and says why the last one was. Never, if one can work.
     pub async fn given_up(&mut self) -> String {
-        self.all_ended().await;
+        while !self.fleet.is_given_up() && self.keepers.join_next().await.is_some() {}
         match self.fleet.why_given_up() {
             Some(reason) => reason,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until the store has failed for good, here or in one of the processes, and says why. Never, on most engines.
+    pub fn failed(&self) -> impl Future<Output = StoreError> + use<> {
+        let fleet = Arc::clone(&self.fleet);
+        async move {
+            tokio::select! {
+                error = fleet.failed() => error,
+                error = fleet.punctual.store().failed() => error,
+            }
         }
     }
 

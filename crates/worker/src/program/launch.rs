@@ -19,7 +19,8 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::ProgramLimits;
+use super::{ProgramLimits, mark::Mark};
+use crate::isolation;
 
 struct Order {
     command: Command,
@@ -43,12 +44,14 @@ static LAUNCHER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
     sender
 });
 
-/// Starts a process with these limits.
-pub(super) async fn launch(mut command: Command, limits: ProgramLimits) -> io::Result<Child> {
+/// Starts a process with these limits and this mark.
+pub(super) async fn launch(mut command: Command, limits: ProgramLimits, mark: Mark) -> io::Result<Child> {
     command.process_group(0).kill_on_drop(true);
+    // It is no process of our supervisor's, whatever it runs.
+    command.env_remove(isolation::VARIABLE);
     let ours = getpid();
     // SAFETY: between fork and exec the closure only makes system calls; it allocates nothing and takes no lock.
-    unsafe { command.pre_exec(move || prepare(ours, limits)) };
+    unsafe { command.pre_exec(move || prepare(ours, limits, mark)) };
     let (answer, child) = oneshot::channel();
     let gone = || io::Error::other("the thread that starts programs has ended");
     LAUNCHER.send(Order { command, runtime: Handle::current(), answer }).map_err(|_| gone())?;
@@ -56,13 +59,14 @@ pub(super) async fn launch(mut command: Command, limits: ProgramLimits) -> io::R
 }
 
 /// What the new process does before it becomes the program.
-fn prepare(parent: Pid, limits: ProgramLimits) -> io::Result<()> {
+fn prepare(parent: Pid, limits: ProgramLimits, mark: Mark) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     if getppid() != parent {
         // It has died before we asked to be told.
         return Err(io::Error::from(io::ErrorKind::BrokenPipe));
     }
+    mark.set();
     if let Some(seconds) = limits.cpu_time.map(|time: Duration| time.as_secs()) {
         // A second later it is killed, if it ignores the first signal.
         setrlimit(Resource::RLIMIT_CPU, seconds, seconds + 1)?;

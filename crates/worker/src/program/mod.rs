@@ -6,12 +6,15 @@
 //! | one process a job | `once` |
 //! | one process for many jobs | `pool` |
 //! | how is a process started? | `launch` |
-//! | how is it ended, with all that it started? | `group` |
+//! | how is it ended, with all that it started? | `group`, `descendants` |
+//! | how is found what it started? | `mark` |
 //! | how much memory does it use? | `warden` |
 //! | what does it say? | `messages`, `output` |
 
+mod descendants;
 mod group;
 mod launch;
+mod mark;
 mod messages;
 mod once;
 mod output;
@@ -195,6 +198,11 @@ impl Program {
         Ok(Some(user))
     }
 
+    /// How long it gets to end, now that it is told to. None once its lease is over: another worker may have the job.
+    fn grace(&self, ctx: &Context) -> Duration {
+        if ctx.is_lease_over() { Duration::ZERO } else { self.stop_grace }
+    }
+
     /// The handler that runs jobs with it.
     pub fn handler(self) -> Result<ProgramHandler, Invalid> {
         self.check()?;
@@ -226,8 +234,11 @@ impl Handler for ProgramHandler {
 
     fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         match self.pool.clone() {
-            Some(pool) => Box::pin(async move { pool.stop().await }),
-            None => Box::pin(async {}),
+            Some(pool) => Box::pin(async move {
+                pool.stop().await;
+                descendants::all_killed().await;
+            }),
+            None => Box::pin(descendants::all_killed()),
         }
     }
 }

@@ -28,6 +28,7 @@ use super::{
     Program, ResultFrom,
     group::Group,
     launch::launch,
+    mark::Mark,
     messages::{self, End},
     output::{Line, Lines, Log},
 };
@@ -54,8 +55,7 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
     let files = Files::make(&program, &ctx, account.as_ref())?;
     let mut command = command(&program, &ctx, account.as_ref());
     tell_of_job(&mut command, &ctx, &files);
-    let mut child = start(&program, command).await?;
-    let Some(group) = Group::of(&child, program.limits) else { return Err(Failure::new("the program has no id")) };
+    let (mut child, group) = start(&program, command, &ctx).await?;
     let (heard, signal) = (Mutex::new(Heard::default()), ctx.signal());
     let status = {
         let mut talk = pin!(talk(&ctx, &mut child, &group, &heard));
@@ -63,7 +63,8 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
             status = &mut talk => status,
             () = signal.cancelled() => {
                 // What it says meanwhile is heard.
-                let _ = tokio::join!(group.stop(program.stop_grace), time::timeout(program.stop_grace, talk));
+                let grace = program.grace(&ctx);
+                let _ = tokio::join!(group.stop(grace), time::timeout(grace, talk));
                 return Err(Failure::new("told to stop"));
             }
         }
@@ -92,6 +93,7 @@ async fn talk(ctx: &Context, child: &mut Child, group: &Group, heard: &Mutex<Hea
     let wait = async {
         let status = child.wait().await;
         group.end();
+        group.kill_descendants().await;
         ended.cancel();
         status
     };
@@ -225,9 +227,12 @@ pub(super) fn command(program: &Program, ctx: &Context, account: Option<&User>) 
 }
 
 /// Starts it.
-pub(super) async fn start(program: &Program, command: Command) -> Result<Child, Failure> {
+pub(super) async fn start(program: &Program, command: Command, ctx: &Context) -> Result<(Child, Group), Failure> {
     let failed = |error| Failure::new(format!("cannot start {}: {error}", program.command[0]));
-    launch(command, program.limits).await.map_err(failed)
+    let mark = Mark::new(ctx.claim().worker);
+    let child = launch(command, program.limits, mark).await.map_err(failed)?;
+    let group = Group::of(&child, program.limits, mark).ok_or_else(|| Failure::new("the program has no id"))?;
+    Ok((child, group))
 }
 
 fn tell_of_job(command: &mut Command, ctx: &Context, files: &Files) {

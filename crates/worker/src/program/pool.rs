@@ -66,7 +66,7 @@ impl Pool {
                 tokio::select! {
                     served = &mut serve => served,
                     () = signal.cancelled() => {
-                        let grace = self.program.stop_grace;
+                        let grace = self.program.grace(&ctx);
                         let _ = tokio::join!(servant.group.stop(grace), time::timeout(grace, serve));
                         return Err(stopped());
                     }
@@ -154,10 +154,9 @@ enum Served {
 impl Servant {
     async fn start(program: &Program, ctx: &Context) -> Result<Self, Failure> {
         let account = program.account().map_err(|invalid| Failure::new(invalid.to_string()))?;
-        let mut child = once::start(program, once::command(program, ctx, account.as_ref())).await?;
-        let group = Group::of(&child, program.limits);
-        let parts = (child.stdin.take(), child.stdout.take(), child.stderr.take(), group);
-        let (Some(stdin), Some(stdout), Some(stderr), Some(group)) = parts else {
+        let (mut child, group) = once::start(program, once::command(program, ctx, account.as_ref()), ctx).await?;
+        let parts = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = parts else {
             return Err(Failure::new("the program has no input or output"));
         };
         let stdout = Lines::new(stdout, LINE_MAX_BYTES);
@@ -173,6 +172,7 @@ impl Servant {
         };
         let ended = once::ended(program, &self.group, status, self.conversation.log.last.take(), None);
         self.group.end();
+        self.group.kill_descendants().await;
         ended
     }
 
@@ -186,6 +186,7 @@ impl Servant {
             let _ = tokio::join!(group.stop(grace), child.wait());
         }
         group.end();
+        group.kill_descendants().await;
     }
 }
 

@@ -2,16 +2,18 @@
 
 use std::{
     collections::HashMap,
-    fs, io,
+    fs,
     sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
     time::Duration,
 };
 
 use nix::{
-    sys::signal::{Signal, killpg},
+    sys::signal::{Signal, kill},
     unistd::Pid,
 };
+
+use super::mark::Mark;
 
 /// How often to look.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -24,6 +26,7 @@ struct Warden {
 }
 
 struct Watched {
+    mark: Mark,
     max_bytes: u64,
     excess: Arc<OnceLock<String>>,
 }
@@ -37,9 +40,10 @@ static WARDEN: LazyLock<&'static Warden> = LazyLock::new(|| {
     warden
 });
 
-/// Watches the group that a process leads from now on. What it uses more of than it may is told in `excess`, and it is killed.
-pub(super) fn watch(leader: Pid, max_bytes: u64, excess: &Arc<OnceLock<String>>) {
-    WARDEN.watched().insert(leader, Watched { max_bytes, excess: Arc::clone(excess) });
+/// Watches a program from now on: the group that its process leads, and all that carries its mark. What it uses more of than it may is told in `excess`, and all of
+/// it is killed.
+pub(super) fn watch(leader: Pid, mark: Mark, max_bytes: u64, excess: &Arc<OnceLock<String>>) {
+    WARDEN.watched().insert(leader, Watched { mark, max_bytes, excess: Arc::clone(excess) });
     WARDEN.filled.notify_one();
 }
 
@@ -63,12 +67,16 @@ impl Warden {
     }
 
     fn look(&self) {
-        let used = used_by_groups();
-        for (leader, Watched { max_bytes, excess }) in &*self.watched() {
-            let used_bytes = used.get(leader).copied().unwrap_or_default();
+        let leaders: HashMap<Mark, Pid> = self.watched().iter().map(|(leader, one)| (one.mark, *leader)).collect();
+        let programs = processes_of(&leaders);
+        for (leader, Watched { max_bytes, excess, .. }) in &*self.watched() {
+            let processes = programs.get(leader).map_or(&[][..], Vec::as_slice);
+            let used_bytes: u64 = processes.iter().map(|process| memory_bytes(*process)).sum();
             if used_bytes > *max_bytes {
                 let _ = excess.set(over(*max_bytes, used_bytes));
-                let _ = killpg(*leader, Signal::SIGKILL);
+                for process in processes {
+                    let _ = kill(*process, Signal::SIGKILL);
+                }
             }
         }
     }
@@ -80,14 +88,16 @@ fn over(max_bytes: u64, used_bytes: u64) -> String {
     format!("memory: it used {used} MiB with all that it started, at most {max} MiB are allowed")
 }
 
-/// The memory that groups of processes have of their own.
-fn used_by_groups() -> HashMap<Pid, u64> {
-    let mut groups = HashMap::new();
-    // One that ends meanwhile uses nothing.
-    for (group, memory_bytes) in processes().filter_map(|process| group_and_memory(process).ok()) {
-        *groups.entry(group).or_default() += memory_bytes;
+/// The processes of each program that is watched, by its leader: those with its mark, and those of its group.
+fn processes_of(leaders: &HashMap<Mark, Pid>) -> HashMap<Pid, Vec<Pid>> {
+    let mut programs: HashMap<Pid, Vec<Pid>> = HashMap::new();
+    for process in processes() {
+        let marked = Mark::of(process).and_then(|mark| leaders.get(&mark).copied());
+        if let Some(leader) = marked.or_else(|| stat(process).map(|stat| stat.group)) {
+            programs.entry(leader).or_default().push(process);
+        }
     }
-    groups
+    programs
 }
 
 /// All processes of the machine, as far as it tells.
@@ -96,21 +106,36 @@ pub(super) fn processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
 }
 
-/// A process's group, and the memory that it has of its own, in shares with others, and swapped out. What comes from files, such as its program's
-/// text, does not count.
-fn group_and_memory(process: Pid) -> io::Result<(Pid, u64)> {
-    let strange = || io::Error::from(io::ErrorKind::InvalidData);
-    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+/// What the system tells of a process in a line.
+struct Stat {
+    state: char,
+    group: Pid,
+}
+
+/// Nothing of one that has ended meanwhile.
+fn stat(process: Pid) -> Option<Stat> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name stands in parentheses and may contain anything.
-    let group = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(2)).and_then(|text| text.parse().ok());
-    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let mut rest = stat.rsplit_once(") ")?.1.split(' ');
+    let state = rest.next()?.chars().next()?;
+    Some(Stat { state, group: Pid::from_raw(rest.nth(1)?.parse().ok()?) })
+}
+
+/// Whether a process has ended, and only its entry is left, or not even that.
+pub(super) fn is_zombie(process: Pid) -> bool {
+    stat(process).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))
+}
+
+/// The memory that a process has of its own, in shares with others, and swapped out. What comes from files, such as its program's text, does not count. One that
+/// has ended uses nothing.
+fn memory_bytes(process: Pid) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kib = |line: &str| -> Option<u64> {
         let (name, value) = line.split_once(':')?;
         let counts = ["RssAnon", "RssShmem", "VmSwap"].contains(&name);
         counts.then(|| value.split_whitespace().next()?.parse().ok()).flatten()
     };
-    let memory_kib: u64 = status.lines().filter_map(kib).sum();
-    Ok((Pid::from_raw(group.ok_or_else(strange)?), memory_kib << 10))
+    status.lines().filter_map(kib).sum::<u64>() << 10
 }
 
 /// Whether a process was given this in its environment, as far as we may look.
@@ -128,8 +153,7 @@ mod tests {
     fn a_process_is_found_with_its_group_and_memory() {
         let own = nix::unistd::getpid();
         assert!(processes().any(|process| process == own));
-        let (group, memory) = group_and_memory(own).unwrap();
-        assert_eq!(group, nix::unistd::getpgrp());
-        assert!(memory > 0);
+        assert_eq!(stat(own).unwrap().group, nix::unistd::getpgrp());
+        assert!(memory_bytes(own) > 0 && !is_zombie(own));
     }
 }

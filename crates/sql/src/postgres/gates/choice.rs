@@ -13,7 +13,7 @@ use super::{
         lanes::Served,
         rows, statements as sql,
         take::{Plain, Spot},
-        value::job_id,
+        value::{At, job_id},
     },
     Gate, Gated, GatedClaim, KEYLESS, QUEUE, bounds,
     passed::{passed_keys, starts, turns},
@@ -159,7 +159,8 @@ impl GatedClaim<'_> {
         queues: &[&str],
         now: Timestamp,
     ) -> sqlx::Result<Vec<Passed>> {
-        let rows = sqlx::query(*sql::GATES_HELD_OF_QUEUES).bind(queues).fetch_all(&mut *connection).await?;
+        let rows =
+            sqlx::query(*sql::GATES_HELD_OF_QUEUES).bind(queues).bind(At(now)).fetch_all(&mut *connection).await?;
         let running: HashMap<String, i64> =
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()?;
         let rates = queues.iter().filter_map(|queue| Some((*queue, QUEUE, self.known.limits.get(*queue)?.rate?)));

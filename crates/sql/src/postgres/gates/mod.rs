@@ -6,6 +6,7 @@
 
 mod choice;
 mod passed;
+pub(crate) mod slots;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},

@@ -22,7 +22,7 @@ pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx
         Some(key) => sqlx::query(*sql::GATES_HELD).bind([queue]).bind([key]),
         None => sqlx::query(*sql::GATES_HELD_OF_QUEUES).bind([queue]),
     };
-    let held = held.fetch_optional(&mut *unit).await?;
+    let held = held.bind(At(store.clock_now())).fetch_optional(&mut *unit).await?;
     let running = held.map(|row| row.try_get::<i64, _>(1)).transpose()?.unwrap_or(0) as u32;
     let all = Rate { count: 1, period: std::time::Duration::MAX };
     let starts = starts(&mut unit, &[(queue, key.unwrap_or(QUEUE), all)], store.clock_now()).await?;
@@ -41,6 +41,7 @@ pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: u
         .bind(names)
         .bind(horizons)
         .bind(fair.collect::<Vec<_>>())
+        .bind(At(now))
         .execute(connection)
         .await
         .map(drop)
@@ -120,7 +121,7 @@ pub(super) async fn passed_keys(
         return Ok(passed);
     }
     let (queues, keys) = queues_and_keys(gates);
-    for row in sqlx::query(*sql::GATES_HELD).bind(queues).bind(keys).fetch_all(&mut *connection).await? {
+    for row in sqlx::query(*sql::GATES_HELD).bind(queues).bind(keys).bind(At(now)).fetch_all(&mut *connection).await? {
         passed[row.try_get::<i64, _>(0)? as usize - 1].running = row.try_get::<i64, _>(1)? as u32;
     }
     let rated = gates.iter().enumerate().filter_map(|(number, (queue, key))| {

@@ -155,7 +155,9 @@ create table punctual_running (
     events      integer     not null,
     lane        integer     not null,
     keep_for_ms bigint,
-    user_id     text
+    user_id     text,
+    -- Whether its worker has said that its handler is about to start: of jobs that run at most once.
+    confirmed   boolean     not null default false
 );
 create index punctual_running_lease on punctual_running (lease_until);
 
@@ -172,6 +174,8 @@ create table punctual_old_days (
     looked_at        timestamptz not null,
     jobs_gone_before timestamptz
 );
+-- Goes on with each change to old days, so that retention sees whether there was one while it copied.
+create sequence punctual_old_days_changes;
 
 -- Deleted jobs, longest deleted first.
 create table punctual_deleted (
@@ -236,7 +240,9 @@ create table punctual_workers (
     concurrency bigint      not null,
     running     bigint      not null,
     started_at  timestamptz not null,
-    seen_at     timestamptz not null
+    seen_at     timestamptz not null,
+    -- The token of a remote worker.
+    registered_by uuid
 );
 
 -- A freed lock keeps its row, so that its token never goes back.

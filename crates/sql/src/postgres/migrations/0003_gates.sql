@@ -12,6 +12,18 @@ create index punctual_ready_gate on punctual_ready (gate, (-lane), run_at, id) w
 alter table punctual_running add column gate text;
 create index punctual_running_gate on punctual_running (gate, lane) where gate is not null;
 
+-- Slots that executions of cancelled jobs occupy, of the gate that they passed, until their handlers are gone or their leases end.
+create table punctual_occupied_slots (
+    job_id      uuid        not null,
+    run         integer     not null,
+    worker_id   uuid        not null,
+    queue       text        not null,
+    gate        text        not null,
+    lease_until timestamptz not null,
+    primary key (job_id, run)
+);
+create index punctual_occupied_slots_gate on punctual_occupied_slots (queue, gate);
+
 -- The keys that may start something: which job is the first of each, by lane. A claim reads only these, however many keys wait.
 create table punctual_heads (
     lane   integer     not null,

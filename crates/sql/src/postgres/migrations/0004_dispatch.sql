@@ -19,7 +19,9 @@ create table punctual_dispatch (
     -- Queues that it is given for the first time open then.
     opens_at  timestamptz not null default '-infinity',
     -- It has been told of jobs that wait for a time up to this one; of none, if there is no time.
-    due_until timestamptz
+    due_until timestamptz,
+    -- When a process that claims jobs last could not reach it.
+    missed_at timestamptz
 );
 insert into punctual_dispatch default values;
 

@@ -11,7 +11,7 @@ with x as (
 l as (
     insert into punctual_running (id, worker_id, lease_until, started_at, queued_at, run_at, run, attempt, events, lane, keep_for_ms,
         user_id, flow)
-    select id, worker_id, started_at + lease * interval '1 microsecond', started_at, queued_at, run_at, run + 1, attempt + 1, events + 1,
+    select id, worker_id, started_at + lease * interval '1 microsecond', greatest(started_at, queued_at), queued_at, run_at, run + 1, attempt + 1, events + 1,
         lane, keep_for_ms, user_id, flow
     from x),
 g as materialized (

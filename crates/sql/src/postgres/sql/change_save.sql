@@ -19,6 +19,13 @@ m as (
     insert into punctual_marks (queue, at, key)
     select queue, updated_at, {key} from j
     where {key} is not null and (status = 'queued' or $16::text in ('queued', 'processing'))),
+-- If its execution passed a gate, it keeps its slot until its handler is gone, or its lease ends: then claims look at its key.
+s as (
+    insert into punctual_occupied_slots (job_id, run, worker_id, queue, gate, lease_until)
+    select h.id, h.run, h.worker_id, j.queue, h.gate, h.lease_until from h join j on j.id = h.id
+    where h.gate is not null and h.lease_until > j.updated_at
+    on conflict do nothing returning queue, lease_until, gate),
+m2 as (insert into punctual_marks (queue, at, key) select * from s),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome, actor,
         detail)

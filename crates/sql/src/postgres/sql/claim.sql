@@ -8,7 +8,8 @@ x as (delete from punctual_ready where ctid = any (array(select place from c)) r
 l as (
     insert into punctual_running (id, worker_id, lease_until, started_at, queued_at, run_at, run, attempt, events, lane, keep_for_ms,
         user_id, flow, gate)
-    select x.id, $6::uuid, {now} + $7::int8 * interval '1 microsecond', {now}, x.queued_at, x.run_at, x.run + 1, x.attempt + 1,
+    -- A job may have been queued since this transaction began.
+    select x.id, $6::uuid, {now} + $7::int8 * interval '1 microsecond', greatest({now}, x.queued_at), x.queued_at, x.run_at, x.run + 1, x.attempt + 1,
         x.events + 1, x.lane, x.keep_for_ms, x.user_id, x.flow, {gate}
     from x),
 g as materialized (

@@ -109,7 +109,9 @@ create table punctual_running (
     queue       text    not null,
     name        text    not null,
     keep_for_ms integer,
-    user_id     text
+    user_id     text,
+    -- Whether its worker has said that its handler is about to start: of jobs that run at most once.
+    confirmed   integer not null default 0
 ) strict, without rowid;
 
 -- Executions that have ended.
@@ -192,7 +194,9 @@ create table punctual_workers (
     concurrency integer not null,
     running     integer not null,
     started_at  integer not null,
-    seen_at     integer not null
+    seen_at     integer not null,
+    -- The token of a remote worker.
+    registered_by blob
 ) strict, without rowid;
 
 -- A freed lock keeps its row, so that its token never goes back.
@@ -202,6 +206,15 @@ create table punctual_locks (
     token      integer not null,
     expires_at integer not null
 ) strict, without rowid;
+
+-- By how much the machine's clock differs from the time since its start, and when it was last set. All processes of a file share it.
+create table punctual_clock (
+    only_one      integer primary key check (only_one = 1),
+    epoch         blob    not null,
+    offset_micros integer not null,
+    stepped_at    integer,
+    step_micros   integer
+) strict;
 
 create table punctual_dependencies (
     parent integer not null,

@@ -57,6 +57,18 @@ create table punctual_turns (
 alter table punctual_running add column gate text;
 create index punctual_running_gate on punctual_running (queue, gate) where gate is not null;
 
+-- Slots that executions of cancelled jobs occupy, of the gate that they passed, until their handlers are gone or their leases end.
+create table punctual_occupied_slots (
+    job_id      blob    not null,
+    run         integer not null,
+    worker_id   blob    not null,
+    queue       text    not null,
+    gate        text    not null,
+    lease_until integer not null,
+    primary key (job_id, run)
+) strict, without rowid;
+create index punctual_occupied_slots_gate on punctual_occupied_slots (queue, gate);
+
 alter table punctual_queues add column limited integer not null default 0;
 drop index punctual_queues_paused;
 create index punctual_queues_gated on punctual_queues (name) where paused = 1 or limited = 1;

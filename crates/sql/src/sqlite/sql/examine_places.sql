@@ -1,10 +1,10 @@
 -- How many jobs do not stand where claims find them, and how much stands for jobs that are not there. Reads everything.
 select
     (select count(*) from punctual_jobs_now j where j.status = 'queued' and not exists (select 1 from punctual_ready r
-        where r.queue = j.queue and r.name = j.name and r.priority = j.priority and r.run_at = j.run_at and r.job = j.seq
+        where r.queue = j.queue and r.name = j.name and r.priority = j.priority + 16 * (j.crash_count > 0) and r.run_at = j.run_at and r.job = j.seq
             and j.extras ->> 'concurrency_key' is null)
         and not exists (select 1 from punctual_keyed k where k.queue = j.queue and k.key = j.extras ->> 'concurrency_key'
-            and k.name = j.name and k.priority = j.priority and k.run_at = j.run_at and k.job = j.seq))
+            and k.name = j.name and k.priority = j.priority + 16 * (j.crash_count > 0) and k.run_at = j.run_at and k.job = j.seq))
   + (select count(*) from punctual_keyed k left join punctual_jobs j on j.seq = k.job where j.status is not 'queued')
   -- A key that waits must be known to claims: by its first job, by a mark, or because it is held back until one of its jobs ends.
   + (select count(*) from (select distinct queue, key from punctual_keyed) k
@@ -41,3 +41,5 @@ select
   + (select count(*) from punctual_ephemeral e left join punctual_jobs j on j.seq = e.job where j.ephemeral is not 1)
   + (select count(*) from punctual_keys k left join punctual_jobs j on j.seq = k.job where j.unique_key is not k.key)
   + (select count(*) from punctual_running r where not exists (select 1 from punctual_jobs j where j.seq = r.job))
+  -- An execution that is under way occupies no slot besides.
+  + (select count(*) from punctual_occupied_slots s join punctual_running r on r.job_id = s.job_id and r.run = s.run)

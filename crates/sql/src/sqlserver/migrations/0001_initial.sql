@@ -102,7 +102,9 @@ create table punctual_running (
     last_event  bigint,
     flow        bit            not null,
     gate        nvarchar(1024) collate Latin1_General_BIN2,
-    gate_hash   binary(32)
+    gate_hash   binary(32),
+    -- Whether its worker has said that its handler is about to start: of jobs that run at most once.
+    confirmed   bit            not null default 0
 )
 go
 create index punctual_running_lease on punctual_running (lease_until, job)
@@ -198,7 +200,9 @@ create table punctual_workers (
     concurrency bigint         not null,
     running     bigint         not null,
     started_at  bigint         not null,
-    seen_at     bigint         not null
+    seen_at     bigint         not null,
+    -- The token of a remote worker.
+    registered_by binary(16)
 );
 -- A freed lock keeps its row, so that its token never goes back.
 create table punctual_locks (
@@ -320,6 +324,17 @@ create table punctual_marks (
     hash  binary(32)     not null,
     primary key nonclustered (queue, at, hash)
 );
+-- Slots that executions of cancelled jobs occupy, of the gate that they passed, until their handlers are gone or their leases end.
+create table punctual_occupied_slots (
+    job_id      binary(16)     not null,
+    run         int            not null,
+    worker_id   binary(16)     not null,
+    queue       nvarchar(256)  collate Latin1_General_BIN2 not null,
+    gate        nvarchar(1024) collate Latin1_General_BIN2 not null,
+    lease_until bigint         not null,
+    gate_hash   binary(32)     not null,
+    primary key (job_id, run)
+);
 -- What was started lately where there is a rate, by the key, or under an empty key by the queue.
 create table punctual_starts (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
@@ -349,6 +364,8 @@ go
 create clustered index punctual_turns_hash on punctual_turns (hash)
 go
 create index punctual_heads_key on punctual_heads (queue, hash)
+go
+create index punctual_occupied_slots_gate on punctual_occupied_slots (queue, gate_hash)
 go
 
 create table punctual_notifications (

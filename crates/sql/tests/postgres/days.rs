@@ -1,37 +1,15 @@
-//! What only PostgreSQL has: days, several processes that start at once, a pooler in between.
-
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! Partitions of days: how they are made, and how old ones go.
 
 use std::time::Duration;
 
-use punctual_core::{Change, Changed, Fault, Keep, ManualClock, Outcome, Retry, Settled, Status, Store, Verb, settle};
+use punctual_core::{Change, Changed, Fault, Keep, Outcome, Retry, Settled, Status, Verb};
 use punctual_sql::postgres::{
-    Options, PostgresStore,
-    sqlx::{AssertSqlSafe, Connection, PgConnection, query_scalar, raw_sql},
+    MIGRATIONS, Options, PostgresStore,
+    sqlx::{AssertSqlSafe, Connection, PgConnection, query, query_scalar, raw_sql},
 };
 use punctual_testkit::Fixture;
 
-const DAY: u64 = 86_400;
-
-fn options(clock: &ManualClock) -> Options {
-    let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
-        .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
-    let mut options: Options = url.parse().unwrap();
-    options.schema = format!("test_{:016x}", fastrand::u64(..));
-    options.days_ahead = 0;
-    options.clock(clock.clone())
-}
-
-async fn open(options: &Options, clock: &ManualClock) -> Fixture {
-    Fixture::new(PostgresStore::open(options.clone()).await.unwrap(), clock.clone())
-}
-
-/// What a statement finds in the store's schema, by a connection of our own.
-async fn count(options: &Options, sql: &str) -> i64 {
-    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
-    let sql = sql.replace("{s}", &options.schema);
-    query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap()
-}
+use super::{DAY, assert_healthy, count, in_whole_days, open, options, run_all};
 
 #[tokio::test]
 async fn a_job_for_a_distant_day_moves_to_it_when_the_day_comes() {
@@ -66,93 +44,6 @@ async fn a_day_within_the_horizon_is_made_for_its_first_job() {
     fx.enqueue_in(9 * DAY, |_| ()).await;
     assert_eq!(count(&options, "select count(*) from {s}.punctual_jobs_20260310").await, 1);
     assert_eq!(count(&options, "select count(*) from {s}.punctual_jobs_rest").await, 0);
-}
-
-/// Plans name the partitions that they read.
-#[tokio::test]
-async fn a_look_up_by_id_touches_one_partition() {
-    let clock = Fixture::start();
-    let options = options(&clock);
-    let fx = open(&options, &clock).await;
-    for day in 1..5 {
-        fx.enqueue_in(day * DAY, |_| ()).await;
-    }
-    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
-    let explain = format!(
-        "explain select * from {}.punctual_jobs_now
-         where scheduled_at = '2026-03-03 12:00Z' and id = '019ca945-f460-7000-9696-b0764dbfc48c'",
-        options.schema
-    );
-    let plan: Vec<String> = query_scalar(AssertSqlSafe(explain)).fetch_all(&mut connection).await.unwrap();
-    let read = plan.iter().filter(|line| line.contains(" on punctual_jobs")).count();
-    assert_eq!(read, 1, "{plan:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn several_processes_may_start_on_an_empty_database_at_once() {
-    let clock = Fixture::start();
-    let options = options(&clock);
-    let open = || PostgresStore::open(options.clone());
-    let opened = tokio::join!(open(), open(), open(), open());
-    let stores = [opened.0, opened.1, opened.2, opened.3].map(Result::unwrap);
-    let fx = Fixture::new(stores[0].clone(), clock.clone());
-    for store in stores {
-        store.enqueue(vec![fx.new_job(|_| ())]).await.unwrap();
-    }
-    assert_eq!(count(&options, "select count(*) from {s}.punctual_jobs").await, 4);
-    let migrations = count(&options, "select count(*) from {s}.punctual_schema").await;
-    assert_eq!(migrations as usize, punctual_sql::postgres::MIGRATIONS.len());
-}
-
-/// Every transaction brings its own settings, and nothing is prepared for the next.
-#[tokio::test]
-async fn it_works_behind_a_pooler_of_transactions() {
-    let clock = Fixture::start();
-    let mut options = options(&clock);
-    options.transaction_pooler = true;
-    let fx = open(&options, &clock).await;
-    fx.enqueue_all((0..100).map(|_| fx.new_job(|_| ())).collect()).await;
-    fx.enqueue_in(5, |_| ()).await;
-    fx.pass(5);
-    let mut done = 0;
-    for claim in fx.claim(fx.worker(), 200).await {
-        fx.settle(&claim, Outcome::Succeeded { result: None }).await;
-        done += 1;
-    }
-    assert_eq!(done, 101);
-    assert_eq!(
-        count(&options, "select count(*) from {s}.punctual_attempts").await,
-        101,
-        "in the schema that was named"
-    );
-    fx.store.tend().await.unwrap();
-    assert_eq!(fx.store.counts().await.unwrap()[0].count, 101);
-}
-
-/// What one process enqueues, another that waits gets at once, by a hint; a claim that waits needs no poll.
-#[tokio::test]
-async fn a_hint_crosses_from_one_process_to_another() {
-    let clock = Fixture::start();
-    let options = options(&clock);
-    let (one, two) = (open(&options, &clock).await, open(&options, &clock).await);
-    let mut changes = two.store.watch();
-    let run = async || {
-        let id = one.enqueue(|_| ()).await;
-        let claim = one.claim_one(one.worker()).await;
-        one.settle(&claim, Outcome::Succeeded { result: None }).await;
-        id
-    };
-    // The first hint may be that it listens from now on; the second can only have come from the other.
-    let mut hints = 0;
-    let heard = async {
-        while hints < 2 {
-            let id = run().await;
-            let hint = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
-            hints += usize::from(hint.is_ok());
-            assert_eq!(two.job(id).await.status, Status::Succeeded);
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), heard).await.expect("no hint came");
 }
 
 #[tokio::test]
@@ -267,30 +158,6 @@ async fn a_large_day_of_which_most_is_kept_goes_job_by_job() {
     assert_healthy(&fx).await;
 }
 
-/// An application's transaction that began before a day was exchanged sees the day as it was.
-#[tokio::test]
-async fn a_transaction_that_cannot_see_a_job_cannot_end_its_execution() {
-    let clock = Fixture::start();
-    let options = in_whole_days(options(&clock));
-    let store = PostgresStore::open(options.clone()).await.unwrap();
-    let fx = Fixture::new(store.clone(), clock.clone());
-    fx.enqueue_all((0..10).map(|_| fx.new_job(|_| ())).collect()).await;
-    run_all(&fx).await;
-    fx.enqueue(|_| ()).await;
-    let claim = fx.claim_one(fx.worker()).await;
-    fx.pass(10 * DAY);
-    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
-    let mut transaction = connection.begin_with("begin isolation level repeatable read").await.unwrap();
-    query_scalar::<_, i32>("select 1").fetch_one(&mut *transaction).await.unwrap();
-    assert_eq!(fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await.unwrap(), 10);
-    let done = settle(&claim, Outcome::Succeeded { result: None }, 0.5);
-    let refused = store.settle_in(&mut transaction, &[done]).await.unwrap_err().to_string();
-    assert!(refused.contains("READ COMMITTED"), "{refused}");
-    transaction.rollback().await.unwrap();
-    assert_eq!(fx.settle(&claim, Outcome::Succeeded { result: None }).await, Settled::Done);
-    assert_healthy(&fx).await;
-}
-
 /// What happens to a day's jobs while it is exchanged: some end, some are cancelled or retried, some come.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_of_a_day_that_is_exchanged_under_way() {
@@ -350,61 +217,153 @@ async fn a_day_that_was_detached_and_not_dropped_is_dropped_by_the_next() {
     assert_eq!(count(&options, behind).await, 0);
 }
 
-/// Every day is large enough to go as a whole.
-fn in_whole_days(options: Options) -> Options {
-    Options { whole_day_min_bytes: 1, ..options }
+/// A transaction of somebody else, who is in the way of others.
+struct Blocker {
+    connection: PgConnection,
+    pid: i32,
 }
 
-/// Runs all queued jobs; each succeeds.
-async fn run_all(fx: &Fixture) {
-    for claim in fx.claim(fx.worker(), 1_000).await {
-        assert_eq!(fx.settle(&claim, Outcome::Succeeded { result: None }).await, Settled::Done);
+impl Blocker {
+    async fn new(options: &Options, statement: &str) -> Self {
+        let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+        let pid = query_scalar("select pg_backend_pid()").fetch_one(&mut connection).await.unwrap();
+        let statement = format!("begin; {}", statement.replace("{s}", &options.schema));
+        raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
+        Self { connection, pid }
+    }
+
+    /// Waits until somebody waits for this one.
+    async fn is_waited_for(&self, options: &Options) {
+        let waits = format!("select count(*) from pg_stat_activity where {} = any (pg_blocking_pids(pid))", self.pid);
+        while count(options, &waits).await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn end(mut self) {
+        raw_sql("commit").execute(&mut self.connection).await.unwrap();
     }
 }
 
-async fn assert_healthy(fx: &Fixture) {
-    for finding in fx.store.examine().await.unwrap() {
-        assert!(finding.ok, "{}: {}", finding.check, finding.message);
-    }
+/// Rows without a day take long to look through.
+fn with_large_rest(options: Options) -> Options {
+    Options { default_scan_max_bytes: 0, ..options }
 }
 
-/// What a transaction stores bears the time at which it began, and can be seen when it has ended; its parts have numbers of their own.
-#[tokio::test]
-async fn what_an_application_commits_late_is_told_once() {
-    let mut options = options(&ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap()));
-    options.clock = None;
-    let store = PostgresStore::open(options.clone()).await.unwrap();
-    let look = async |cursor: &mut String| {
-        let found = store.changes(Some(cursor.clone()), 100).await.unwrap();
-        *cursor = found.cursor;
-        assert!(!found.missed);
-        found.events.into_iter().map(|told| told.job).collect::<Vec<_>>()
-    };
-    let mut first = store.changes(None, 100).await.unwrap().cursor;
-    let ids = punctual_core::Ids::seeded(fastrand::u64(..));
-    let job = |now| {
-        let spec = punctual_core::Spec::new("test", punctual_core::Json::trusted("1"));
-        punctual_core::NewJob::new(punctual_core::JobId::from_bits(ids.next(now)), spec)
-    };
+const CONSTRAINTS: &str =
+    "select count(*) from pg_constraint where connamespace = '{s}'::regnamespace and conname ~ '^punctual_not_of_'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_a_large_rest_a_day_is_made_while_others_go_on() {
+    let clock = Fixture::start();
+    let options = with_large_rest(options(&clock));
+    let fx = open(&options, &clock).await;
+    let moved = fx.enqueue_in(40 * DAY, |spec| spec.user_id = Some("ada".into())).await;
+    fx.enqueue_in(41 * DAY, |_| ()).await;
+    fx.pass(40 * DAY);
+    let locked = "select from {s}.punctual_jobs_rest where scheduled_at < '2026-04-11' for update";
+    let blocker = Blocker::new(&options, locked).await;
+    let maker = open(&options, &clock).await;
+    let made = tokio::spawn(async move { maker.store.tend().await });
+    blocker.is_waited_for(&options).await;
+    // For another day, and for the one that is being made.
+    let other = fx.enqueue_in(DAY, |_| ()).await;
+    let late = fx.new_job(|_| ());
+    let (late_id, store) = (late.id, fx.store.clone());
+    let late = tokio::spawn(async move { store.enqueue(vec![late]).await });
+    assert_eq!(fx.job(moved).await.status, Status::Scheduled);
+    blocker.end().await;
+    made.await.unwrap().unwrap();
+    late.await.unwrap().unwrap();
+
+    let of_day =
+        "select count(*) from {s}.punctual_jobs_20260410 union all select count(*) from {s}.punctual_labels_20260410";
     let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
-    let mut transaction = connection.begin().await.unwrap();
-    // Longer than others take from their beginning to what they store first.
-    raw_sql("select pg_sleep(6)").execute(&mut *transaction).await.unwrap();
-    assert_eq!(look(&mut first).await, []);
-    let late = [job(store.now()), job(store.now().before(Duration::from_secs(60)))];
-    store.enqueue_in(&mut transaction, &late).await.unwrap();
-    let mut second = first.clone();
-    assert_eq!(look(&mut second).await, [], "it is not committed");
-    let other = job(store.now());
-    store.enqueue(vec![other.clone()]).await.unwrap();
-    assert_eq!(look(&mut second).await, [other.id]);
-    transaction.commit().await.unwrap();
-    let mut heard = look(&mut second).await;
-    heard.sort();
-    let mut wanted = late.map(|job| job.id);
-    wanted.sort();
-    assert_eq!(heard, wanted);
-    assert_eq!(look(&mut second).await, []);
-    assert_eq!(look(&mut first).await.len(), 3, "who looked last before all of it is told all of it");
-    assert_eq!(look(&mut first).await, []);
+    let of_day = AssertSqlSafe(of_day.replace("{s}", &options.schema));
+    assert_eq!(query_scalar::<_, i64>(of_day).fetch_all(&mut connection).await.unwrap(), [2, 1]);
+    assert_eq!(count(&options, "select count(*) from {s}.punctual_jobs_rest").await, 2);
+    assert_eq!(count(&options, CONSTRAINTS).await, 0);
+    let claimed: Vec<_> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(claimed, [moved, late_id]);
+    assert_eq!(fx.job(other).await.status, Status::Scheduled);
+    assert_healthy(&fx).await;
+}
+
+/// Whoever makes a day may be killed at it.
+#[tokio::test]
+async fn a_day_that_was_left_half_made_is_made_by_the_next_enqueue() {
+    let clock = Fixture::start();
+    let options = with_large_rest(options(&clock));
+    let fx = open(&options, &clock).await;
+    let before = fx.enqueue_in(40 * DAY, |_| ()).await;
+    fx.pass(39 * DAY);
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    for (table, column) in [("events", "at"), ("logs", "at"), ("labels", "scheduled_at"), ("jobs", "scheduled_at")] {
+        let closed = format!(
+            "alter table {}.punctual_{table}_rest add constraint punctual_not_of_20260410
+                 check ({column} < '2026-04-10T00:00:00Z' or {column} >= '2026-04-11T00:00:00Z') not valid",
+            options.schema
+        );
+        raw_sql(AssertSqlSafe(closed)).execute(&mut connection).await.unwrap();
+    }
+    let id = fx.enqueue_in(DAY, |_| ()).await;
+    assert_eq!(count(&options, "select count(*) from {s}.punctual_jobs_20260410").await, 2);
+    assert_eq!(count(&options, CONSTRAINTS).await, 0);
+    fx.pass(DAY);
+    let claimed: Vec<_> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(claimed, [before, id]);
+    assert_healthy(&fx).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_do_not_wait_for_a_day_that_is_copied() {
+    let clock = Fixture::start();
+    let options = with_large_rest(in_whole_days(options(&clock)));
+    let (fx, other) = (open(&options, &clock).await, open(&options, &clock).await);
+    fx.enqueue_in(60 * DAY, |_| ()).await;
+    fx.enqueue(|spec| spec.keep_for = Some(Duration::from_secs(DAY))).await;
+    fx.enqueue_all((0..9).map(|_| fx.new_job(|_| ())).collect()).await;
+    run_all(&fx).await;
+    let dead = fx.enqueue(|_| ()).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    fx.settle(&claim, Outcome::Failed { fault: Fault::new("no"), retry: Retry::Never }).await;
+    fx.pass(10 * DAY);
+    // The copy is there, and what else is kept of the day's jobs is to be forgotten.
+    let blocker = Blocker::new(&options, "select from {s}.punctual_kept for update").await;
+    let exchange = tokio::spawn(async move { fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await });
+    blocker.is_waited_for(&options).await;
+    let retry = Change { job: dead, verb: Verb::Retry, actor: "test".into(), reason: None };
+    assert_eq!(other.store.change(vec![retry]).await.unwrap(), [Changed::Done]);
+    blocker.end().await;
+    assert_eq!(exchange.await.unwrap().unwrap(), 10);
+    assert_eq!(other.job(dead).await.status, Status::Queued);
+    assert_eq!(count(&options, CONSTRAINTS).await, 0);
+    assert_healthy(&other).await;
+}
+
+/// Everybody waits behind a migration that waits for a table.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_that_waits_for_a_table_lets_others_pass() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let create = format!(
+        "create schema {0}; set search_path = {0}; create table punctual_schema (version integer not null primary key,
+             name text not null, checksum text not null, applied_at timestamptz not null default now())",
+        options.schema
+    );
+    raw_sql(AssertSqlSafe(create)).execute(&mut connection).await.unwrap();
+    // The second migration adds columns to it.
+    let first = &MIGRATIONS[0];
+    raw_sql(first.sql).execute(&mut connection).await.unwrap();
+    let note = query("insert into punctual_schema (version, name, checksum) values ($1, $2, $3)");
+    note.bind(first.version as i32).bind(first.name).bind(first.checksum()).execute(&mut connection).await.unwrap();
+
+    let blocker = Blocker::new(&options, "lock table {s}.punctual_ready in access share mode").await;
+    let open = tokio::spawn(PostgresStore::open(options.clone()));
+    blocker.is_waited_for(&options).await;
+    assert_eq!(count(&options, "select count(*) from {s}.punctual_ready").await, 0);
+    assert!(!open.is_finished());
+    blocker.end().await;
+    open.await.unwrap().unwrap();
 }

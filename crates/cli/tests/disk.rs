@@ -1,0 +1,102 @@
+//! The program on a disk that fails: SQLite's calls of `fsync` and `write` go through a library that fails them on demand.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod shell;
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    net::TcpStream,
+    process::Stdio,
+};
+
+use punctual_servers::{DiskFault, FaultyDisk};
+use serde_json::Value;
+use shell::{Server, Shell, until};
+
+/// Starts the program with its folder on that disk.
+fn start(shell: &Shell, disk: &FaultyDisk, args: &[&str]) -> Server {
+    let said = File::create(shell.path("said")).unwrap();
+    let mut command = shell.command(args);
+    command.envs(disk.variables(shell.0.path()).unwrap()).env("PUNCTUAL_LOG", "warn");
+    Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().unwrap())
+}
+
+fn said(shell: &Shell) -> String {
+    std::fs::read_to_string(shell.path("said")).unwrap()
+}
+
+/// What `/readyz` answers, with its status; nothing once the server is gone.
+fn readiness(url: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(url.strip_prefix("http://")?.trim_end_matches('/')).ok()?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+fn is_ready(url: &str) -> bool {
+    readiness(url).is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+/// Waits until it is not ready for that reason.
+fn until_not_ready(url: &str, reason: &str) {
+    until(reason, || {
+        readiness(url).is_some_and(|answer| answer.starts_with("HTTP/1.1 503") && answer.contains(reason))
+    });
+}
+
+fn status(shell: &Shell, id: &str) -> Value {
+    shell.json(&["jobs", "show", id])["job"]["status"].clone()
+}
+
+#[test]
+fn a_server_whose_disk_does_not_confirm_a_write_says_why_and_ends_with_an_error() {
+    let (shell, disk) = (Shell::new(), FaultyDisk::new().unwrap());
+    for args in [["up"].as_slice(), &["serve", "--workers", "1"]] {
+        let mut server = start(&shell, &disk, args);
+        let url = server.url(&shell);
+        until("it is ready", || is_ready(&url));
+        disk.fail(DiskFault::Sync).unwrap();
+        until_not_ready(&url, "did not confirm a write");
+        let ended = server.0.wait().unwrap();
+        disk.mend(DiskFault::Sync).unwrap();
+        assert_eq!(ended.code(), Some(4), "{}", said(&shell));
+        let said = said(&shell);
+        let last = said.lines().last().unwrap();
+        assert!(last.contains("punctual.db-wal: Input/output error") && last.contains("Check the disk"), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+    // Started again on a disk that works, it goes on with what was acknowledged.
+    shell.ok(&["enqueue", "noop"]);
+    shell.ok(&["work", "--until-empty"]);
+}
+
+#[test]
+fn a_worker_whose_disk_does_not_confirm_a_write_stops_its_handlers_and_ends_with_an_error() {
+    let (shell, disk) = (Shell::new(), FaultyDisk::new().unwrap());
+    let running = shell.ok(&["enqueue", "sleep", r#"{"ms": 600000}"#]).trim().to_owned();
+    let mut worker = start(&shell, &disk, &["work"]);
+    until("the job runs", || status(&shell, &running) == "processing");
+    disk.fail(DiskFault::Sync).unwrap();
+    // Its end has to be on the disk before it is acknowledged. Another process, on a disk that works, brings it.
+    shell.ok(&["enqueue", "noop"]);
+    assert_eq!(worker.0.wait().unwrap().code(), Some(4), "{}", said(&shell));
+    assert!(said(&shell).contains("did not confirm a write"), "{}", said(&shell));
+}
+
+#[test]
+fn a_full_disk_is_waited_for() {
+    let (shell, disk) = (Shell::new(), FaultyDisk::new().unwrap());
+    let server = start(&shell, &disk, &["up"]);
+    let url = server.url(&shell);
+    until("it is ready", || is_ready(&url));
+    disk.fail(DiskFault::Full).unwrap();
+    until_not_ready(&url, "no room left");
+    let id = shell.ok(&["enqueue", "noop"]).trim().to_owned();
+    assert_eq!(status(&shell, &id), "queued", "it cannot be claimed without a write");
+    disk.mend(DiskFault::Full).unwrap();
+    until("the job is done", || status(&shell, &id) == "succeeded");
+    until("it is ready again", || is_ready(&url));
+}

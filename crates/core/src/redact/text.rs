@@ -1,0 +1,166 @@
+//! Secrets in prose: error messages and log lines.
+
+use std::{borrow::Cow, ops::Range};
+
+use super::{REDACTED, is_secret, normal};
+
+/// Headers whose value follows a colon without quotes. After other words a colon begins prose: `invalid token: expired`.
+const SECRET_HEADERS: [&str; 4] = ["authorization", "proxyauthorization", "cookie", "setcookie"];
+/// Words before the secret in such a header.
+const SCHEMES: [&str; 3] = ["bearer", "basic", "digest"];
+
+/// The text with its secrets hidden: the password of `scheme://user:password@host`, and the values of secret-bearing keys, the same as in
+/// [previews](super::preview), where they are written as `key=value`, `"key": value` or `key: "value"`.
+///
+/// ```
+/// use punctual_core::redact;
+/// let said = redact::text("cannot reach postgres://ada:hunter2@db/app?sslmode=off with api_key=k-1", &[]);
+/// assert_eq!(said, "cannot reach postgres://ada:[redacted]@db/app?sslmode=off with api_key=[redacted]");
+/// ```
+pub fn text<'a>(text: &'a str, own_keys: &[String]) -> Cow<'a, str> {
+    let own: Vec<String> = own_keys.iter().map(|key| normal(key)).collect();
+    let (mut shown, mut copied, mut at) = (String::new(), 0, 0);
+    while let Some(mark) = text[at..].find(['=', ':']).map(|place| at + place) {
+        at = mark + 1;
+        if let Some(secret) = secret_at(text, mark, &own).filter(|secret| secret.start >= copied) {
+            shown.push_str(&text[copied..secret.start]);
+            shown.push_str(REDACTED);
+            (copied, at) = (secret.end, secret.end);
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    shown.push_str(&text[copied..]);
+    Cow::Owned(shown)
+}
+
+/// The secret that `=` or `:` at this place introduces.
+fn secret_at(text: &str, mark: usize, own: &[String]) -> Option<Range<usize>> {
+    if let Some(rest) = text[mark..].strip_prefix("://") {
+        return password(rest).map(|found| found.start + mark + 3..found.end + mark + 3);
+    }
+    let (key, key_is_quoted) = key_before(&text[..mark]);
+    if key.is_empty() || !is_secret(key, own) {
+        return None;
+    }
+    let is_assigned = text[mark..].starts_with('=');
+    let rest = text[mark..].trim_start_matches(['=', ':', '>']).trim_start_matches([' ', '\t']);
+    let start = text.len() - rest.len();
+    if rest.starts_with(REDACTED) {
+        return None;
+    }
+    let takes_any = is_assigned || key_is_quoted || SECRET_HEADERS.contains(&normal(key).as_str());
+    let found = quoted(rest).or_else(|| takes_any.then(|| unquoted(rest)))?;
+    (!found.is_empty()).then(|| found.start + start..found.end + start)
+}
+
+/// The password of an address, given what follows its scheme.
+fn password(rest: &str) -> Option<Range<usize>> {
+    let address = &rest[..rest.find(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).unwrap_or(rest.len())];
+    let authority = address.find(['/', '?', '#']).map_or(address, |end| &address[..end]);
+    // A password may hold a slash that somebody forgot to escape.
+    let user_info = authority.rsplit_once('@').or_else(|| address.rsplit_once('@'))?.0;
+    let start = user_info.find(':')? + 1;
+    (start < user_info.len() && &user_info[start..] != REDACTED).then_some(start..user_info.len())
+}
+
+/// The key at the end of a text, and whether it is quoted.
+fn key_before(text: &str) -> (&str, bool) {
+    let text = text.trim_end_matches([' ', '\t']);
+    let bare = text.trim_end_matches(['"', '\'', '`', '\\']);
+    let start = bare.rfind(|c: char| !c.is_alphanumeric() && !"_-.".contains(c));
+    let key = start.map_or(bare, |place| bare[place..].trim_start_matches(|c: char| !c.is_alphanumeric()));
+    (key, bare.len() < text.len())
+}
+
+/// What is within the quotes that a text begins with.
+fn quoted(text: &str) -> Option<Range<usize>> {
+    let quote = text.trim_start_matches('\\').chars().next().filter(|c| "\"'`".contains(*c))?;
+    let escape = text.find(quote)?;
+    let start = escape + 1;
+    if escape > 0 {
+        // Quotes that are escaped themselves: a document within a document.
+        let end = text[start..].find(&text[..start]).map_or(text.len(), |end| start + end);
+        return Some(start..end);
+    }
+    let mut escaped = false;
+    let end = text[start..].find(|c: char| {
+        let is_end = c == quote && !escaped;
+        escaped = c == '\\' && !escaped;
+        is_end
+    });
+    Some(start..end.map_or(text.len(), |end| start + end))
+}
+
+/// A word, with the word after it where it only says what kind of secret follows; or a list or an object, whole.
+fn unquoted(text: &str) -> Range<usize> {
+    if text.starts_with(['{', '[']) {
+        return 0..bracketed(text);
+    }
+    let word = |text: &str| text.find(|c: char| c.is_whitespace() || "\"'`,;&)]}<>|".contains(c)).unwrap_or(text.len());
+    let end = word(text);
+    let next = text[end..].trim_start_matches(' ');
+    if SCHEMES.contains(&text[..end].to_ascii_lowercase().as_str()) && !next.is_empty() {
+        return 0..text.len() - next.len() + word(next);
+    }
+    0..end
+}
+
+/// Where the bracket that a text begins with is closed.
+fn bracketed(text: &str) -> usize {
+    let mut depth = 0usize;
+    for (place, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return place + 1;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn secrets_are_hidden_in_every_way_of_writing_them() {
+        for (said, shown) in [
+            ("redis://:pw@h:6379/0 refused", "redis://:[redacted]@h:6379/0 refused"),
+            ("`amqp://u:p/w#x@h/v`", "`amqp://u:[redacted]@h/v`"),
+            ("https://u:pw@h/a?token=abc&x=1", "https://u:[redacted]@h/a?token=[redacted]&x=1"),
+            ("password=hunter2, user=ada", "password=[redacted], user=ada"),
+            ("DB_PASSWORD = 'hunter 2' set", "DB_PASSWORD = '[redacted]' set"),
+            (r#"{"password": "a\"b", "ok": 1}"#, r#"{"password": "[redacted]", "ok": 1}"#),
+            (r#"{"pin":1234,"x":{"secret":{"a":"b"}}}"#, r#"{"pin":[redacted],"x":{"secret":[redacted]}}"#),
+            (r#"sent {\"apiKey\":\"k-1\",\"n\":1}"#, r#"sent {\"apiKey\":\"[redacted]\",\"n\":1}"#),
+            (r#"Login { password: "x y" }"#, r#"Login { password: "[redacted]" }"#),
+            ("Authorization: Bearer abc.def next", "Authorization: [redacted] next"),
+            ("authorization=Basic eDp5", "authorization=[redacted]"),
+            ("customer-name=Ada", "customer-name=[redacted]"),
+        ] {
+            assert_eq!(text(said, &["customerName".into()]), shown);
+            assert_eq!(text(shown, &["customerName".into()]), shown, "once hidden, it stays as it is");
+        }
+    }
+
+    #[test]
+    fn prose_and_harmless_addresses_are_shown() {
+        for said in [
+            "",
+            "=",
+            "://",
+            "invalid token: expired at 12:30",
+            "secret: not found",
+            "https://host:8080/path?author=ada",
+            "author=ada pinned=1 é=ü password=",
+            "mailto:ada@example.com, http://h/x@y",
+        ] {
+            assert_eq!(text(said, &[]), said);
+        }
+    }
+}

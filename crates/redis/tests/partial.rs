@@ -1,0 +1,284 @@
+//! Redis that answers but cannot be used, and processes that see it differently.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::{sync::Arc, time::Duration};
+
+use punctual_core::{Change, Changed, Claim, Finding, Outcome, Settled, Verb};
+use punctual_redis::{Address, DispatchStore};
+use punctual_servers::{Direction, Fault, Proxy, Redis};
+use punctual_sql::postgres::sqlx::{AssertSqlSafe, Connection, PgConnection, raw_sql};
+use punctual_testkit::Fixture;
+use tokio::time::{Instant, sleep};
+
+/// Longer than it takes until PostgreSQL hands out jobs, on a busy machine.
+const GENEROUS: Duration = Duration::from_secs(90);
+const LEASE: Duration = Duration::from_secs(30);
+
+/// The store as one of several processes has it.
+async fn process(schema: &str, fx: &Fixture, redis: &str) -> Fixture {
+    let address: Address = redis.parse().unwrap();
+    Fixture::new(common::open(schema, Some(&fx.clock), address).await, fx.clock.clone())
+}
+
+/// Two processes with the same store.
+async fn two_processes(first: &str, second: &str) -> (Fixture, Fixture) {
+    let (schema, clock, address) = (common::schema(), Fixture::start(), first.parse::<Address>().unwrap());
+    let one = Fixture::new(common::open(&schema, Some(&clock), address).await, clock);
+    let other = process(&schema, &one, second).await;
+    (one, other)
+}
+
+/// Claims until there is a job.
+async fn claim_soon(fx: &Fixture) -> Claim {
+    let deadline = Instant::now() + GENEROUS;
+    loop {
+        if let Some(claim) = fx.claim(fx.worker(), 1).await.pop() {
+            return claim;
+        }
+        assert!(Instant::now() < deadline, "nothing hands out the job");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn succeed(fx: &Fixture, claim: &Claim) -> Settled {
+    fx.settle(claim, Outcome::Succeeded { result: None }).await
+}
+
+async fn writes(fx: &Fixture) -> (bool, String) {
+    let findings = fx.store.examine().await.unwrap();
+    // One that cannot even be asked what it is says nothing of writes.
+    let of_writes = |one: &&Finding| one.check == "redis writes" || (one.check == "redis" && !one.ok);
+    findings.iter().find(of_writes).map(|one| (one.ok, one.message.clone())).unwrap()
+}
+
+/// Waits until Redis can be used, or cannot.
+async fn writes_are(fx: &Fixture, ok: bool) -> String {
+    let deadline = Instant::now() + GENEROUS;
+    loop {
+        match writes(fx).await {
+            (found, told) if found == ok => return told,
+            (_, told) => assert!(Instant::now() < deadline, "{told}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn postgresql_hands_out_jobs_while_redis_refuses_writes_and_doctor_says_why() {
+    let redis = Redis::start().unwrap();
+    let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
+    fail_to_save(&redis).await;
+    let refusals = [
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "OOM"),
+        ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "READONLY"),
+        (
+            "CONFIG SET stop-writes-on-bgsave-error yes",
+            "CONFIG SET stop-writes-on-bgsave-error no",
+            "STOP-WRITES-ON-BGSAVE-ERROR",
+        ),
+    ];
+    for (refuse, accept, why) in refusals {
+        fx.enqueue(|_| ()).await;
+        let claim = claim_soon(&fx).await;
+        assert_eq!(succeed(&fx, &claim).await, Settled::Done);
+        redis.ask(refuse).unwrap();
+        let id = fx.enqueue(|_| ()).await;
+        let claim = claim_soon(&fx).await;
+        assert_eq!(claim.job.id, id);
+        assert_eq!(succeed(&fx, &claim).await, Settled::Done);
+        let told = writes_are(&fx, false).await;
+        assert!(told.to_uppercase().contains(why) || told.contains("read only"), "{told}");
+        let vitals = fx.store.vitals().await.unwrap();
+        assert!(vitals.iter().any(|vital| vital.name == "punctual_dispatch_up" && vital.value == 0.0));
+        redis.ask(accept).unwrap();
+        writes_are(&fx, true).await;
+    }
+}
+
+/// The last snapshot of a server could not be stored. It is not to refuse writes for that yet.
+async fn fail_to_save(redis: &Redis) {
+    redis.ask("CONFIG SET stop-writes-on-bgsave-error no").unwrap();
+    redis.ask("CONFIG SET save \"3600 1\"").unwrap();
+    let folder = redis.ask("CONFIG GET dir").unwrap().pop().unwrap();
+    std::fs::create_dir(std::path::Path::new(&folder).join("dump.rdb")).unwrap();
+    redis.ask("BGSAVE").unwrap();
+    let deadline = Instant::now() + GENEROUS;
+    while !redis.ask("INFO persistence").unwrap().concat().contains("rdb_last_bgsave_status:err") {
+        assert!(Instant::now() < deadline, "a snapshot can be stored");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn postgresql_hands_out_jobs_while_redis_loads_its_data_and_doctor_says_so() {
+    // It looks at its clients after a few keys, and takes its time for each.
+    let mut redis =
+        Redis::start_with(&["--loading-process-events-interval-bytes", "1024", "--key-load-delay", "30000"]).unwrap();
+    let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
+    fx.enqueue(|_| ()).await;
+    let claim = claim_soon(&fx).await;
+    assert_eq!(succeed(&fx, &claim).await, Settled::Done);
+    for number in 0..1_000 {
+        redis.ask(&format!("SET key{number} {number}{}", "x".repeat(512))).unwrap();
+    }
+    redis.ask("SAVE").unwrap();
+    redis.kill().unwrap();
+    redis.start_again().unwrap();
+    let id = fx.enqueue(|_| ()).await;
+    let claim = claim_soon(&fx).await;
+    assert_eq!(claim.job.id, id);
+    assert_eq!(succeed(&fx, &claim).await, Settled::Done);
+    let told = writes_are(&fx, false).await;
+    assert!(told.to_lowercase().contains("loading"), "{told}");
+    redis.ask("CONFIG SET key-load-delay 0").unwrap();
+    writes_are(&fx, true).await;
+    let id = fx.enqueue(|_| ()).await;
+    assert_eq!(claim_soon(&fx).await.job.id, id);
+}
+
+#[tokio::test]
+async fn jobs_are_not_cached_in_a_redis_that_is_nearly_full() {
+    let redis = Redis::start().unwrap();
+    let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
+    fx.enqueue(|_| ()).await;
+    let claim = claim_soon(&fx).await;
+    assert_eq!(succeed(&fx, &claim).await, Settled::Done);
+    let used = redis.ask("INFO memory").unwrap().concat();
+    let used: u64 = used.lines().find_map(|line| line.trim().strip_prefix("used_memory:")?.parse().ok()).unwrap();
+    redis.ask(&format!("CONFIG SET maxmemory {}", used * 3 / 2)).unwrap();
+    fx.store.examine().await.unwrap();
+    let id = fx.enqueue(|_| ()).await;
+    assert!(redis.ask("KEYS *:jobs:*").unwrap().is_empty());
+    assert_eq!(claim_soon(&fx).await.job.id, id);
+}
+
+#[tokio::test]
+async fn workers_that_cannot_reach_redis_get_jobs_though_other_processes_reach_it() {
+    let redis = Redis::start().unwrap();
+    let proxy = Proxy::before(&redis.url()).unwrap();
+    for fault in [Fault::Refuse, Fault::Swallow(Direction::Both)] {
+        let (server, worker) = two_processes(&redis.url(), &proxy.url_of(&redis.url()).unwrap()).await;
+        server.enqueue(|_| ()).await;
+        let claim = claim_soon(&worker).await;
+        assert_eq!(succeed(&worker, &claim).await, Settled::Done);
+        proxy.set(fault);
+        proxy.reset();
+        let id = server.enqueue(|_| ()).await;
+        let deadline = Instant::now() + GENEROUS;
+        let claim = loop {
+            // The server goes on as it did, and tells Redis of its jobs.
+            server.enqueue(|spec| spec.priority = 0).await;
+            if let Some(claim) = worker.claim(worker.worker(), 1).await.pop() {
+                break claim;
+            }
+            assert!(Instant::now() < deadline, "nothing hands out the job");
+        };
+        assert_eq!(claim.job.id, id);
+        worker.claim(worker.worker(), 1).await;
+        let told = writes_are(&server, false).await;
+        assert!(told.starts_with("a worker could not use Redis"), "{told}");
+        proxy.heal();
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_is_shared_is_extended_and_settled_by_another_process() {
+    let redis = Redis::start().unwrap();
+    let (one, other) = two_processes(&redis.url(), &redis.url()).await;
+    one.enqueue(|_| ()).await;
+    let claim = claim_soon(&one).await;
+    assert_eq!(succeed(&one, &claim).await, Settled::Done);
+    for _ in 0..20 {
+        one.enqueue(|_| ()).await;
+        let claim = claim_soon(&one).await;
+        let attempts = vec![claim.attempt_id()];
+        one.store.share_claims(attempts.clone()).await.unwrap();
+        assert_eq!(other.store.held(claim.worker, attempts.clone()).await.unwrap(), [true]);
+        assert_eq!(other.store.extend(claim.worker, LEASE, attempts).await.unwrap(), [true]);
+        assert_eq!(succeed(&other, &claim).await, Settled::Done);
+        assert_eq!(succeed(&one, &claim).await, Settled::Stale);
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_a_copy_is_not_handed_the_jobs_of_its_origin() {
+    let redis = Redis::start().unwrap();
+    let (schema, clock) = (common::schema(), Fixture::start());
+    let address: Address = redis.url().parse().unwrap();
+    let origin = Fixture::new(common::open(&schema, Some(&clock), address.clone()).await, clock.clone());
+    let url = common::url("PUNCTUAL_TEST_POSTGRES_URL");
+    let mut server = PgConnection::connect(&url).await.unwrap();
+    raw_sql(AssertSqlSafe(format!("create database {schema}"))).execute(&mut server).await.unwrap();
+    let copy_url = url.replace("/postgres", &format!("/{schema}"));
+    let copy = common::ledger_at(&copy_url, &schema, Some(&clock)).await;
+    let ledger: String = punctual_sql::postgres::sqlx::query_scalar(AssertSqlSafe(format!(
+        "select ledger::text from {schema}.punctual_dispatch"
+    )))
+    .fetch_one(&mut server)
+    .await
+    .unwrap();
+    let mut copied = PgConnection::connect(&copy_url).await.unwrap();
+    let same = format!("update {schema}.punctual_dispatch set ledger = '{ledger}'");
+    raw_sql(AssertSqlSafe(same)).execute(&mut copied).await.unwrap();
+    let copy = Fixture::new(DispatchStore::open(Arc::new(copy), address).await.unwrap(), clock);
+    // Both know the queue, in the same epoch.
+    for fx in [&origin, &copy] {
+        fx.enqueue(|_| ()).await;
+        let claim = claim_soon(fx).await;
+        assert_eq!(succeed(fx, &claim).await, Settled::Done);
+    }
+    let id = origin.enqueue(|_| ()).await;
+    assert_eq!(copy.claim(copy.worker(), 1).await, []);
+    assert_eq!(claim_soon(&origin).await.job.id, id);
+}
+
+#[tokio::test]
+async fn a_copy_of_a_whole_server_goes_on_without_redis_and_says_so() {
+    let redis = Redis::start().unwrap();
+    let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
+    fx.enqueue(|_| ()).await;
+    let claim = claim_soon(&fx).await;
+    assert_eq!(succeed(&fx, &claim).await, Settled::Done);
+    // As the origin's processes do, again and again.
+    let owner = &redis.ask("KEYS *:owner").unwrap()[0];
+    redis.ask(&format!("SET {owner} origin")).unwrap();
+    let told = writes_are(&fx, false).await;
+    assert!(told.contains("jobs are of another PostgreSQL server"), "{told}");
+    let id = fx.enqueue(|_| ()).await;
+    assert_eq!(claim_soon(&fx).await.job.id, id);
+    redis.ask(&format!("DEL {owner}")).unwrap();
+    writes_are(&fx, true).await;
+}
+
+/// A process that cancels a job may not know that another one has just started it.
+#[tokio::test]
+async fn an_execution_of_a_job_that_was_cancelled_before_its_start_was_recorded_is_in_its_log() {
+    let redis = common::url("PUNCTUAL_TEST_REDIS_URL");
+    let (one, other) = two_processes(&redis, &redis).await;
+    one.enqueue(|_| ()).await;
+    succeed(&one, &claim_soon(&one).await).await;
+    let deadline = Instant::now() + GENEROUS;
+    loop {
+        assert!(Instant::now() < deadline, "every start is recorded before the job can be cancelled");
+        let job = one.enqueue(|_| ()).await;
+        let claim = claim_soon(&one).await;
+        let cancel = Change { job, verb: Verb::Cancel, actor: "ada".into(), reason: None };
+        assert_eq!(other.store.change(vec![cancel]).await.unwrap(), [Changed::Done]);
+        let recorded = other.store.attempts(job).await.unwrap().len();
+        assert_eq!(succeed(&one, &claim).await, Settled::Stale);
+        let log = other.store.logs(job, 10).await.unwrap();
+        if recorded == 0 {
+            assert_eq!(log.len(), 1, "{log:?}");
+            let line = &log[0].message;
+            assert!(line.starts_with(&claim.worker.to_string()) && line.contains("(it is now cancelled)"), "{line}");
+            break;
+        }
+        assert!(log.is_empty(), "{log:?}");
+    }
+    let known = one.enqueue(|_| ()).await;
+    assert_eq!(succeed(&one, &claim_soon(&one).await).await, Settled::Done);
+    assert!(other.store.logs(known, 10).await.unwrap().is_empty());
+    punctual_testkit::conformance::audit(&other).await;
+}

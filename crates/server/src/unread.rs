@@ -1,0 +1,85 @@
+//! A request that is refused before its body was read. A short rest is read and dropped, so that the connection can be used again; otherwise the answer
+//! says that the connection ends, because the next request on it would be read from the middle of that body.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, HttpBody},
+    extract::Request,
+    http::{HeaderValue, Version, header},
+    middleware::Next,
+    response::Response,
+};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Frame, SizeHint};
+use tokio::time;
+
+/// Bytes of a body that are read though nobody wants them.
+const DRAIN_MAX_BYTES: usize = 64 * 1024;
+/// How long they may take to come.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers a request, and sees to what is left of its body.
+pub(crate) async fn finish(request: Request, next: Next) -> Response {
+    let is_http1 = matches!(request.version(), Version::HTTP_10 | Version::HTTP_11);
+    if !is_http1 || request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    // A client that waits for a word before it sends its body is not to be asked for it.
+    let waits = request.headers().contains_key(header::EXPECT);
+    let (parts, body) = request.into_parts();
+    let lent = Lent(Arc::new(Mutex::new(body)));
+    let mut rest = Lent(Arc::clone(&lent.0));
+    let mut response = next.run(Request::from_parts(parts, Body::new(lent))).await;
+    let is_read = rest.is_end_stream() || !waits && drain(&mut rest).await;
+    if !is_read {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// Reads what is left, if that is little; says whether it came to the end.
+async fn drain(rest: &mut Lent) -> bool {
+    if rest.size_hint().lower() > DRAIN_MAX_BYTES as u64 {
+        return false;
+    }
+    let reading = async {
+        let mut read = 0;
+        while let Some(frame) = rest.frame().await {
+            let Ok(frame) = frame else { return false };
+            read += frame.data_ref().map_or(0, Bytes::len);
+            if read > DRAIN_MAX_BYTES {
+                return false;
+            }
+        }
+        true
+    };
+    time::timeout(DRAIN_TIMEOUT, reading).await.unwrap_or(false)
+}
+
+/// The body of a request. What its reader leaves is still there when the reader is gone.
+struct Lent(Arc<Mutex<Body>>);
+
+impl HttpBody for Lent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let mut body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Pin::new(&mut *body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).size_hint()
+    }
+}

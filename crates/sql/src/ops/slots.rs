@@ -1,0 +1,93 @@
+//! Slots in limits that executions of cancelled jobs occupy until their handlers have ended; see [`OccupiedSlot`].
+//!
+//! They are rows of their own, so that everything else that asks what runs need not know of them. When a lease ends, its slot counts no longer; a
+//! mark has the next claim look at its key then.
+
+use punctual_core::{AttemptId, JobId, Settled, Settlement, StoreResult, Timestamp, WorkerId, gate::OccupiedSlot};
+
+use super::{gates, rows, running::Running, statements as sql, tx::Tx};
+use crate::db::{Db, Row, params};
+
+/// A slot, and the gate that it is of.
+struct Slot {
+    job: [u8; 16],
+    run: u32,
+    queue: String,
+    gate: String,
+    until: Timestamp,
+}
+
+impl Slot {
+    fn of(row: &dyn Row) -> StoreResult<Self> {
+        let (job, run, until) = (row.get(0)?, row.get(1)?, rows::instant(row, 4)?);
+        Ok(Self { job, run, queue: row.get(2)?, gate: row.get(3)?, until })
+    }
+}
+
+/// A job is taken from its worker, whose handler may still run: if it passed a gate, it keeps its slot.
+pub(crate) fn occupy(tx: &Tx<'_>, held: &Running, id: [u8; 16]) -> StoreResult<()> {
+    let Some(gate) = held.gate.as_deref().filter(|_| held.lease_until > tx.now) else { return Ok(()) };
+    let until = held.lease_until.as_micros();
+    tx.write(sql::INSERT_SLOT, params![id, held.run, held.worker.to_bytes(), held.queue, gate, until])?;
+    gates::mark_at(tx, held.lease_until, &held.queue, gate)
+}
+
+/// Handlers have ended, or are not waited for any longer.
+pub(crate) fn release(tx: &mut Tx<'_>, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<()> {
+    release_each(tx, &attempts.iter().map(|attempt| (*attempt, worker)).collect::<Vec<_>>())
+}
+
+/// Whoever settles says that handlers have ended, also where that came too late.
+pub(crate) fn release_stale(tx: &mut Tx<'_>, settlements: &[Settlement], settled: &[Settled]) -> StoreResult<()> {
+    let stale = settlements.iter().zip(settled).filter(|(settlement, settled)| {
+        // Who looks for expired leases knows of no handler.
+        **settled == Settled::Stale && !settlement.only_if_expired
+    });
+    release_each(tx, &stale.map(|(settlement, _)| (settlement.attempt, settlement.worker)).collect::<Vec<_>>())
+}
+
+fn release_each(tx: &mut Tx<'_>, ended: &[(AttemptId, WorkerId)]) -> StoreResult<()> {
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let found = tx.db.all_each(
+        sql::FIND_SLOT,
+        &mut |row| {
+            ended
+                .iter()
+                .try_for_each(|(attempt, worker)| row(params![attempt.job.to_bytes(), attempt.run, worker.to_bytes()]))
+        },
+        Slot::of,
+    )?;
+    free(tx, found.into_iter().map(|(_, slot)| slot).collect())
+}
+
+/// A worker is known to be dead, and its handlers are.
+pub(crate) fn release_all_of(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<()> {
+    let found = tx.db.all(sql::SLOTS_OF_WORKER, params![worker.to_bytes()], Slot::of)?;
+    free(tx, found)
+}
+
+fn free(tx: &mut Tx<'_>, slots: Vec<Slot>) -> StoreResult<()> {
+    slots.iter().try_for_each(|slot| tx.write(sql::DELETE_SLOT, params![slot.job, slot.run]))?;
+    for Slot { queue, gate, until, .. } in &slots {
+        // Claims need not look at the key then, unless another lease ends at the same time.
+        tx.write(sql::DELETE_SLOT_MARK, params![queue, until.as_micros(), gate])?;
+        gates::freed(tx, queue, gate);
+    }
+    Ok(())
+}
+
+/// The slots of a queue and its keys that are occupied.
+pub(crate) fn occupied(db: &dyn Db, now: Timestamp, queue: &str) -> StoreResult<Vec<OccupiedSlot>> {
+    db.all(sql::OCCUPIED_SLOTS, params![queue, now.as_micros()], |row| {
+        let attempt = AttemptId { job: JobId::from_bytes(row.get(0)?), run: row.get(1)? };
+        let (worker, gate) = (WorkerId::from_bytes(row.get(2)?), row.get::<String>(3)?);
+        Ok(OccupiedSlot {
+            attempt,
+            worker,
+            key: Some(gate).filter(|key| !key.is_empty()),
+            until: rows::instant(row, 4)?,
+        })
+    })
+}

@@ -1,2 +1,0 @@
--- Removes a token and its sessions. In: its id. There are few.
-delete from punctual_tokens where id = @P1 or session_of = @P1

@@ -1,0 +1,286 @@
+//! What only PostgreSQL has: days, several processes that start at once, a pooler in between, transactions of applications.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod days;
+
+use std::time::Duration;
+
+use punctual_core::{Keep, ManualClock, Outcome, Settled, Status, Store, settle};
+use punctual_sql::postgres::{
+    Options, PostgresStore,
+    sqlx::{AssertSqlSafe, Connection, PgConnection, query_scalar, raw_sql},
+};
+use punctual_testkit::Fixture;
+
+const DAY: u64 = 86_400;
+
+fn options(clock: &ManualClock) -> Options {
+    let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+        .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+    let mut options: Options = url.parse().unwrap();
+    options.schema = format!("test_{:016x}", fastrand::u64(..));
+    options.days_ahead = 0;
+    options.clock(clock.clone())
+}
+
+async fn open(options: &Options, clock: &ManualClock) -> Fixture {
+    Fixture::new(PostgresStore::open(options.clone()).await.unwrap(), clock.clone())
+}
+
+/// What a statement finds in the store's schema, by a connection of our own.
+async fn count(options: &Options, sql: &str) -> i64 {
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let sql = sql.replace("{s}", &options.schema);
+    query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let fx = open(&options, &clock).await;
+    let ids = fx.enqueue_all((0..3).map(|_| fx.new_job(|_| ())).collect()).await;
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let mut set = async |extras: &str| {
+        for table in ["jobs", "ready"] {
+            let id = format!("{:032x}", ids[1].to_bits());
+            let sql = format!("update {}.punctual_{table} set extras = {extras} where id = '{id}'", options.schema);
+            raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        }
+    };
+    set("'{\"tags\": 5}'").await;
+    let claims = fx.claim(fx.worker(), 10).await;
+    assert_eq!(claims.iter().map(|claim| claim.job.id).collect::<Vec<_>>(), [ids[0], ids[2]]);
+    let refused = fx.store.get(ids[1]).await.unwrap_err();
+    assert!(!refused.is_transient() && refused.to_string().contains(&ids[1].to_string()), "{refused}");
+    set("null").await;
+    let job = fx.job(ids[1]).await;
+    assert_eq!(job.status, Status::Dead);
+    assert!(job.error.unwrap().message.starts_with("corrupt row"));
+    assert!(fx.claim(fx.worker(), 10).await.is_empty());
+}
+
+/// Plans name the partitions that they read.
+#[tokio::test]
+async fn a_look_up_by_id_touches_one_partition() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let fx = open(&options, &clock).await;
+    for day in 1..5 {
+        fx.enqueue_in(day * DAY, |_| ()).await;
+    }
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let explain = format!(
+        "explain select * from {}.punctual_jobs_now
+         where scheduled_at = '2026-03-03 12:00Z' and id = '019ca945-f460-7000-9696-b0764dbfc48c'",
+        options.schema
+    );
+    let plan: Vec<String> = query_scalar(AssertSqlSafe(explain)).fetch_all(&mut connection).await.unwrap();
+    let read = plan.iter().filter(|line| line.contains(" on punctual_jobs")).count();
+    assert_eq!(read, 1, "{plan:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_processes_may_start_on_an_empty_database_at_once() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let open = || PostgresStore::open(options.clone());
+    let opened = tokio::join!(open(), open(), open(), open());
+    let stores = [opened.0, opened.1, opened.2, opened.3].map(Result::unwrap);
+    let fx = Fixture::new(stores[0].clone(), clock.clone());
+    for store in stores {
+        store.enqueue(vec![fx.new_job(|_| ())]).await.unwrap();
+    }
+    assert_eq!(count(&options, "select count(*) from {s}.punctual_jobs").await, 4);
+    let migrations = count(&options, "select count(*) from {s}.punctual_schema").await;
+    assert_eq!(migrations as usize, punctual_sql::postgres::MIGRATIONS.len());
+}
+
+/// Every transaction brings its own settings, and nothing is prepared for the next.
+#[tokio::test]
+async fn it_works_behind_a_pooler_of_transactions() {
+    let clock = Fixture::start();
+    let mut options = options(&clock);
+    options.transaction_pooler = true;
+    let fx = open(&options, &clock).await;
+    fx.enqueue_all((0..100).map(|_| fx.new_job(|_| ())).collect()).await;
+    fx.enqueue_in(5, |_| ()).await;
+    fx.pass(5);
+    let mut done = 0;
+    for claim in fx.claim(fx.worker(), 200).await {
+        fx.settle(&claim, Outcome::Succeeded { result: None }).await;
+        done += 1;
+    }
+    assert_eq!(done, 101);
+    assert_eq!(
+        count(&options, "select count(*) from {s}.punctual_attempts").await,
+        101,
+        "in the schema that was named"
+    );
+    fx.store.tend().await.unwrap();
+    assert_eq!(fx.store.counts().await.unwrap()[0].count, 101);
+}
+
+/// What one process enqueues, another that waits gets at once, by a hint; a claim that waits needs no poll.
+#[tokio::test]
+async fn a_hint_crosses_from_one_process_to_another() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let (one, two) = (open(&options, &clock).await, open(&options, &clock).await);
+    let mut changes = two.store.watch();
+    let run = async || {
+        let id = one.enqueue(|_| ()).await;
+        let claim = one.claim_one(one.worker()).await;
+        one.settle(&claim, Outcome::Succeeded { result: None }).await;
+        id
+    };
+    // The first hint may be that it listens from now on; the second can only have come from the other.
+    let mut hints = 0;
+    let heard = async {
+        while hints < 2 {
+            let id = run().await;
+            let hint = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
+            hints += usize::from(hint.is_ok());
+            assert_eq!(two.job(id).await.status, Status::Succeeded);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), heard).await.expect("no hint came");
+}
+
+/// An application's transaction that began before a day was exchanged sees the day as it was.
+#[tokio::test]
+async fn a_transaction_that_cannot_see_a_job_cannot_end_its_execution() {
+    let clock = Fixture::start();
+    let options = in_whole_days(options(&clock));
+    let store = PostgresStore::open(options.clone()).await.unwrap();
+    let fx = Fixture::new(store.clone(), clock.clone());
+    fx.enqueue_all((0..10).map(|_| fx.new_job(|_| ())).collect()).await;
+    run_all(&fx).await;
+    fx.enqueue(|_| ()).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    fx.pass(10 * DAY);
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let mut transaction = connection.begin_with("begin isolation level repeatable read").await.unwrap();
+    query_scalar::<_, i32>("select 1").fetch_one(&mut *transaction).await.unwrap();
+    assert_eq!(fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await.unwrap(), 10);
+    let done = settle(&claim, Outcome::Succeeded { result: None }, 0.5);
+    let refused = store.settle_in(&mut transaction, &[done]).await.unwrap_err().to_string();
+    assert!(refused.contains("READ COMMITTED"), "{refused}");
+    transaction.rollback().await.unwrap();
+    assert_eq!(fx.settle(&claim, Outcome::Succeeded { result: None }).await, Settled::Done);
+    assert_healthy(&fx).await;
+}
+
+/// Every day is large enough to go as a whole.
+fn in_whole_days(options: Options) -> Options {
+    Options { whole_day_min_bytes: 1, ..options }
+}
+
+/// Runs all queued jobs; each succeeds.
+async fn run_all(fx: &Fixture) {
+    for claim in fx.claim(fx.worker(), 1_000).await {
+        assert_eq!(fx.settle(&claim, Outcome::Succeeded { result: None }).await, Settled::Done);
+    }
+}
+
+async fn assert_healthy(fx: &Fixture) {
+    for finding in fx.store.examine().await.unwrap() {
+        assert!(finding.ok, "{}: {}", finding.check, finding.message);
+    }
+}
+
+/// What a transaction stores bears the time at which it began, and can be seen when it has ended; its parts have numbers of their own.
+#[tokio::test]
+async fn what_an_application_commits_late_is_told_once() {
+    let mut options = options(&ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap()));
+    options.clock = None;
+    let store = PostgresStore::open(options.clone()).await.unwrap();
+    let look = async |cursor: &mut String| {
+        let found = store.changes(Some(cursor.clone()), 100).await.unwrap();
+        *cursor = found.cursor;
+        assert!(!found.missed);
+        found.events.into_iter().map(|told| told.job).collect::<Vec<_>>()
+    };
+    let mut first = store.changes(None, 100).await.unwrap().cursor;
+    let ids = punctual_core::Ids::seeded(fastrand::u64(..));
+    let job = |now| {
+        let spec = punctual_core::Spec::new("test", punctual_core::Json::trusted("1"));
+        punctual_core::NewJob::new(punctual_core::JobId::from_bits(ids.next(now)), spec)
+    };
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
+    // Longer than others take from their beginning to what they store first.
+    raw_sql("select pg_sleep(6)").execute(&mut *transaction).await.unwrap();
+    assert_eq!(look(&mut first).await, []);
+    let late = [job(store.now()), job(store.now().before(Duration::from_secs(60)))];
+    store.enqueue_in(&mut transaction, &late).await.unwrap();
+    let mut second = first.clone();
+    assert_eq!(look(&mut second).await, [], "it is not committed");
+    let other = job(store.now());
+    store.enqueue(vec![other.clone()]).await.unwrap();
+    assert_eq!(look(&mut second).await, [other.id]);
+    transaction.commit().await.unwrap();
+    let mut heard = look(&mut second).await;
+    heard.sort();
+    let mut wanted = late.map(|job| job.id);
+    wanted.sort();
+    assert_eq!(heard, wanted);
+    assert_eq!(look(&mut second).await, []);
+    assert_eq!(look(&mut first).await.len(), 3, "who looked last before all of it is told all of it");
+    assert_eq!(look(&mut first).await, []);
+}
+
+/// All settings of a session, as its transaction has them.
+async fn settings(connection: &mut PgConnection) -> Vec<(String, String)> {
+    let all = "select name, coalesce(setting, '') from pg_settings order by name";
+    sqlx::query_as(all).fetch_all(connection).await.unwrap()
+}
+
+/// Whatever becomes of the call, the caller's transaction goes on as it was.
+#[tokio::test]
+async fn a_call_in_the_callers_transaction_gives_settings_and_savepoints_back() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let store = PostgresStore::open(options.clone()).await.unwrap();
+    let fx = Fixture::new(store.clone(), clock.clone());
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    raw_sql("create temporary table orders (id int)").execute(&mut connection).await.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
+    raw_sql("set local lock_timeout = '100ms'; insert into orders values (1)")
+        .execute(&mut *transaction)
+        .await
+        .unwrap();
+    let before = settings(&mut transaction).await;
+
+    let known = fx.enqueue(|_| ()).await;
+    let claim = fx.claim_one(fx.worker()).await;
+    let orphan = punctual_core::NewJob { parents: vec![fx.new_job(|_| ()).id], ..fx.new_job(|_| ()) };
+    let refused = store.enqueue_in(&mut transaction, &[fx.new_job(|_| ()), orphan]).await.unwrap_err();
+    assert!(refused.to_string().starts_with("parents: "), "{refused}");
+    assert_eq!(settings(&mut transaction).await, before, "after a refusal");
+
+    let mut other = PgConnection::connect_with(&options.connect).await.unwrap();
+    let mut blocker = other.begin().await.unwrap();
+    let lock = format!("lock table {}.punctual_running, {0}.punctual_ready in access exclusive mode", options.schema);
+    raw_sql(AssertSqlSafe(lock)).execute(&mut *blocker).await.unwrap();
+    store.enqueue_in(&mut transaction, &[fx.new_job(|_| ())]).await.unwrap_err();
+    assert_eq!(settings(&mut transaction).await, before, "after an error of the server");
+    let done = settle(&claim, Outcome::Succeeded { result: None }, 0.5);
+    store.settle_in(&mut transaction, std::slice::from_ref(&done)).await.unwrap_err();
+    assert_eq!(settings(&mut transaction).await, before, "after an error of the server");
+    blocker.rollback().await.unwrap();
+
+    let kept = store.enqueue_in(&mut transaction, &[fx.new_job(|_| ())]).await.unwrap()[0];
+    assert_eq!(store.settle_in(&mut transaction, &[done]).await.unwrap(), [Settled::Done]);
+    assert_eq!(settings(&mut transaction).await, before, "after a success");
+    raw_sql("savepoint last").execute(&mut *transaction).await.unwrap();
+    let left = raw_sql("release savepoint punctual").execute(&mut *transaction).await.unwrap_err();
+    assert!(left.to_string().contains("does not exist"), "{left}");
+    raw_sql("rollback to savepoint last").execute(&mut *transaction).await.unwrap();
+    transaction.commit().await.unwrap();
+    let orders: i64 = query_scalar("select count(*) from orders").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(orders, 1, "the caller's own work is there");
+    assert_eq!((fx.job(known).await.status, fx.job(kept.id).await.status), (Status::Succeeded, Status::Queued));
+    assert_eq!(punctual_testkit::conformance::audit_store(&store).await, 2, "and nothing of what failed");
+}

@@ -1,0 +1,151 @@
+//! PostgreSQL behind a bad network: it passes the suite behind a slow one, and a silent one holds nothing up for longer than it may.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{sync::LazyLock, time::Duration};
+
+use punctual_core::{Change, ClaimRequest, Enqueued, Outcome, Settled, Status, StoreError, Verb, Watch, settle};
+use punctual_servers::{Direction, Fault, Proxy};
+use punctual_sql::postgres::{Options, PostgresStore};
+use punctual_testkit::{Fixture, Ties, conformance};
+use tokio::time::{sleep, timeout};
+
+/// How long an operation may wait for an answer here.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Much longer than that, for a busy machine.
+const GENEROUS: Duration = Duration::from_secs(60);
+
+fn url() -> String {
+    std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+        .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it")
+}
+
+/// A store behind a proxy.
+fn options(proxy: &Proxy) -> Options {
+    let mut options: Options = proxy.url_of(&url()).unwrap().parse().unwrap();
+    (options.schema, options.days_ahead) = (format!("test_{:016x}", fastrand::u64(..)), 0);
+    options
+}
+
+async fn fixture() -> Fixture {
+    /// Answers come in small parts, so that none is complete when its first bytes come.
+    static SLOW: LazyLock<Proxy> = LazyLock::new(|| {
+        let proxy = Proxy::before(&url()).unwrap();
+        proxy.set(Fault::Throttle { bytes: 700, pause: Duration::ZERO });
+        proxy
+    });
+    let clock = Fixture::start();
+    Fixture::new(PostgresStore::open(options(&SLOW).clock(clock.clone())).await.unwrap(), clock).ties(Ties::Id)
+}
+
+conformance!(fixture);
+
+async fn impatient(proxy: &Proxy) -> Fixture {
+    let clock = Fixture::start();
+    let mut options = options(proxy).clock(clock.clone());
+    options.answer_timeout = ANSWER_TIMEOUT;
+    Fixture::new(PostgresStore::open(options).await.unwrap(), clock)
+}
+
+/// An operation does not wait for an answer for ever, and says that none came.
+async fn fails_in_time<T: std::fmt::Debug>(operation: impl Future<Output = Result<T, StoreError>>) {
+    let failed = timeout(GENEROUS, operation).await.expect("the operation waits for an answer without end");
+    let error = failed.expect_err("nothing came through");
+    assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
+    let told = error.to_string();
+    assert!(told.contains("no answer within 1 s") || told.contains("no connection became free"), "{told}");
+}
+
+#[tokio::test]
+async fn operations_on_a_silent_network_fail_in_time_and_go_on_when_it_is_healed() {
+    for direction in [Direction::Both, Direction::ToServer, Direction::ToClient] {
+        let proxy = Proxy::before(&url()).unwrap();
+        let fx = impatient(&proxy).await;
+        let id = fx.enqueue(|_| ()).await;
+        let claim = fx.claim_one(fx.worker()).await;
+        proxy.set(Fault::Swallow(direction));
+        let store = &fx.store;
+        let end = settle(&claim, Outcome::Succeeded { result: None }, 0.5);
+        tokio::join!(
+            fails_in_time(store.enqueue(vec![fx.new_job(|_| ())])),
+            fails_in_time(store.claim(ClaimRequest { wait: GENEROUS, ..fx.request(fx.worker(), 1) })),
+            fails_in_time(store.extend(claim.worker, Duration::from_secs(30), vec![claim.attempt_id()])),
+            fails_in_time(store.settle(vec![end.clone()])),
+            fails_in_time(store.get(id)),
+        );
+        proxy.heal();
+        // Connections that hung are found out; those that are new work.
+        let settled = timeout(GENEROUS, async {
+            loop {
+                match store.settle(vec![end.clone()]).await {
+                    Ok(settled) => break settled,
+                    Err(error) => assert!(error.is_transient(), "{error}"),
+                }
+            }
+        });
+        let settled = settled.await.expect("nothing goes on after the network is healed");
+        // The answer was lost, or the request was.
+        assert!(matches!(settled[..], [Settled::Done | Settled::Stale]), "{settled:?}");
+        assert_eq!(fx.job(id).await.status, Status::Succeeded);
+        assert_eq!(fx.story(id).await.len(), 3, "one end");
+    }
+}
+
+/// A firewall or a load balancer forgets connections that are idle for long, and tells neither end.
+#[tokio::test]
+async fn connections_that_were_forgotten_on_the_way_are_replaced_without_an_error() {
+    let proxy = Proxy::before(&url()).unwrap();
+    let fx = Fixture::new(PostgresStore::open(options(&proxy)).await.unwrap(), Fixture::start());
+    fx.enqueue(|_| ()).await;
+    // Only those that were idle for a while may have been forgotten.
+    sleep(Duration::from_millis(1_500)).await;
+    proxy.forget();
+    let id = fx.enqueue(|_| ()).await;
+    assert_eq!(fx.job(id).await.status, Status::Queued);
+}
+
+#[tokio::test]
+async fn hints_come_again_when_the_connection_that_listens_was_forgotten_on_the_way() {
+    let proxy = Proxy::before(&url()).unwrap();
+    let (mut far, mut near) = (options(&proxy), url().parse::<Options>().unwrap());
+    far.answer_timeout = ANSWER_TIMEOUT;
+    (near.schema, near.days_ahead) = (far.schema.clone(), 0);
+    let listener = Fixture::new(PostgresStore::open(far).await.unwrap(), Fixture::start());
+    let teller = Fixture::new(PostgresStore::open(near).await.unwrap(), Fixture::start());
+    let mut hints = listener.store.watch();
+    hear(&teller, &mut *hints).await;
+    // All that is still on its way.
+    while timeout(Duration::from_millis(300), hints.changed()).await.is_ok() {}
+    proxy.forget();
+    hear(&teller, &mut *hints).await;
+}
+
+/// Changes jobs until a listener hears of it.
+async fn hear(teller: &Fixture, hints: &mut dyn Watch) {
+    let heard = async {
+        loop {
+            let job = teller.enqueue(|_| ()).await;
+            let cancel = Change { job, verb: Verb::Cancel, actor: "ada".into(), reason: None };
+            teller.store.change(vec![cancel]).await.unwrap();
+            if timeout(Duration::from_millis(200), hints.changed()).await.is_ok() {
+                break;
+            }
+        }
+    };
+    timeout(GENEROUS, heard).await.expect("no hint comes");
+}
+
+#[tokio::test]
+async fn an_enqueue_whose_answer_is_lost_is_stored_once() {
+    let proxy = Proxy::before(&url()).unwrap();
+    let fx = impatient(&proxy).await;
+    fx.enqueue(|_| ()).await;
+    let job = fx.new_job(|_| ());
+    proxy.set(Fault::LoseAnswer { after: 0, to: "insert into punctual_jobs".to_owned() });
+    let lost = fx.store.enqueue(vec![job.clone()]).await.unwrap_err();
+    assert!(matches!(lost, StoreError::Unreachable { .. }), "{lost}");
+    assert_eq!(proxy.lost(), 1);
+    let again = fx.store.enqueue(vec![job.clone()]).await.unwrap();
+    assert!(matches!(again[..], [Enqueued { existing: true, .. }]), "{again:?}");
+    assert_eq!(fx.claim(fx.worker(), 10).await.len(), 2);
+}

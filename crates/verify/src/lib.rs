@@ -1,0 +1,67 @@
+//! `punctual verify`: whether a database keeps Punctual's guarantees.
+//!
+//! Two parts, both in schemas, databases or files that are created for the run and dropped after it:
+//! - `suite`: the conformance suite, each behaviour on an empty store.
+//! - `chaos`: worker processes under load that are killed and suspended, judged by a record outside the store.
+
+mod caught;
+mod chaos;
+mod judge;
+mod record;
+mod report;
+mod suite;
+mod workers;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Result, bail};
+use punctual_bench::Place;
+
+pub use self::{
+    report::{FailedBehaviour, FaultCount, Guarantee, Report, Setting},
+    workers::work,
+};
+
+/// How to verify.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Whether the conformance suite is run.
+    pub suite: bool,
+    /// How long worker processes are killed and suspended.
+    pub chaos: Duration,
+    /// Decides when and which.
+    pub seed: u64,
+    /// The program that is started as a worker process.
+    pub program: PathBuf,
+}
+
+/// Called with the current phase, how much of it is done, and of how much.
+pub type OnProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
+
+/// Verifies the server of a place. An error means that it could not be verified; broken guarantees are in the report.
+pub async fn verify(place: &Place, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Report> {
+    let punctual = place.fresh("check").await?;
+    let info = punctual.store().info();
+    // Each behaviour ends with these checks: they would all fail.
+    let checks = punctual.store().examine().await?;
+    if let Some(wrong) = checks.iter().find(|check| !check.ok) {
+        bail!("the server is not in order: {}: {}", wrong.check, wrong.message);
+    }
+    drop(punctual);
+    place.remove("check").await?;
+    let suite = if settings.suite { suite::run(place, on_progress).await? } else { suite::Suite::default() };
+    let chaos = chaos::run(place, settings, on_progress).await?;
+    Ok(Report {
+        engine: info.engine.to_owned(),
+        version: info.version,
+        checks,
+        settings: report::settings(&place.settings),
+        behaviours: suite.behaviours,
+        failed_behaviours: suite.failed,
+        seed: settings.seed,
+        chaos_seconds: settings.chaos.as_secs(),
+        jobs: chaos.jobs,
+        faults: chaos.faults,
+        guarantees: chaos.guarantees,
+    })
+}

@@ -1,0 +1,51 @@
+//! The conformance suite on the server of a place.
+
+use anyhow::Result;
+use futures_util::{StreamExt, stream};
+use punctual::Punctual;
+use punctual_bench::Place;
+use punctual_testkit::{Fixture, Ties, conformance::Behaviour};
+
+use crate::{FailedBehaviour, OnProgress, caught::caught};
+
+/// How many behaviours are checked at the same time: each store opens up to nine connections.
+const AT_ONCE: usize = 3;
+
+/// What the suite found.
+#[derive(Debug, Default)]
+pub(crate) struct Suite {
+    /// How many behaviours were checked.
+    pub(crate) behaviours: usize,
+    pub(crate) failed: Vec<FailedBehaviour>,
+}
+
+pub(crate) async fn run(place: &Place, on_progress: OnProgress<'_>) -> Result<Suite> {
+    let all = Behaviour::ALL;
+    let checks = all.iter().enumerate().map(|(number, behaviour)| check(place, number, *behaviour));
+    let mut checks = stream::iter(checks).buffer_unordered(AT_ONCE);
+    let (mut done, mut failed) = (0, Vec::new());
+    on_progress("conformance", done, all.len() as u64);
+    while let Some(checked) = checks.next().await {
+        failed.extend(checked?);
+        done += 1;
+        on_progress("conformance", done, all.len() as u64);
+    }
+    Ok(Suite { behaviours: all.len(), failed })
+}
+
+/// Checks one behaviour on a store of its own.
+async fn check(place: &Place, number: usize, behaviour: Behaviour) -> Result<Option<FailedBehaviour>> {
+    let name = format!("b{number:03}");
+    let url = place.fresh_url(&name).await?;
+    let checked = caught(move || async move {
+        let clock = Fixture::start();
+        let punctual = Punctual::connect_with_clock(&url, clock.clone()).await.map_err(|error| error.to_string())?;
+        let ties = if punctual.store().info().engine.starts_with("postgres") { Ties::Id } else { Ties::default() };
+        behaviour.check(&Fixture::of(punctual.store().clone(), clock).ties(ties)).await;
+        Ok(())
+    })
+    .await;
+    place.remove(&name).await?;
+    let message = checked.unwrap_or_else(Err).err();
+    Ok(message.map(|message| FailedBehaviour { behaviour: behaviour.name.replace('_', " "), message }))
+}

@@ -1,0 +1,69 @@
+//! Confirms jobs that run at most once before their handlers start: in batches, until the store answers.
+
+use std::{sync::Arc, time::Duration};
+
+use punctual_core::AttemptId;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time,
+};
+
+use crate::shared::Shared;
+
+/// Attempts that one call confirms.
+const BATCH_MAX_COUNT: usize = 1_000;
+/// The first and the longest pause after an error of the store.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
+
+/// An attempt to confirm, and the execution that waits for the answer.
+type Request = (AttemptId, oneshot::Sender<bool>);
+
+/// The way to the confirmer.
+#[derive(Debug)]
+pub(crate) struct Confirmer(mpsc::UnboundedSender<Request>);
+
+/// The attempts that wait to be confirmed: at most as many as jobs run.
+#[derive(Debug)]
+pub(crate) struct Requests(mpsc::UnboundedReceiver<Request>);
+
+impl Confirmer {
+    pub(crate) fn new() -> (Self, Requests) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), Requests(receiver))
+    }
+
+    /// Whether the worker holds the job, and has recorded that its handler is about to start.
+    pub(crate) async fn confirm(&self, attempt: AttemptId) -> bool {
+        let (caller, answer) = oneshot::channel();
+        self.0.send((attempt, caller)).is_ok() && answer.await.unwrap_or(false)
+    }
+}
+
+/// Confirms until every sender is gone.
+pub(crate) async fn run(shared: Arc<Shared>, Requests(mut requests): Requests) {
+    let mut batch = Vec::with_capacity(BATCH_MAX_COUNT);
+    while requests.recv_many(&mut batch, BATCH_MAX_COUNT).await > 0 {
+        confirm(&shared, std::mem::take(&mut batch)).await;
+    }
+}
+
+/// Asks until there is an answer. Asking twice is harmless, and an execution whose lease is lost meanwhile no longer waits.
+async fn confirm(shared: &Shared, mut batch: Vec<Request>) {
+    let mut pause = BACKOFF.0;
+    loop {
+        batch.retain(|(_, caller)| !caller.is_closed());
+        if batch.is_empty() {
+            return;
+        }
+        let attempts: Vec<AttemptId> = batch.iter().map(|(attempt, _)| *attempt).collect();
+        match shared.store().confirm(shared.id, attempts).await {
+            Ok(held) => return batch.into_iter().zip(held).for_each(|((_, caller), held)| _ = caller.send(held)),
+            Err(error) => {
+                let (jobs, retry_ms) = (batch.len(), pause.as_millis() as u64);
+                tracing::warn!(worker = %shared.id, jobs, %error, retry_ms, "cannot confirm the start of jobs");
+                time::sleep(pause).await;
+                pause = (2 * pause).min(BACKOFF.1);
+            }
+        }
+    }
+}

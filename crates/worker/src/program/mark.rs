@@ -1,0 +1,80 @@
+//! A mark on all processes of a program. They inherit it however they go their own way: by a second fork, a session of their own, an empty environment.
+//!
+//! It is the soft limit of `RLIMIT_RTTIME`, which is otherwise unlimited: it counts for processes with real-time scheduling only, is inherited by fork and exec, and can
+//! be read of every process. Only a process that sets this limit by itself loses it.
+
+use std::{
+    fs,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use nix::unistd::Pid;
+use punctual_core::WorkerId;
+
+/// Numbers of programs, within their worker.
+const NUMBER_BITS: u32 = 24;
+/// The worker, by a part of its id.
+const WORKER_BITS: u32 = 32;
+/// What stands above them: more microseconds than any limit that has a meaning.
+const TAG: u64 = 0x50;
+
+/// The mark of one program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Mark(u64);
+
+impl Mark {
+    /// One that no other program of this machine has.
+    pub(super) fn new(worker: WorkerId) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1);
+        Self(prefix(worker) << NUMBER_BITS | number)
+    }
+
+    /// The mark that a process has, if it has one.
+    pub(super) fn of(process: Pid) -> Option<Self> {
+        let limits = fs::read_to_string(format!("/proc/{process}/limits")).ok()?;
+        let limit = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+        let mark: u64 = limit.split_whitespace().next()?.parse().ok()?;
+        (mark >> (WORKER_BITS + NUMBER_BITS) == TAG).then_some(Self(mark))
+    }
+
+    /// Whether it is that of a program of this worker.
+    pub(super) fn is_of(self, worker: WorkerId) -> bool {
+        self.0 >> NUMBER_BITS == prefix(worker)
+    }
+
+    /// Marks this process and all that it will start. One that may not be marked runs without.
+    #[cfg(target_os = "linux")]
+    pub(super) fn set(self) {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_RTTIME) {
+            let _ = setrlimit(Resource::RLIMIT_RTTIME, self.0, hard);
+        }
+    }
+
+    /// Where there is no such limit, there is no mark.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn set(self) {}
+}
+
+fn prefix(worker: WorkerId) -> u64 {
+    let bits = worker.to_bits();
+    // All parts of the id count: some are a time.
+    let folded = (bits ^ bits >> 32 ^ bits >> 64 ^ bits >> 96) as u32;
+    TAG << WORKER_BITS | u64::from(folded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_tells_its_worker_and_no_other_process_has_it() {
+        let (worker, other) = (WorkerId::from_bits(7 << 100 | 3), WorkerId::from_bits(8 << 100 | 3));
+        let mark = Mark::new(worker);
+        assert!(mark.is_of(worker) && !mark.is_of(other));
+        assert_ne!(mark, Mark::new(worker));
+        assert!(i64::try_from(mark.0).is_ok(), "a limit of every system");
+        assert_eq!(Mark::of(nix::unistd::getpid()), None);
+    }
+}

@@ -1,0 +1,355 @@
+//! The executions that a worker has in hand: until when their leases are confirmed, and how each is reached.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+};
+
+use punctual_core::{AttemptId, JobId};
+use tokio::{sync::Notify, time::Instant};
+
+/// How the worker reaches one execution.
+#[derive(Debug, Clone)]
+pub(crate) struct Execution(Arc<Reach>);
+
+#[derive(Debug)]
+struct Reach {
+    attempt: AttemptId,
+    /// Tells the executor that the job is no longer this worker's.
+    lost: Notify,
+    /// [`RUNNING`], [`ENDED`], [`REPLACED`] or [`GIVEN_UP`].
+    state: AtomicU8,
+    /// Whether the lease is over by this worker's own clock.
+    lease_over: AtomicBool,
+    /// Whether its start is on record: it is of a job that runs at most once.
+    confirmed: AtomicBool,
+    /// Whether the handler is gone, and those who wait for that.
+    gone: AtomicBool,
+    going: Notify,
+}
+
+/// How many runs a worker remembers whose start it has confirmed.
+const CONFIRMED_MAX_COUNT: usize = 10_000;
+
+const RUNNING: u8 = 0;
+/// The outcome is known, and only the settler has still to do with it.
+const ENDED: u8 = 1;
+/// The same job was claimed once more: this execution's outcome does not count.
+const REPLACED: u8 = 2;
+/// The job is no longer this worker's. Its handler is told to stop, and the store learns when it is gone.
+const GIVEN_UP: u8 = 3;
+
+impl Execution {
+    fn new(attempt: AttemptId) -> Self {
+        Self(Arc::new(Reach {
+            attempt,
+            lost: Notify::new(),
+            state: AtomicU8::new(RUNNING),
+            lease_over: AtomicBool::new(false),
+            confirmed: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            going: Notify::new(),
+        }))
+    }
+
+    pub(crate) fn attempt(&self) -> AttemptId {
+        self.0.attempt
+    }
+
+    /// Waits until the job is no longer this worker's. Only the executor does, and it is told once.
+    pub(crate) async fn lost(&self) {
+        self.0.lost.notified().await;
+    }
+
+    /// Whether the lease is over by this worker's own clock: another worker may have the job.
+    pub(crate) fn is_lease_over(&self) -> bool {
+        self.0.lease_over.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.0.confirmed.load(Ordering::SeqCst)
+    }
+
+    /// The outcome is known; says whether it counts. From here on the store may say at any time that the job is no longer held.
+    pub(crate) fn end(&self) -> bool {
+        self.leave_running_for(ENDED)
+    }
+
+    fn is_ended(&self) -> bool {
+        self.0.state.load(Ordering::SeqCst) == ENDED
+    }
+
+    /// The job is no longer this worker's.
+    pub(crate) fn give_up(&self) {
+        self.leave_running_for(GIVEN_UP);
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.0.state.load(Ordering::SeqCst) == GIVEN_UP
+    }
+
+    fn is_gone(&self) -> bool {
+        self.0.gone.load(Ordering::SeqCst)
+    }
+
+    /// Another execution of the job takes its place; says whether it was still running.
+    fn replace(&self) -> bool {
+        let replaced = self.leave_running_for(REPLACED);
+        if replaced {
+            self.0.lost.notify_one();
+        }
+        replaced
+    }
+
+    fn leave_running_for(&self, state: u8) -> bool {
+        self.0.state.compare_exchange(RUNNING, state, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Waits until the handler is gone.
+    pub(crate) async fn gone(&self) {
+        let mut going = pin!(self.0.going.notified());
+        // Listens before it looks.
+        going.as_mut().enable();
+        if !self.is_gone() {
+            going.await;
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// An execution that may begin.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) execution: Execution,
+    /// An execution of the same job that was told to stop. The new one begins when the handler of this one is gone.
+    pub(crate) older: Option<Execution>,
+}
+
+/// An execution that is not settled yet.
+#[derive(Debug)]
+struct Held {
+    execution: Execution,
+    /// Until when the store has confirmed the lease, by this worker's own clock.
+    lease_until: Instant,
+    /// Until when the execution may last if the store does not record it by then; nothing once that is known.
+    unrecorded_until: Option<Instant>,
+}
+
+impl Held {
+    /// Whether its handler has not come to its end, and is to.
+    fn runs(&self) -> bool {
+        !self.execution.is_ended() && !self.execution.is_given_up()
+    }
+
+    /// When the execution's lease is over, unless it is confirmed for longer. One that has ended is left alone: its outcome may still be accepted. So is one
+    /// that was told before. One that was given up is not: it may occupy a slot until then.
+    fn given_up_at(&self, alive_until: Option<Instant>) -> Option<Instant> {
+        let runs = !self.execution.is_ended() && !self.execution.is_lease_over();
+        runs.then(|| [alive_until, self.unrecorded_until].into_iter().flatten().fold(self.lease_until, Instant::min))
+    }
+}
+
+/// The runs whose start a worker has confirmed, as many as it remembers.
+#[derive(Debug, Default)]
+struct Confirmed {
+    runs: HashSet<AttemptId>,
+    oldest_first: VecDeque<AttemptId>,
+}
+
+impl Confirmed {
+    fn add(&mut self, run: AttemptId) {
+        if !self.runs.insert(run) {
+            return;
+        }
+        self.oldest_first.push_back(run);
+        if self.oldest_first.len() > CONFIRMED_MAX_COUNT
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.runs.remove(&oldest);
+        }
+    }
+}
+
+/// The executions that a worker has in hand.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    /// Those that are not settled yet: their leases are kept, and losing one must reach the handler. And those that were given up, until the store has
+    /// learned that their handlers are gone.
+    unsettled: HashMap<AttemptId, Held>,
+    /// Those whose handlers are not gone, settled or not.
+    present: HashMap<JobId, Execution>,
+    /// Until when the store takes this worker for alive, where it ends the leases of those that it takes for dead.
+    alive_until: Option<Instant>,
+    /// Runs of jobs that run at most once. A store that loses what it was told may hand out such a run once more, after its execution has ended, too.
+    confirmed: Confirmed,
+    /// When leases are looked at next, whatever is told of them meanwhile.
+    next_look: Option<Instant>,
+}
+
+/// What a worker knows of a claim when its execution begins, by the worker's own clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hold {
+    pub(crate) attempt: AttemptId,
+    pub(crate) lease_until: Instant,
+    /// Until when the execution may last if the store does not record it by then.
+    pub(crate) unrecorded_until: Option<Instant>,
+}
+
+impl Running {
+    /// An execution begins. Nothing, if the outcome of this very attempt is on its way to the store already.
+    pub(crate) fn begin(&mut self, hold: Hold) -> Option<Begun> {
+        let Hold { attempt, lease_until, unrecorded_until } = hold;
+        if self.unsettled.get(&attempt).is_some_and(|held| held.execution.is_ended()) {
+            return None;
+        }
+        let execution = Execution::new(attempt);
+        let older = self.present.insert(attempt.job, execution.clone());
+        if let Some(older) = older.as_ref().filter(|older| older.replace()) {
+            tracing::warn!(job = %attempt.job, %attempt, older = %older.attempt(), "claimed a job that is still in hand: its older execution is ended");
+            self.remove(older);
+        }
+        self.unsettled.insert(attempt, Held { execution: execution.clone(), lease_until, unrecorded_until });
+        Some(Begun { execution, older })
+    }
+
+    /// An attempt has been settled.
+    pub(crate) fn settled(&mut self, attempt: AttemptId) {
+        self.unsettled.remove(&attempt);
+    }
+
+    /// An execution is not settled by this worker any more.
+    fn remove(&mut self, execution: &Execution) {
+        if self.unsettled.get(&execution.attempt()).is_some_and(|held| held.execution.is(execution)) {
+            self.unsettled.remove(&execution.attempt());
+        }
+    }
+
+    /// The store has learned that the handlers of executions that were given up are gone, or cannot be told.
+    pub(crate) fn released(&mut self, attempts: &[AttemptId]) {
+        self.unsettled.retain(|attempt, held| {
+            !(held.execution.is_given_up() && held.execution.is_gone() && attempts.contains(attempt))
+        });
+    }
+
+    /// Executions that were given up are not waited for any longer.
+    pub(crate) fn forget_given_up(&mut self) {
+        self.unsettled.retain(|_, held| !held.execution.is_given_up());
+    }
+
+    /// The handler of an execution is gone. Says whether it had been given up.
+    pub(crate) fn gone(&mut self, execution: &Execution) -> bool {
+        let job = execution.attempt().job;
+        if self.present.get(&job).is_some_and(|present| present.is(execution)) {
+            self.present.remove(&job);
+        }
+        execution.0.gone.store(true, Ordering::SeqCst);
+        execution.0.going.notify_waiters();
+        let held = self.unsettled.get(&execution.attempt());
+        execution.is_given_up() && held.is_some_and(|held| held.execution.is(execution))
+    }
+
+    /// The store has confirmed the lease of an attempt.
+    pub(crate) fn confirm(&mut self, attempt: AttemptId, lease_until: Instant) {
+        if let Some(held) = self.unsettled.get_mut(&attempt) {
+            held.lease_until = held.lease_until.max(lease_until);
+            held.unrecorded_until = None;
+        }
+    }
+
+    /// The start of an execution is on record: its job runs at most once.
+    pub(crate) fn confirm_start(&mut self, execution: &Execution) {
+        execution.0.confirmed.store(true, Ordering::SeqCst);
+        self.confirmed.add(execution.attempt());
+    }
+
+    /// Whether this worker has confirmed the start of that run before.
+    pub(crate) fn has_started(&self, run: AttemptId) -> bool {
+        self.confirmed.runs.contains(&run)
+    }
+
+    /// The store takes this worker for alive until then.
+    pub(crate) fn confirm_alive(&mut self, alive_until: Instant) {
+        self.alive_until = self.alive_until.max(Some(alive_until));
+    }
+
+    /// Tells the executor of an attempt that it is no longer this worker's, unless it has ended meanwhile, or was told before.
+    pub(crate) fn lose(&self, attempt: AttemptId) {
+        if let Some(held) = self.unsettled.get(&attempt).filter(|held| held.runs()) {
+            held.execution.0.lost.notify_one();
+        }
+    }
+
+    /// The attempts that are to be given up by then, unless their leases are confirmed for longer.
+    pub(crate) fn expiring_until(&self, then: Instant) -> Vec<AttemptId> {
+        let expires = |held: &Held| held.given_up_at(self.alive_until).is_some_and(|at| at <= then);
+        let expiring = |held: &&Held| !held.execution.is_given_up() && expires(held);
+        self.unsettled.values().filter(expiring).map(|held| held.execution.attempt()).collect()
+    }
+
+    /// Whether the lease of an execution may be over before leases are looked at.
+    pub(crate) fn is_over_before_next_look(&self, hold: Hold) -> bool {
+        let over_at = hold.unrecorded_until.map_or(hold.lease_until, |until| until.min(hold.lease_until));
+        self.next_look.is_none_or(|next| over_at < next)
+    }
+
+    /// Tells the executors whose leases are over by this worker's clock, and those that the store has not recorded in time; says when to look again: when the
+    /// next one may be over, but at `latest`.
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        latest: Instant,
+        unrecorded_until: impl Fn(AttemptId) -> Option<Instant>,
+    ) -> Instant {
+        let mut next_look = latest;
+        for held in self.unsettled.values_mut() {
+            if held.unrecorded_until.is_some_and(|until| until <= now) {
+                held.unrecorded_until = unrecorded_until(held.execution.attempt());
+            }
+            match held.given_up_at(self.alive_until) {
+                Some(at) if at <= now => {
+                    held.execution.0.lease_over.store(true, Ordering::SeqCst);
+                    held.execution.0.lost.notify_one();
+                }
+                Some(at) => next_look = next_look.min(at),
+                None => {}
+            }
+        }
+        self.next_look = Some(next_look);
+        next_look
+    }
+
+    /// Whether an execution has ended that is not settled yet.
+    pub(crate) fn is_any_ended(&self) -> bool {
+        self.unsettled.values().any(|held| held.execution.is_ended())
+    }
+
+    /// How many are not settled yet.
+    pub(crate) fn unsettled_count(&self) -> usize {
+        self.unsettled.len()
+    }
+
+    /// The attempts that are not settled yet, but for those that have been given up.
+    pub(crate) fn kept(&self) -> Vec<AttemptId> {
+        let over = |held: &Held| held.execution.is_lease_over() && !held.execution.is_ended();
+        let kept = |held: &Held| !held.execution.is_given_up() && !over(held);
+        self.unsettled.iter().filter(|(_, held)| kept(held)).map(|(attempt, _)| *attempt).collect()
+    }
+
+    /// The attempts whose handlers have not come to their end and may run once more elsewhere.
+    pub(crate) fn releasable(&self) -> Vec<AttemptId> {
+        let releasable = |held: &&Held| held.runs() && !held.execution.is_confirmed();
+        self.unsettled.values().filter(releasable).map(|held| held.execution.attempt()).collect()
+    }
+
+    /// The attempts whose handlers have not come to their end, but for those that have been given up.
+    pub(crate) fn unended(&self) -> Vec<AttemptId> {
+        self.unsettled.iter().filter(|(_, held)| held.runs()).map(|(attempt, _)| *attempt).collect()
+    }
+}

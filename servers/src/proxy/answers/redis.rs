@@ -1,0 +1,57 @@
+//! Redis's protocol, versions 2 and 3, without TLS.
+
+use std::collections::VecDeque;
+
+use super::{Conversation, Piece, take};
+
+#[derive(Default)]
+pub(crate) struct Replies {
+    asked: Vec<u8>,
+    answered: Vec<u8>,
+    requests: VecDeque<String>,
+}
+
+/// The line at a place, and where the next one begins.
+fn line(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let end = bytes.get(at..)?.windows(2).position(|two| two == b"\r\n")?;
+    Some((&bytes[at..at + end], at + end + 2))
+}
+
+/// Where the value ends that begins at a place, if all of it is there.
+fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let (head, next) = line(bytes, at)?;
+    let (kind, rest) = head.split_first()?;
+    let count = std::str::from_utf8(rest).ok().and_then(|count| count.parse::<i64>().ok()).unwrap_or(0).max(-1);
+    match kind {
+        b'$' | b'!' | b'=' if count >= 0 => {
+            let end = next + count as usize + 2;
+            (bytes.len() >= end).then_some(end)
+        }
+        b'*' | b'~' | b'>' => (0..count).try_fold(next, |at, _| value_end(bytes, at)),
+        b'%' => (0..2 * count).try_fold(next, |at, _| value_end(bytes, at)),
+        _ => Some(next),
+    }
+}
+
+impl Conversation for Replies {
+    fn asked(&mut self, bytes: &[u8]) {
+        self.asked.extend(bytes);
+        while let Some(request) = value_end(&self.asked, 0).and_then(|end| take(&mut self.asked, end)) {
+            // The command and its first arguments, each after a line with its length.
+            let words = request.split(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"$"));
+            let text: Vec<_> = words.take(4).map(|word| String::from_utf8_lossy(word).trim().to_owned()).collect();
+            self.requests.push_back(text.join(" "));
+        }
+    }
+
+    fn answered(&mut self, bytes: &[u8]) -> Vec<Piece> {
+        self.answered.extend(bytes);
+        let mut pieces = Vec::new();
+        while let Some(bytes) = value_end(&self.answered, 0).and_then(|end| take(&mut self.answered, end)) {
+            // What is said on a channel answers nothing.
+            let answers = if bytes[0] == b'>' { None } else { self.requests.pop_front() };
+            pieces.push(Piece { bytes, answers });
+        }
+        pieces
+    }
+}

@@ -1,0 +1,64 @@
+//! SQL Server's protocol, TDS 7, without TLS. A connection that is encrypted passes as it is, and no answer of it is lost.
+
+use std::collections::VecDeque;
+
+use super::{Conversation, Piece, take};
+
+const HEADER_BYTES: usize = 8;
+/// The bit of a packet's status that says that it is the last of its message.
+const IS_LAST: u8 = 1;
+/// Types of packets: a batch of SQL, a call of a procedure, an answer, a cancellation, bulk data, a transaction manager's request, the login, and
+/// what comes before it.
+const TYPES: [u8; 9] = [1, 3, 4, 6, 7, 14, 16, 17, 18];
+
+#[derive(Default)]
+pub(crate) struct Packets {
+    asked: Vec<u8>,
+    /// The request, as far as it has come.
+    request: Vec<u8>,
+    answered: Vec<u8>,
+    /// The answer, as far as it has come. Its last token says that the server is done.
+    answer: Vec<u8>,
+    requests: VecDeque<String>,
+    is_encrypted: bool,
+}
+
+/// The first packet, if all of it is there.
+fn packet(bytes: &mut Vec<u8>, is_encrypted: &mut bool) -> Option<Vec<u8>> {
+    *is_encrypted |= bytes.first().is_some_and(|kind| !TYPES.contains(kind));
+    let length = u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]);
+    if *is_encrypted { None } else { take(bytes, usize::from(length).max(HEADER_BYTES)) }
+}
+
+/// The letters of a request. Texts are in UTF-16, between other values.
+fn text(request: &[u8]) -> String {
+    request.iter().filter(|byte| byte.is_ascii_graphic() || **byte == b' ').map(|byte| char::from(*byte)).collect()
+}
+
+impl Conversation for Packets {
+    fn asked(&mut self, bytes: &[u8]) {
+        self.asked.extend(bytes);
+        while let Some(packet) = packet(&mut self.asked, &mut self.is_encrypted) {
+            self.request.extend(&packet[HEADER_BYTES..]);
+            if packet[1] & IS_LAST != 0 {
+                self.requests.push_back(text(&std::mem::take(&mut self.request)));
+            }
+        }
+    }
+
+    fn answered(&mut self, bytes: &[u8]) -> Vec<Piece> {
+        self.answered.extend(bytes);
+        let mut pieces = Vec::new();
+        while let Some(packet) = packet(&mut self.answered, &mut self.is_encrypted) {
+            self.answer.extend(&packet);
+            if packet[1] & IS_LAST != 0 {
+                pieces.push(Piece { bytes: std::mem::take(&mut self.answer), answers: self.requests.pop_front() });
+            }
+        }
+        if self.is_encrypted {
+            self.answer.append(&mut self.answered);
+            pieces.push(Piece { bytes: std::mem::take(&mut self.answer), answers: None });
+        }
+        pieces
+    }
+}
