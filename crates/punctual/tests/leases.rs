@@ -8,7 +8,7 @@ mod common;
 use std::{
     future,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -147,6 +147,35 @@ async fn a_worker_that_is_cut_off_stops_at_the_end_of_its_lease() {
     assert_eq!((done.status, done.run, cut_off.stats().lost_leases), (Status::Succeeded, 2, 1));
     other.stop().await;
     audit_store(&**bench.punctual.store()).await;
+}
+
+/// The process stands still between the claim of two jobs and the start of the second one: another worker may have it by then.
+#[tokio::test(flavor = "current_thread")]
+async fn a_job_whose_lease_ended_before_its_start_does_not_start() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let starts: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let (runs, lease) = (starts.clone(), Duration::from_secs(1));
+    let handler = move |ctx: Context| {
+        let run = ctx.claim().job.run;
+        let mut runs = runs.lock().unwrap();
+        runs.push(run);
+        if runs.len() == 1 {
+            // The only thread of the runtime.
+            std::thread::sleep(2 * lease);
+        }
+        async { Ok(None) }
+    };
+    let jobs = punctual.enqueue_all([Draft::new("x", &()), Draft::new("x", &())]).await.unwrap();
+    let worker = Worker::builder(punctual.clone()).handler("x", handler).concurrency(4).lease(lease);
+    let worker = worker.start().await.unwrap();
+    for job in jobs {
+        assert_eq!(punctual.wait(job.id, LONG).await.unwrap().status, Status::Succeeded);
+    }
+    let first_runs = starts.lock().unwrap().iter().filter(|run| **run == 1).count();
+    assert_eq!(first_runs, 1);
+    worker.stop().await;
+    audit_store(&**punctual.store()).await;
 }
 
 /// Redis ends the leases of a worker that gives no sign of life, however long they are.

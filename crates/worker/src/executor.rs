@@ -37,7 +37,7 @@ const ALONE_SNOOZE: Duration = Duration::from_secs(60);
 /// The outcome is handed over when the handler has ended, or its grace is over: until then the lease is kept, and with it the job's place in its limits. So is
 /// the word that the handler of a cancelled job is gone, which occupies its slot until then, but not longer than its lease lasts.
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _slot: Slot) {
-    let older = begun.older.clone();
+    let (older, over_at) = (begun.older.clone(), begun.over_at);
     let present = Present { shared: Arc::clone(&shared), execution: begun.execution };
     let (execution, timeout, spec) = (&present.execution, claim.job.spec.timeout, &claim.job.spec);
     tracing::debug!(job = %claim.job.id, attempt = %claim.attempt_id(), name = spec.name, queue = spec.queue, "claimed");
@@ -67,6 +67,9 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _sl
         }
     };
     if ctx.claim().job.needs_confirmation() && !confirmed(&shared, ctx.claim(), execution).await {
+        return shared.give_up(execution);
+    }
+    if shared.is_over(execution, over_at) {
         return shared.give_up(execution);
     }
     tracing::debug!(job = %ctx.id(), attempt = %ctx.claim().attempt_id(), "started");

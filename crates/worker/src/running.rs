@@ -130,6 +130,8 @@ pub(crate) struct Begun {
     pub(crate) execution: Execution,
     /// An execution of the same job that was told to stop. The new one begins when the handler of this one is gone.
     pub(crate) older: Option<Execution>,
+    /// When its lease is over unless it was confirmed for longer meanwhile.
+    pub(crate) over_at: Instant,
 }
 
 /// An execution that is not settled yet.
@@ -153,6 +155,25 @@ impl Held {
     fn given_up_at(&self, alive_until: Option<Instant>) -> Option<Instant> {
         let runs = !self.execution.is_ended() && !self.execution.is_lease_over();
         runs.then(|| [alive_until, self.unrecorded_until].into_iter().flatten().fold(self.lease_until, Instant::min))
+    }
+
+    /// Tells the executor if the lease is over by this worker's clock, or the store has not recorded the execution in time; otherwise says when that may be.
+    fn expire(
+        &mut self,
+        now: Instant,
+        alive_until: Option<Instant>,
+        unrecorded_until: impl Fn(AttemptId) -> Option<Instant>,
+    ) -> Option<Instant> {
+        if self.unrecorded_until.is_some_and(|until| until <= now) {
+            self.unrecorded_until = unrecorded_until(self.execution.attempt());
+        }
+        let over_at = self.given_up_at(alive_until)?;
+        if over_at > now {
+            return Some(over_at);
+        }
+        self.execution.0.lease_over.store(true, Ordering::SeqCst);
+        self.execution.0.lost.notify_one();
+        None
     }
 }
 
@@ -202,6 +223,13 @@ pub(crate) struct Hold {
     pub(crate) unrecorded_until: Option<Instant>,
 }
 
+impl Hold {
+    /// When the execution is over if neither its lease nor its record is confirmed.
+    fn over_at(self) -> Instant {
+        self.unrecorded_until.map_or(self.lease_until, |until| until.min(self.lease_until))
+    }
+}
+
 impl Running {
     /// An execution begins. Nothing, if the outcome of this very attempt is on its way to the store already.
     pub(crate) fn begin(&mut self, hold: Hold) -> Option<Begun> {
@@ -216,7 +244,7 @@ impl Running {
             self.remove(older);
         }
         self.unsettled.insert(attempt, Held { execution: execution.clone(), lease_until, unrecorded_until });
-        Some(Begun { execution, older })
+        Some(Begun { execution, older, over_at: hold.over_at() })
     }
 
     /// An attempt has been settled.
@@ -295,8 +323,7 @@ impl Running {
 
     /// Whether the lease of an execution may be over before leases are looked at.
     pub(crate) fn is_over_before_next_look(&self, hold: Hold) -> bool {
-        let over_at = hold.unrecorded_until.map_or(hold.lease_until, |until| until.min(hold.lease_until));
-        self.next_look.is_none_or(|next| over_at < next)
+        self.next_look.is_none_or(|next| hold.over_at() < next)
     }
 
     /// Tells the executors whose leases are over by this worker's clock, and those that the store has not recorded in time; says when to look again: when the
@@ -309,20 +336,25 @@ impl Running {
     ) -> Instant {
         let mut next_look = latest;
         for held in self.unsettled.values_mut() {
-            if held.unrecorded_until.is_some_and(|until| until <= now) {
-                held.unrecorded_until = unrecorded_until(held.execution.attempt());
-            }
-            match held.given_up_at(self.alive_until) {
-                Some(at) if at <= now => {
-                    held.execution.0.lease_over.store(true, Ordering::SeqCst);
-                    held.execution.0.lost.notify_one();
-                }
-                Some(at) => next_look = next_look.min(at),
-                None => {}
+            if let Some(at) = held.expire(now, self.alive_until, &unrecorded_until) {
+                next_look = next_look.min(at);
             }
         }
         self.next_look = Some(next_look);
         next_look
+    }
+
+    /// As [`expire`](Self::expire), for one execution.
+    pub(crate) fn expire_one(
+        &mut self,
+        execution: &Execution,
+        now: Instant,
+        unrecorded_until: impl Fn(AttemptId) -> Option<Instant>,
+    ) {
+        let held = self.unsettled.get_mut(&execution.attempt());
+        if let Some(held) = held.filter(|held| held.execution.is(execution)) {
+            held.expire(now, self.alive_until, unrecorded_until);
+        }
     }
 
     /// Whether an execution has ended that is not settled yet.

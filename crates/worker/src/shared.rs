@@ -348,6 +348,16 @@ impl Shared {
         self.running().expire(now, latest, |attempt| self.unrecorded_until(attempt))
     }
 
+    /// Whether an execution whose lease was to be over by `over_at` may not start any more: this process may have stood still since the claim, and nobody has
+    /// looked at its leases yet.
+    pub(crate) fn is_over(&self, execution: &Execution, over_at: Instant) -> bool {
+        let now = Instant::now();
+        if over_at <= now {
+            self.running().expire_one(execution, now, |attempt| self.unrecorded_until(attempt));
+        }
+        execution.is_lease_over()
+    }
+
     /// An execution is given up: its job is somebody else's, or nobody's. The store learns when its handler is gone.
     pub(crate) fn give_up(&self, execution: &Execution) {
         let attempt = execution.attempt();
