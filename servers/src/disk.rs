@@ -50,7 +50,7 @@ impl FaultyDisk {
         Ok(Self { control })
     }
 
-    /// Variables for a program whose files below `folder` are to be on this disk.
+    /// Variables for a program whose files below `folder` are to be on this disk; or one file, and those beside it whose names begin with its own.
     pub fn variables(&self, folder: &Path) -> Result<[(&'static str, OsString); 3]> {
         let folder = folder.canonicalize()?;
         Ok([

@@ -34,9 +34,9 @@ enum Task {
         #[arg(required = true, trailing_var_arg = true)]
         command: Vec<String>,
     },
-    /// Fail everything at random under load, for longer than the tests do: processes, PostgreSQL and Redis
+    /// Fail everything at random under load, for longer than the tests do: processes, disks, servers and networks
     Chaos {
-        /// Duration in minutes
+        /// Duration in minutes, per engine
         #[arg(long, default_value_t = 5)]
         minutes: u64,
         /// Seed of an earlier run, which it printed
@@ -94,7 +94,7 @@ fn test() -> Result<()> {
 fn chaos(minutes: u64, seed: Option<u64>) -> Result<()> {
     let servers = Servers::start(Care::Durable)?;
     let mut tests = Command::new(env!("CARGO"));
-    tests.args(["test", "--package", "punctual", "--test", "dispatch", "--", "--nocapture", "--test-threads", "1"]);
+    tests.args(["test", "--package", "punctual", "--test", "chaos", "--", "--nocapture", "--test-threads", "1"]);
     tests.env("PUNCTUAL_TEST_CHAOS_SECONDS", (minutes * 60).to_string());
     tests.envs(seed.map(|seed| ("PUNCTUAL_TEST_SEED", seed.to_string())));
     run(servers.named_to(&mut tests))

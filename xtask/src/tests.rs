@@ -20,7 +20,7 @@ const LANES: usize = 2;
 /// Those that take longest begin first, so that nothing waits for them in the end.
 const LONGEST: [&str; 9] = [
     "crashes",
-    "dispatch",
+    "chaos",
     "schedules",
     "punctual_sql",
     "cluster",

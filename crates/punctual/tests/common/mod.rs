@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     fs::{File, OpenOptions},
     io::Write,
     path::{Path, PathBuf},
@@ -133,12 +134,12 @@ impl Place {
     }
 
     /// The same, with more in its environment.
-    pub fn start_with_env(&self, test: &str, environment: &[(&str, &str)]) -> Process {
+    pub fn start_with_env(&self, test: &str, environment: &[(&str, impl AsRef<OsStr>)]) -> Process {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture", "--quiet"])
             .env("PUNCTUAL_TEST_STORE", &self.url)
             .env("PUNCTUAL_TEST_LEDGER", self.ledger())
-            .envs(environment.iter().copied())
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -205,6 +206,11 @@ impl Process {
 
     fn pid(&self) -> Pid {
         Pid::from_raw(self.0.id() as i32)
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
     }
 
     /// Waits for its end.
