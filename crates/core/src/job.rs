@@ -120,7 +120,12 @@ impl Job {
     /// Whether it runs only after its worker has [confirmed](crate::Store::confirm) that its handler is about to start: if the worker is lost then, the
     /// job is dead. So no job dies of a crash that it was not there at.
     pub fn needs_confirmation(&self) -> bool {
-        self.spec.runs_at_most_once() || self.crash_count.saturating_add(1) >= self.spec.max_crashes()
+        self.spec.runs_at_most_once() || self.next_crash_is_last()
+    }
+
+    /// Whether it is dead if its worker is lost once more.
+    pub fn next_crash_is_last(&self) -> bool {
+        self.crash_count.saturating_add(1) >= self.spec.max_crashes()
     }
 
     /// An execution begins.

@@ -187,6 +187,11 @@ impl Settlement {
         Self { attempt_status: AttemptStatus::Failed, ending: Ending::Die, fault, ..Self::release(attempt, worker) }
     }
 
+    /// The same of an execution whose lease has run out, if nobody has extended it meanwhile.
+    pub fn corrupt_and_expired(attempt: AttemptId, worker: WorkerId, error: &StoreError) -> Self {
+        Self { only_if_expired: true, ..Self::corrupt(attempt, worker, error) }
+    }
+
     /// Gives a job back that was not run, or not to its end, and that may start again at once.
     pub const fn release(attempt: AttemptId, worker: WorkerId) -> Self {
         Self {

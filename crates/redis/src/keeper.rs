@@ -48,6 +48,8 @@ const NEW_FOR_MS: u64 = 2_000;
 pub(crate) struct Standing {
     /// When the ledger was asked.
     asked: Instant,
+    /// Since when it counts as known: that Redis cannot be used is found out by a look that may take long.
+    known_since: Instant,
     /// How much longer Redis handed out jobs then.
     left: Duration,
     /// Jobs that wait for a time up to this one have been told.
@@ -171,7 +173,7 @@ impl Keeper {
     /// How it stands, as far as it is known and may be trusted.
     pub(crate) async fn standing(&self) -> StoreResult<Arc<Standing>> {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        self.ask(|known| known.asked.elapsed() < GOOD_FOR / 2).await
+        self.ask(|known| known.known_since.elapsed() < GOOD_FOR / 2).await
     }
 
     /// The same. If it took so long to ask that the answer may not be trusted any more, it is asked for again.
@@ -199,7 +201,7 @@ impl Keeper {
             time::sleep(ASK_EVERY).await;
             let wanted = *self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
             if wanted.elapsed() < KEPT_FOR
-                && let Err(error) = self.ask(|known| known.asked.elapsed() < ASK_EVERY).await
+                && let Err(error) = self.ask(|known| known.known_since.elapsed() < ASK_EVERY).await
             {
                 tracing::debug!(%error, "cannot ask the ledger who hands out jobs");
             }
@@ -228,6 +230,7 @@ impl Keeper {
         let queues = answer.queues.into_iter().map(|queue| (queue.queue.clone(), queue)).collect();
         let standing = Arc::new(Standing {
             asked,
+            known_since: if signs.is_some() { asked } else { Instant::now() },
             left: answer.left,
             due_until: answer.due_until,
             queues,

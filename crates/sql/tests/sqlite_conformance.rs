@@ -60,6 +60,37 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
     }
 }
 
+#[tokio::test]
+async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_its_worker_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (clock, path) = (Fixture::start(), folder.path().join("punctual.db"));
+    let fx = Fixture::new(SqliteStore::open(Options::new(&path).clock(clock.clone())).await.unwrap(), clock);
+    let change = |id: JobId, change: &str| {
+        let sql = format!("update punctual_jobs set {change} where id = ?1");
+        assert_eq!(Connection::open(&path).unwrap().execute(&sql, [id.to_bytes()]).unwrap(), 1);
+    };
+    // Each in another way; the last one not at all.
+    let due: Vec<JobId> =
+        vec![fx.enqueue_in(1, |_| ()).await, fx.enqueue_in(1, |_| ()).await, fx.enqueue_in(1, |_| ()).await];
+    change(due[0], "extras = '{'");
+    change(due[1], "status = 'canceled'");
+    fx.pass(2);
+    let ids: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(ids, due[1..], "what was written as a status is replaced");
+    assert_eq!(fx.store.events(due[0]).await.unwrap().last().unwrap().status, Status::Dead);
+    // A worker is lost.
+    change(due[1], "extras = '{\"tags\": 5}'");
+    fx.pass(60);
+    assert_eq!(fx.reap().await, 1);
+    assert_eq!(fx.store.events(due[1]).await.unwrap().last().unwrap().status, Status::Dead);
+    assert!(fx.store.expired(10).await.unwrap().is_empty());
+    for id in &due[..2] {
+        change(*id, "extras = null");
+        let error = fx.job(*id).await.error.unwrap();
+        assert!(error.message.starts_with("corrupt row"), "{error}");
+    }
+}
+
 /// A process remembers what it claimed. What others have done to it since must count more.
 #[tokio::test]
 async fn what_one_process_remembers_of_a_claim_does_not_hinder_another() {

@@ -37,8 +37,8 @@ const ALONE_SNOOZE: Duration = Duration::from_secs(60);
 /// The outcome is handed over when the handler has ended, or its grace is over: until then the lease is kept, and with it the job's place in its limits. So is
 /// the word that the handler of a cancelled job is gone, which occupies its slot until then, but not longer than its lease lasts.
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _slot: Slot) {
-    let (older, over_at) = (begun.older.clone(), begun.over_at);
-    let present = Present { shared: Arc::clone(&shared), execution: begun.execution };
+    let Begun { execution, over_at } = begun;
+    let present = Present { shared: Arc::clone(&shared), execution };
     let (execution, timeout, spec) = (&present.execution, claim.job.spec.timeout, &claim.job.spec);
     tracing::debug!(job = %claim.job.id, attempt = %claim.attempt_id(), name = spec.name, queue = spec.queue, "claimed");
     let ctx = Context::new(shared.punctual.clone(), claim, shared.clone());
@@ -47,12 +47,12 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _sl
     // In this order, here and below: most jobs are due at once and end soon, and nothing else is set up for them then.
     let start_as = tokio::select! {
         biased;
-        start_as = until_startable(&shared, ctx.claim(), begun.older) => start_as,
+        start_as = until_startable(&shared, ctx.claim(), execution.older()) => start_as,
         () = execution.lost() => return shared.give_up(execution),
     };
     // Looked at only now: an older execution may have started until its handler was gone.
     let started_before = ctx.claim().job.spec.runs_at_most_once()
-        && (older.is_some_and(|older| older.is_confirmed()) || shared.has_started(execution.attempt()));
+        && (execution.older().is_some_and(Execution::is_any_confirmed) || shared.has_started(execution.attempt()));
     let _share = match start_as {
         Ok(share) if !started_before && !shared.releasing.is_cancelled() => share,
         other => {
@@ -118,9 +118,9 @@ impl Drop for Present {
 
 /// Waits for the time of a job that was claimed ahead of it, for the end of an older execution, and for its share of the process. Says what becomes of the
 /// job if that does not come.
-async fn until_startable(shared: &Shared, claim: &Claim, older: Option<Execution>) -> Result<Share, Outcome> {
+async fn until_startable(shared: &Shared, claim: &Claim, older: Option<&Execution>) -> Result<Share, Outcome> {
     if let Some(older) = older
-        && time::timeout(shared.config.grace + OLDER_SLACK, older.gone()).await.is_err()
+        && time::timeout(shared.config.grace + OLDER_SLACK, older.all_gone()).await.is_err()
     {
         let (job, attempt) = (claim.job.id, claim.attempt_id());
         tracing::warn!(%job, %attempt, older = %older.attempt(), "released: an older execution of the job does not end");

@@ -76,9 +76,10 @@ impl Isolator {
         self.isolation == Isolation::Only
     }
 
-    /// Whether the job runs alone in this process.
+    /// Whether the job runs alone in this process. A suspect does, too, that would die of the next crash: it may be another's.
     pub(crate) fn runs_alone(&self, job: &Job) -> bool {
-        self.isolation == Isolation::Beside && job.crash_count >= ALONE_FROM_CRASHES
+        let alone = job.crash_count >= ALONE_FROM_CRASHES || job.crash_count > 0 && job.next_crash_is_last();
+        self.isolation == Isolation::Beside && alone
     }
 
     /// The share of the process that a job needs to run, if it is free.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    iter,
     pin::pin,
     sync::{
         Arc,
@@ -19,6 +20,8 @@ pub(crate) struct Execution(Arc<Reach>);
 #[derive(Debug)]
 struct Reach {
     attempt: AttemptId,
+    /// The execution of the same job whose place it took.
+    older: Option<Execution>,
     /// Tells the executor that the job is no longer this worker's.
     lost: Notify,
     /// [`RUNNING`], [`ENDED`], [`REPLACED`] or [`GIVEN_UP`].
@@ -44,9 +47,10 @@ const REPLACED: u8 = 2;
 const GIVEN_UP: u8 = 3;
 
 impl Execution {
-    fn new(attempt: AttemptId) -> Self {
+    fn new(attempt: AttemptId, older: Option<Self>) -> Self {
         Self(Arc::new(Reach {
             attempt,
+            older,
             lost: Notify::new(),
             state: AtomicU8::new(RUNNING),
             lease_over: AtomicBool::new(false),
@@ -58,6 +62,16 @@ impl Execution {
 
     pub(crate) fn attempt(&self) -> AttemptId {
         self.0.attempt
+    }
+
+    /// An execution of the same job that was told to stop. This one begins when its handler is gone.
+    pub(crate) fn older(&self) -> Option<&Self> {
+        self.0.older.as_ref()
+    }
+
+    /// This execution, and those of the same job that came before it and may not be gone.
+    fn and_older(&self) -> impl Iterator<Item = &Self> {
+        iter::successors(Some(self), |execution| execution.older())
     }
 
     /// Waits until the job is no longer this worker's. Only the executor does, and it is told once.
@@ -72,6 +86,11 @@ impl Execution {
 
     pub(crate) fn is_confirmed(&self) -> bool {
         self.0.confirmed.load(Ordering::SeqCst)
+    }
+
+    /// Whether the start of this execution, or of one before it, is on record.
+    pub(crate) fn is_any_confirmed(&self) -> bool {
+        self.and_older().any(Self::is_confirmed)
     }
 
     /// The outcome is known; says whether it counts. From here on the store may say at any time that the job is no longer held.
@@ -109,8 +128,14 @@ impl Execution {
         self.0.state.compare_exchange(RUNNING, state, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Waits until the handler is gone.
-    pub(crate) async fn gone(&self) {
+    /// Waits until its handler is gone, and those of the executions before it: it may have ended while it waited for them.
+    pub(crate) async fn all_gone(&self) {
+        for execution in self.and_older() {
+            execution.gone().await;
+        }
+    }
+
+    async fn gone(&self) {
         let mut going = pin!(self.0.going.notified());
         // Listens before it looks.
         going.as_mut().enable();
@@ -128,8 +153,6 @@ impl Execution {
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) execution: Execution,
-    /// An execution of the same job that was told to stop. The new one begins when the handler of this one is gone.
-    pub(crate) older: Option<Execution>,
     /// When its lease is over unless it was confirmed for longer meanwhile.
     pub(crate) over_at: Instant,
 }
@@ -237,14 +260,14 @@ impl Running {
         if self.unsettled.get(&attempt).is_some_and(|held| held.execution.is_ended()) {
             return None;
         }
-        let execution = Execution::new(attempt);
-        let older = self.present.insert(attempt.job, execution.clone());
-        if let Some(older) = older.as_ref().filter(|older| older.replace()) {
+        let execution = Execution::new(attempt, self.present.remove(&attempt.job));
+        self.present.insert(attempt.job, execution.clone());
+        if let Some(older) = execution.older().filter(|older| older.replace()) {
             tracing::warn!(job = %attempt.job, %attempt, older = %older.attempt(), "claimed a job that is still in hand: its older execution is ended");
             self.remove(older);
         }
         self.unsettled.insert(attempt, Held { execution: execution.clone(), lease_until, unrecorded_until });
-        Some(Begun { execution, older, over_at: hold.over_at() })
+        Some(Begun { execution, over_at: hold.over_at() })
     }
 
     /// An attempt has been settled.
@@ -275,7 +298,11 @@ impl Running {
     pub(crate) fn gone(&mut self, execution: &Execution) -> bool {
         let job = execution.attempt().job;
         if self.present.get(&job).is_some_and(|present| present.is(execution)) {
-            self.present.remove(&job);
+            // It may have ended while it waited for the one before it.
+            match execution.and_older().skip(1).find(|older| !older.is_gone()) {
+                Some(older) => self.present.insert(job, older.clone()),
+                None => self.present.remove(&job),
+            };
         }
         execution.0.gone.store(true, Ordering::SeqCst);
         execution.0.going.notify_waiters();

@@ -115,13 +115,13 @@ async fn store_settlements(shared: &Shared, ended: Vec<Ended>) {
                 break Vec::new();
             }
             // It would be the same each time, and the others of the batch would wait for it for good.
-            Err(StoreError::CorruptRow { .. }) if settlements.len() > 1 => {
+            Err(error) if !error.is_transient() && settlements.len() > 1 => {
                 for (settlement, completed) in settlements.into_iter().zip(completed) {
                     Box::pin(store_settlements(shared, vec![Ended { settlement, completed }])).await;
                 }
                 return;
             }
-            Err(error @ StoreError::CorruptRow { .. }) => {
+            Err(error) if !error.is_transient() => {
                 tracing::error!(worker = %shared.id, %error, "cannot settle a job; its lease will run out");
                 break Vec::new();
             }

@@ -262,7 +262,8 @@ impl DueJob {
         Ok(Self {
             run_at: 0,
             seq: 0,
-            status: rows::word(row, 0)?,
+            // Whatever is written there, it is replaced now.
+            status: rows::word(row, 0).unwrap_or(Status::Scheduled),
             lane: Lane::new(row.get::<String>(1)?, row.get::<String>(2)?, suspect),
             level: Level::of(priority, suspect),
             last_event: row.get(4)?,
@@ -389,25 +390,46 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJ
     Ok(hold)
 }
 
+/// What was found of leases that have run out.
+pub(crate) struct Expired {
+    pub(crate) claims: Vec<Claim>,
+    /// Ends jobs whose rows are corrupt: nobody can be given them, and they would be found again and again.
+    pub(crate) corrupt: Vec<Settlement>,
+}
+
+/// A lease that has run out.
+struct ExpiredLease {
+    seq: i64,
+    attempt: AttemptId,
+    worker: WorkerId,
+    confirmed: bool,
+}
+
+impl ExpiredLease {
+    fn of(row: &dyn Row) -> StoreResult<Self> {
+        let attempt = AttemptId { job: JobId::from_bytes(row.get(1)?), run: row.get(3)? };
+        Ok(Self { seq: row.get(0)?, attempt, worker: WorkerId::from_bytes(row.get(4)?), confirmed: row.get(2)? })
+    }
+}
+
 /// Claims whose lease has run out.
-pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<Vec<Claim>> {
-    let expired: Vec<(i64, ([u8; 16], bool))> =
-        db.all(sql::EXPIRED, params![now.as_micros(), limit], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
-    let (seqs, confirmed): (Vec<i64>, HashMap<_, _>) = expired.into_iter().unzip();
-    let each =
-        &mut |row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>| seqs.iter().try_for_each(|seq| row(params![seq]));
-    let jobs = db.all_each(sql::GET_BY_SEQ, each, |row| Ok(rows::job(row)))?;
-    let readable = |(_, job): (usize, StoreResult<(i64, Job)>)| match job {
-        Ok((_, job)) => Some(job),
-        // It must not keep the others from being found.
-        Err(error) => {
-            tracing::error!(%error, "a lease has expired, but its job cannot be read");
-            None
+pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<Expired> {
+    let leases = db.all(sql::EXPIRED, params![now.as_micros(), limit], ExpiredLease::of)?;
+    let jobs =
+        db.all_each(sql::GET_BY_SEQ, &mut |row| leases.iter().try_for_each(|lease| row(params![lease.seq])), |row| {
+            Ok(rows::job(row))
+        })?;
+    let (mut claims, mut corrupt) = (Vec::new(), Vec::new());
+    for (place, job) in jobs {
+        let lease = &leases[place];
+        match job {
+            Ok((_, job)) => {
+                let worker_id = job.worker_id;
+                let claim = |worker| Claim { confirmed: lease.confirmed, ..Claim::new(Box::new(job), worker) };
+                claims.extend(worker_id.map(claim));
+            }
+            Err(error) => corrupt.push(Settlement::corrupt_and_expired(lease.attempt, lease.worker, &error)),
         }
-    };
-    let claim = |job: Job| {
-        let (worker, confirmed) = (job.worker_id?, confirmed.get(&job.id.to_bytes()).is_some_and(|one| *one));
-        Some(Claim { confirmed, ..Claim::new(Box::new(job), worker) })
-    };
-    Ok(jobs.into_iter().filter_map(readable).filter_map(claim).collect())
+    }
+    Ok(Expired { claims, corrupt })
 }

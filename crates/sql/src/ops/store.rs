@@ -57,7 +57,12 @@ macro_rules! store_by_operations {
 
             async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
                 let now = self.now();
-                self.read(move |db| claim::expired(db, now, limit)).await
+                let claim::Expired { claims, corrupt } = self.read(move |db| claim::expired(db, now, limit)).await?;
+                if !corrupt.is_empty() {
+                    tracing::error!(jobs = corrupt.len(), "jobs whose leases have run out and whose rows are corrupt are set aside as dead");
+                    self.settle(corrupt).await?;
+                }
+                Ok(claims)
             }
 
             async fn promote(&self, limit: usize) -> StoreResult<usize> {

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use punctual_core::{
-    Claim, ClaimRequest, Claimed, JobId, Offer, Settlement, StoreError, Timestamp, Watch, dispatch::Hint, limits,
+    AttemptId, Claim, ClaimRequest, Claimed, JobId, Offer, Settlement, StoreError, Timestamp, Watch, WorkerId,
+    dispatch::Hint, limits,
 };
 use sqlx::{Row, postgres::PgRow};
 use tokio::{
@@ -124,7 +125,7 @@ async fn look_and_take(store: &Core, request: &ClaimRequest, source: &Source, lo
 }
 
 /// Gives back what was claimed for nobody.
-async fn give_back(store: &Core, releases: Vec<Settlement>) {
+pub(crate) async fn give_back(store: &Core, releases: Vec<Settlement>) {
     if releases.is_empty() {
         return;
     }
@@ -276,15 +277,15 @@ pub(crate) async fn promote_since_last(store: &Core) -> Result<usize, StoreError
 async fn promote_since(store: &Core, bound: Timestamp, limit: usize) -> Result<usize, StoreError> {
     let error = |error| store.sessions.error(error);
     let now = store.clock_now();
-    let mut unit = store.sessions.single().await.map_err(error)?;
-    let rows = sqlx::query(*sql::PROMOTE)
-        .bind(store.sessions.clock())
-        .bind(At(bound))
-        .bind(limit as i64)
-        .fetch_all(&mut *unit)
-        .await
-        .map_err(error)?;
-    unit.done().await.map_err(error)?;
+    let rows = match promote_but_for(store, bound, limit, &[]).await {
+        // One damaged row is not to keep all others from becoming queued. The claim that gets it sets it aside.
+        Err(refused) if error::is_invalid_json(&refused) => {
+            let damaged = damaged_due(store, bound, limit).await.map_err(error)?;
+            promote_but_for(store, bound, limit, &damaged).await
+        }
+        rows => rows,
+    };
+    let rows = rows.map_err(error)?;
     let mut promoted = 0;
     for row in &rows {
         let read = || -> sqlx::Result<_> { Ok((row.try_get(0)?, rows::instant(row, 1)?, row.try_get::<i64, _>(2)?)) };
@@ -301,12 +302,43 @@ async fn promote_since(store: &Core, bound: Timestamp, limit: usize) -> Result<u
     Ok(promoted)
 }
 
-/// Claims whose lease has run out.
-pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<Vec<Claim>> {
+/// Makes due jobs queued; the keys of damaged ones cannot be read.
+async fn promote_but_for(store: &Core, bound: Timestamp, limit: usize, damaged: &[Uuid]) -> sqlx::Result<Vec<PgRow>> {
+    let mut unit = store.sessions.single().await?;
+    let rows = sqlx::query(*sql::PROMOTE)
+        .bind(store.sessions.clock())
+        .bind(At(bound))
+        .bind(limit as i64)
+        .bind(damaged)
+        .fetch_all(&mut *unit)
+        .await?;
+    unit.done().await?;
+    Ok(rows)
+}
+
+/// The due jobs whose extras are no JSON.
+async fn damaged_due(store: &Core, bound: Timestamp, limit: usize) -> sqlx::Result<Vec<Uuid>> {
+    let mut unit = store.sessions.single().await?;
+    let due: Vec<(Uuid, String)> = sqlx::query_as(*sql::DUE_EXTRAS)
+        .bind(store.sessions.clock())
+        .bind(At(bound))
+        .bind(limit as i64)
+        .fetch_all(&mut *unit)
+        .await?;
+    unit.done().await?;
+    let is_damaged = |extras: &str| serde_json::from_str::<serde::de::IgnoredAny>(extras).is_err();
+    let damaged = due.into_iter().filter(|(_, extras)| is_damaged(extras)).map(|(id, _)| id);
+    Ok(damaged
+        .inspect(|id| tracing::error!(job = %job_id(*id), "the row of a due job is corrupt: its extras are no JSON"))
+        .collect())
+}
+
+/// Claims whose lease has run out, and what ends those whose rows are corrupt: they would be found again and again.
+pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
     let (now, full) = (store.clock_now(), store.outlook.lease_looks.begin());
     let bound = if full.is_some() { Timestamp::MIN } else { store.outlook.lock().lease_bound };
     let mut unit = store.sessions.single().await?;
-    let expired: Vec<(Uuid, bool)> = sqlx::query_as(*sql::EXPIRED)
+    let expired: Vec<(Uuid, bool, i32, Uuid)> = sqlx::query_as(*sql::EXPIRED)
         .bind(store.sessions.clock())
         .bind(limit as i64)
         .bind(At(bound))
@@ -315,13 +347,23 @@ pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<Vec<Clai
     drop(full);
     // What was found now and is still held then is found again.
     store.outlook.lock().lease_bound = if expired.is_empty() { now.before(SLACK) } else { bound };
-    let expired: Vec<(JobId, bool)> = expired.into_iter().map(|(id, confirmed)| (job_id(id), confirmed)).collect();
     unit.done().await?;
-    let mut jobs = read::readable(store, &expired.iter().map(|(id, _)| *id).collect::<Vec<_>>()).await?;
-    let claim = |(id, confirmed)| {
-        let job = jobs.remove(&id)?;
-        let worker = job.worker_id?;
-        Some(Claim { confirmed, ..Claim::new(Box::new(job), worker) })
-    };
-    Ok(expired.into_iter().filter_map(claim).collect())
+    let ids: Vec<JobId> = expired.iter().map(|(id, ..)| job_id(*id)).collect();
+    let mut jobs = read::get_each(store, &ids).await?;
+    let (mut claims, mut corrupt) = (Vec::new(), Vec::new());
+    for (id, (_, confirmed, run, worker)) in ids.into_iter().zip(expired) {
+        match jobs.remove(&id) {
+            Some(Ok(job)) => {
+                let worker_id = job.worker_id;
+                claims.extend(worker_id.map(|worker| Claim { confirmed, ..Claim::new(Box::new(job), worker) }));
+            }
+            Some(Err(error)) => {
+                tracing::error!(job = %id, %error, "a job whose lease has run out and whose row is corrupt is set aside as dead");
+                let attempt = AttemptId { job: id, run: run as u32 };
+                corrupt.push(Settlement::corrupt_and_expired(attempt, WorkerId::from_bits(worker.as_u128()), &error));
+            }
+            None => {}
+        }
+    }
+    Ok((claims, corrupt))
 }

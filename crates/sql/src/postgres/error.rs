@@ -49,6 +49,11 @@ pub(crate) fn known_already(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("23505"))
 }
 
+/// Whether a text was to be read as JSON that is none.
+pub(crate) fn is_invalid_json(error: &Error) -> bool {
+    matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("22P02"))
+}
+
 /// Whether a statement named a partition that has gone meanwhile.
 pub(crate) fn partition_gone(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("42P01"))

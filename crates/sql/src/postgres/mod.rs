@@ -382,7 +382,9 @@ impl Store for PostgresStore {
     }
 
     async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
-        self.answer(Patience::Short, claim::expired(&self.core, limit)).await
+        let (claims, corrupt) = self.answer(Patience::Short, claim::expired(&self.core, limit)).await?;
+        claim::give_back(&self.core, corrupt).await;
+        Ok(claims)
     }
 
     async fn promote(&self, limit: usize) -> StoreResult<usize> {

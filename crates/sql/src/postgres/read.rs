@@ -1,10 +1,10 @@
 //! Single jobs with their history, and the counters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Count, Event, EventId, Job, JobId, LogLevel, LogLine, Pending, Status,
-    Timestamp, WorkerId,
+    StoreError, Timestamp, WorkerId,
     measure::{self, Tally},
 };
 use sqlx::{Row, postgres::PgRow};
@@ -13,7 +13,7 @@ use super::{
     Core,
     days::{self, Day},
     error, rows, statements as sql,
-    value::{At, Uuid, uuid},
+    value::{At, Uuid, job_id, uuid},
 };
 use crate::pending;
 
@@ -53,18 +53,14 @@ pub(crate) async fn get_many(store: &Core, ids: &[JobId]) -> sqlx::Result<BTreeM
     rows.iter().map(|row| rows::job_now(row).map(|job| (job.id, job))).collect()
 }
 
-/// The same without those whose rows are corrupt, which must not keep the others from being found.
-pub(crate) async fn readable(store: &Core, ids: &[JobId]) -> sqlx::Result<BTreeMap<JobId, Job>> {
+/// The same; each whose row is corrupt with its error, which must not keep the others from being found.
+pub(crate) async fn get_each(store: &Core, ids: &[JobId]) -> sqlx::Result<HashMap<JobId, Result<Job, StoreError>>> {
     let rows = rows_of(store, *sql::GET_MANY, ids).await?;
-    let job = |row: &PgRow| match rows::job_now(row) {
-        Ok(job) => Some((job.id, job)),
-        Err(error) => {
-            let error = store.sessions.error(error);
-            tracing::error!(%error, "a lease has expired, but its job cannot be read");
-            None
-        }
+    let job = |row: &PgRow| {
+        let id = row.try_get(0).map(job_id)?;
+        Ok((id, rows::job_now(row).map_err(|error| store.sessions.error(error))))
     };
-    Ok(rows.iter().filter_map(job).collect())
+    rows.iter().map(job).collect()
 }
 
 /// What a statement says of jobs, each read from the partition that it is in. Through the parent of all, the server would go through all

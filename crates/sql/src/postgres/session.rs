@@ -70,11 +70,29 @@ const AT_HAND_MAX: usize = 3;
 /// How long a connection stays at hand before the pool may look after it again.
 const AT_HAND_MAX_AGE: Duration = Duration::from_secs(600);
 
+/// For how long all connections that come back to the pool are closed once a `BEGIN` had no answer in time.
+const DOUBT: Duration = Duration::from_secs(10);
+
+/// Whether a connection that comes back to the pool may have a transaction open that the driver does not know of: nothing says which one it is.
+#[derive(Debug, Clone, Default)]
+struct Doubt(Arc<Mutex<Option<Instant>>>);
+
+impl Doubt {
+    fn raise(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn is_raised(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() < DOUBT)
+    }
+}
+
 /// The way to the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Sessions {
     pool: PgPool,
     at_hand: Arc<AtHand>,
+    doubt: Doubt,
     options: Options,
 }
 
@@ -123,6 +141,8 @@ impl Drop for AtHand {
 impl Sessions {
     /// Makes a first connection, so that a wrong address is found out at once.
     pub(crate) async fn connect(options: &Options) -> Result<Self, StoreError> {
+        let doubt = Doubt::default();
+        let doubted = doubt.clone();
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(ACQUIRE_MAX_WAIT)
@@ -135,10 +155,13 @@ impl Sessions {
                     Ok(true)
                 })
             })
-            .after_release(|connection, _| Box::pin(async move { ping(connection).await.map(|()| true) }));
+            .after_release(move |connection, _| {
+                let doubted = doubted.is_raised();
+                Box::pin(async move { if doubted { Err(no_answer()) } else { ping(connection).await.map(|()| true) } })
+            });
         let pool = pool.connect_lazy_with(connect_options(options));
         let at_hand = AtHand { idle: Mutex::default(), max: AT_HAND_MAX.min(options.max_connections as usize / 2) };
-        let sessions = Self { pool, at_hand: Arc::new(at_hand), options: options.clone() };
+        let sessions = Self { pool, at_hand: Arc::new(at_hand), doubt, options: options.clone() };
         // The pool would try for as long as it waits; a first failure is worth telling.
         let error = |error| sessions.error(error);
         let probe = async { PgConnection::connect_with(&connect_options(options)).await?.close().await };
@@ -226,11 +249,21 @@ impl Sessions {
     }
 
     /// Begins a transaction, on a task of its own: the driver loses track of a `BEGIN` whose future is dropped, and the connection would go back to
-    /// the pool with a transaction open. A task that has begun one for a caller that has gone drops it, which rolls it back.
+    /// the pool with a transaction open. A task that has begun one for a caller that has gone drops it, which rolls it back. One that gets no answer
+    /// must not keep its connection from others.
     async fn begin(&self) -> sqlx::Result<Transaction<'static, Postgres>> {
         let connection = self.acquire().await?;
-        let begun = tokio::spawn(Transaction::begin(connection, None)).await;
-        begun.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed))
+        let (limit, doubt) = (self.options.answer_timeout, self.doubt.clone());
+        let begun = tokio::spawn(async move {
+            let mut begin = Transaction::begin(connection, None);
+            let Ok(begun) = time::timeout(limit, &mut begin).await else {
+                // Before the connection goes back.
+                doubt.raise();
+                return Err(no_answer());
+            };
+            begun
+        });
+        begun.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed))
     }
 
     /// The time of a transaction's beginning, or the clock's that was given.
@@ -268,8 +301,11 @@ impl Sessions {
 
 /// Asks whether a connection still lives.
 async fn ping(connection: &mut PgConnection) -> sqlx::Result<()> {
-    let silent = |_| sqlx::Error::Protocol("no answer on a connection of the pool".to_owned());
-    time::timeout(PING_MAX_WAIT, connection.ping()).await.map_err(silent)?
+    time::timeout(PING_MAX_WAIT, connection.ping()).await.map_err(|_| no_answer())?
+}
+
+fn no_answer() -> sqlx::Error {
+    sqlx::Error::Protocol("no answer on a connection of the pool".to_owned())
 }
 
 fn settings(options: &Options) -> Vec<(String, String)> {

@@ -55,6 +55,7 @@ statements! {
     LANES "lanes"
     LANES_ADD "lanes_add"
     PROMOTE "promote"
+    DUE_EXTRAS "due_extras"
     CLAIM_TEXT "claim"
     CLAIM_PLACES_ONE "claim_places_one"
     CLAIM_PLACES_MANY "claim_places_many"

@@ -61,6 +61,35 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
     assert!(fx.claim(fx.worker(), 10).await.is_empty());
 }
 
+#[tokio::test]
+async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_its_worker_is_lost() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let fx = open(&options, &clock).await;
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let mut set = async |id: JobId, extras: &str| {
+        let id = format!("{:032x}", id.to_bits());
+        let sql = format!("update {}.punctual_jobs set extras = {extras} where id = '{id}'", options.schema);
+        assert_eq!(raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap().rows_affected(), 1);
+    };
+    let due = [fx.enqueue_in(1, |_| ()).await, fx.enqueue_in(1, |_| ()).await];
+    set(due[0], "'{'").await;
+    fx.pass(2);
+    let ids: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(ids, due[1..]);
+    // A worker is lost.
+    set(due[1], "'{\"tags\": 5}'").await;
+    fx.pass(60);
+    assert_eq!(fx.reap().await, 0);
+    assert!(fx.store.expired(10).await.unwrap().is_empty());
+    for id in due {
+        set(id, "null").await;
+        let job = fx.job(id).await;
+        assert_eq!(job.status, Status::Dead);
+        assert!(job.error.unwrap().message.starts_with("corrupt row"));
+    }
+}
+
 /// Plans name the partitions that they read.
 #[tokio::test]
 async fn a_look_up_by_id_touches_one_partition() {

@@ -1,5 +1,5 @@
 -- Makes scheduled and retrying jobs queued whose time has come, longest overdue first.
--- In: the time (or null), the time before which nothing is expected, how many.
+-- In: the time (or null), the time before which nothing is expected, how many, the jobs whose extras are damaged.
 -- Out: the lanes that got something, with the earliest time in each. Index: the head of the primary key.
 with c as materialized (
     select d.ctid as place from punctual_due d where d.run_at >= $2::timestamptz and d.run_at <= {now}
@@ -8,7 +8,7 @@ d as (delete from punctual_due where ctid = any (array(select place from c)) ret
 j as (
     update punctual_jobs j set status = 'queued', updated_at = {now}, events = j.events + 1
     from d where j.scheduled_at = d.scheduled_at and j.id = d.id
-    returning j.id, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, j.{key} as gate, d.status as was, d.since, d.told),
+    returning j.id, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, case when j.id = any ($4::uuid[]) then null else j.{key} end as gate, d.status as was, d.since, d.told),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate, told)
     select run_at, id, {now}, lane, attempt, run, events, keep_for_ms, user_id, flow, gate,
