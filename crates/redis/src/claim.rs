@@ -31,7 +31,7 @@ use crate::{
 /// How often an idle claim looks, without a hint.
 const POLL: Duration = Duration::from_millis(250);
 /// How long jobs stay in somebody's hands who says nothing of them: until nobody can be about to record them.
-const HOLD: Duration = GRACE.saturating_mul(2);
+pub(crate) const HOLD: Duration = GRACE.saturating_mul(2);
 /// How often a claim goes on behind hints that were wrong.
 const ROUNDS_MAX: usize = 20;
 

@@ -101,6 +101,12 @@ pub(crate) fn lane_suffix(lane: &Lane) -> String {
     format!("ready:{}:{}", lane.priority, lane.name)
 }
 
+/// The lane of a queue whose key ends with that.
+pub(crate) fn lane_of(queue: &str, suffix: &str) -> Option<Lane> {
+    let (priority, name) = suffix.strip_prefix("ready:")?.split_once(':')?;
+    Some(Lane { queue: queue.to_owned(), name: name.to_owned(), priority: priority.parse().ok()? })
+}
+
 /// What the key ends with under which jobs of an hour are cached.
 pub(crate) fn documents_suffix(epoch: u64, hour: i64) -> String {
     format!("jobs:{epoch}:{hour}")

@@ -1,7 +1,7 @@
 //! What happens in Redis in one step. Each script says at its head what goes in and what comes out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, LazyLock},
 };
 
@@ -12,7 +12,7 @@ use punctual_core::{
 use redis::{RedisError, RedisResult, Script, Value};
 
 use crate::{
-    keys::{Namespace, QueueKeys, documents_suffix, lane_suffix},
+    keys::{Namespace, QueueKeys, documents_suffix, lane_of, lane_suffix},
     server::Server,
 };
 
@@ -269,6 +269,22 @@ impl Queue<'_> {
             }
         }
         self.server.run(&call).await
+    }
+
+    /// What a worker's claims have in their hands, each with the token of its claim.
+    pub(crate) async fn in_hands_of(&self, worker: WorkerId) -> RedisResult<Vec<(Hint, String)>> {
+        let owners: HashMap<String, String> = self.server.call(redis::cmd("HGETALL").arg(self.keys().owners())).await?;
+        let claims = claims_of(worker);
+        let held = owners.into_iter().filter(|(_, owner)| owner.starts_with(&claims));
+        held.map(|(job, owner)| self.held(&job, &owner).ok_or_else(strange)).collect()
+    }
+
+    /// A job in somebody's hands, from what is known of that: the token of the claim, when the job may start, and its lane.
+    fn held(&self, job: &str, owner: &str) -> Option<(Hint, String)> {
+        let mut words = owner.splitn(3, ' ');
+        let (token, run_at, suffix) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+        let lane = Arc::new(lane_of(self.name, suffix)?);
+        Some((Hint { lane, run_at: Timestamp::from_micros(run_at), job: job.parse().ok()? }, token.to_owned()))
     }
 
     /// Puts jobs back that nobody has said anything of for too long; says how many.

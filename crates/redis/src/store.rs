@@ -9,7 +9,7 @@ use punctual_core::{
     Notification, Once, Page, Pending, Queue as QueueRecord, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent,
     ScheduleSave, Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token,
     TokenId, Verb, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-    dispatch::{GRACE, HORIZON, Hint, Lane, Ledger, Stored},
+    dispatch::{GRACE, HORIZON, Hint, Lane, Ledger, Start, Stored},
     gate::{OccupiedSlot, Passed},
     measure::Tally,
     store::Vital,
@@ -21,13 +21,14 @@ use tokio::{
 };
 
 use crate::{
-    claim::{self, Document},
+    claim::{self, Document, HOLD},
     examine,
     hearts::ALIVE_FOR,
     keeper::{QueueStanding, Standing},
     locks::Vote,
     opening,
     options::Options,
+    record::Unrecorded,
     scripts::{CALL_MAX_JOBS, News},
     server::store_error,
     shared::Shared,
@@ -130,6 +131,30 @@ impl DispatchStore {
             }
             time::sleep(LOOK_AGAIN).await;
         }
+        Ok(())
+    }
+
+    /// Records what a dead worker was handed and may have started unrecorded: it may be what the worker died of, and counts as a crash then.
+    async fn record_started(&self, worker: WorkerId) -> StoreResult<()> {
+        let (started_at, since) = (self.0.ledger.now(), Instant::now());
+        let mut started = Vec::new();
+        for queue in self.0.keeper.standing().await?.queues() {
+            match self.0.queue(&queue.queue, queue.epoch).in_hands_of(worker).await {
+                Ok(held) => started.extend(held.into_iter().map(|(hint, token)| {
+                    let start = Start { hint, worker, started_at, lease: HOLD };
+                    Unrecorded { start, token: token.into(), since }
+                })),
+                Err(error) => tracing::debug!(%error, "cannot ask Redis what a dead worker had"),
+            }
+        }
+        if started.is_empty() {
+            return Ok(());
+        }
+        // Those that are not as they were handed out go back as they are.
+        let begun = self.0.ledger.begin(started.iter().map(|one| one.start.clone()).collect()).await?;
+        let known: Vec<Unrecorded> =
+            started.into_iter().zip(begun).filter(|(_, begun)| *begun).map(|(one, _)| one).collect();
+        self.0.recorder.release(&known).await;
         Ok(())
     }
 
@@ -315,6 +340,7 @@ macro_rules! pass_on {
 
             async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
                 self.record().await;
+                self.record_started(worker).await?;
                 let ended = self.0.ledger.end_leases(worker).await?;
                 Ok(ended + self.put_back(worker).await?)
             }

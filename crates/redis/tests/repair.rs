@@ -117,7 +117,7 @@ async fn a_redis_that_throws_keys_away_is_complained_of() {
 }
 
 #[tokio::test]
-async fn what_a_dead_worker_had_and_nobody_recorded_is_handed_out_at_once() {
+async fn what_a_dead_worker_had_and_nobody_recorded_counts_as_a_crash_and_is_handed_out_again() {
     let (_redis, address) = own_redis();
     let schema = common::schema();
     let fx = Fixture::new(common::open(&schema, None, address.clone()).await, Fixture::start());
@@ -127,15 +127,19 @@ async fn what_a_dead_worker_had_and_nobody_recorded_is_handed_out_at_once() {
     let (dead, other) = (fx.worker(), fx.worker());
     // As a process that dies: what it was handed is recorded by nobody.
     let process = Fixture::new(common::open(&schema, None, address).await, Fixture::start());
-    let claimed = process.claim(dead, 1).await.len();
+    let [claim] = &process.claim(dead, 1).await[..] else { panic!("nothing was claimed") };
+    let died_with = claim.job.id;
     drop(process);
-    assert_eq!(claimed, 1);
     assert_eq!(fx.store.end_leases(dead).await.unwrap(), 1);
     assert_eq!(fx.store.end_leases(dead).await.unwrap(), 0);
-    // It was recorded after all, if this machine is very slow.
-    for lost in fx.store.expired(10).await.unwrap() {
-        fx.settle(&lost, Outcome::Lost { evidence: None }).await;
-    }
+    let lost = fx.store.expired(10).await.unwrap();
+    assert_eq!(
+        lost.iter().map(|claim| claim.job.id).collect::<Vec<_>>(),
+        [died_with],
+        "its worker may have died of it"
+    );
+    fx.settle(&lost[0], Outcome::Lost { evidence: None }).await;
+    assert_eq!(fx.job(died_with).await.crash_count, 1);
     let again: BTreeSet<_> = fx.claim(other, 5).await.iter().map(|claim| claim.job.id).collect();
     assert_eq!(again, BTreeSet::from(ids), "what others have stays with them");
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{Outcome, Retry, Settled, Status, Store, Timestamp};
+use punctual_core::{JobId, Outcome, Retry, Settled, Status, Store, Timestamp};
 use punctual_sql::sqlite::{Options, SqliteStore, rusqlite::Connection};
 use punctual_testkit::{Fixture, conformance, random};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use punctual_core::{AttemptId, Ending, Note, Settled, Settlement, StoreError};
+use punctual_core::{AttemptId, Ending, Note, Settled, Settlement};
 use tokio::time;
 
 use crate::{

@@ -21,7 +21,7 @@ use super::{
     settle, statements as sql,
     tx::{EventLine, Tx},
 };
-use crate::db::{Db, Row, Value, params};
+use crate::db::{Db, Row, params};
 use crate::level::Level;
 
 /// A claim of at most so many jobs reads them in the writer's transaction; of more, a reader does it afterwards, while the

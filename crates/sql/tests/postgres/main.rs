@@ -6,7 +6,7 @@ mod days;
 
 use std::time::Duration;
 
-use punctual_core::{Keep, ManualClock, Outcome, Settled, Status, Store, settle};
+use punctual_core::{JobId, Keep, ManualClock, Outcome, Settled, Status, Store, settle};
 use punctual_sql::postgres::{
     Options, PostgresStore,
     sqlx::{AssertSqlSafe, Connection, PgConnection, query_scalar, raw_sql},
