@@ -87,7 +87,7 @@ fn assert_no_whole_table(plan: &[String]) {
 const ONE_LANE: &str = "null, array[1], array['-infinity'::timestamptz], array[lpad('', 32, '0')::uuid], 100, gen_random_uuid(), 30000000, '-infinity'::timestamptz, 0";
 const TWO_LANES: &str = "null, array[1, 2], array['-infinity'::timestamptz, '-infinity'], array_fill(lpad('', 32, '0')::uuid, array[2]), 100, gen_random_uuid(), 30000000, '-infinity'::timestamptz, 0, array[5, 5]::int4[]";
 const AHEAD: &str = "null, array[1, 2], 120000000, 100, gen_random_uuid(), 30000000, 0";
-const DUE: &str = "null, '-infinity', 100";
+const DUE: &str = "null, '-infinity', 100, '{}'";
 
 #[tokio::test]
 async fn claims_and_promotions_read_only_the_head_of_an_index() {
