@@ -6,8 +6,8 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use punctual_core::{AttemptId, Ending, Note, Settled, Settlement};
-use tokio::time;
+use punctual_core::{AttemptId, Ending, Note, Settled, Settlement, StoreError, StoreResult};
+use tokio::time::{self, Instant};
 
 use crate::{
     mailbox::{Ended, Inbox, Letter},
@@ -20,6 +20,8 @@ const BATCH_MAX_LETTERS: usize = 1_000;
 const RELEASES_MAX_COUNT: usize = 3;
 /// Batches of settlements under way at once: while one waits for the disk, the next is written.
 const SETTLES_MAX_COUNT: usize = 2;
+/// How long one is tried that the store refuses by itself.
+const REFUSED_PATIENCE: Duration = Duration::from_secs(60);
 /// The first and the longest pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
@@ -27,6 +29,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from
 pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
     let mut letters = Vec::with_capacity(BATCH_MAX_LETTERS);
     let mut under_way = FuturesUnordered::new();
+    // What was refused together: one of them may be the cause. Each is tried by itself, and holds up no other.
+    let mut alone = FuturesUnordered::new();
     loop {
         tokio::select! {
             count = inbox.0.recv_many(&mut letters, BATCH_MAX_LETTERS), if under_way.len() < SETTLES_MAX_COUNT => {
@@ -38,10 +42,14 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
                     under_way.push(store(&shared, ended, gone));
                 }
             }
-            Some(()) = under_way.next() => {}
+            Some(refused) = under_way.next() => alone.extend(refused.into_iter().map(|one| settle_alone(&shared, one))),
+            Some(()) = alone.next() => {}
         }
     }
-    while under_way.next().await.is_some() {}
+    while let Some(refused) = under_way.next().await {
+        alone.extend(refused.into_iter().map(|one| settle_alone(&shared, one)));
+    }
+    while alone.next().await.is_some() {}
 }
 
 /// Stores the notes among the letters first, since progress counts only while the job is held. What is left: executions that have ended, and those that were
@@ -61,8 +69,9 @@ async fn after_notes(shared: &Shared, letters: &mut Vec<Letter>) -> (Vec<Ended>,
     (ended, gone)
 }
 
-async fn store(shared: &Shared, ended: Vec<Ended>, gone: Vec<AttemptId>) {
-    tokio::join!(store_settlements(shared, ended), release_slots(shared, gone));
+/// Returns what the store refuses to settle together.
+async fn store(shared: &Shared, ended: Vec<Ended>, gone: Vec<AttemptId>) -> Vec<Ended> {
+    tokio::join!(settle_together(shared, ended), release_slots(shared, gone)).0
 }
 
 /// Executions of cancelled jobs occupy no slot any more. That is tried a few times only: their leases end before long.
@@ -99,42 +108,64 @@ async fn store_notes(shared: &Shared, notes: Vec<Note>) {
     }
 }
 
-/// Settlements are tried until they are stored. The leases are kept meanwhile, and the fence makes repeating harmless.
-async fn store_settlements(shared: &Shared, ended: Vec<Ended>) {
+/// Settlements are tried until they are stored. Returns those that the store refuses for a reason that need not pass.
+async fn settle_together(shared: &Shared, ended: Vec<Ended>) -> Vec<Ended> {
     if ended.is_empty() {
-        return;
+        return ended;
     }
-    let mut pause = BACKOFF.0;
     let (settlements, completed): (Vec<_>, Vec<_>) =
         ended.into_iter().map(|one| (one.settlement, one.completed)).unzip();
-    let answers = loop {
-        match shared.store().settle(settlements.clone()).await {
-            Ok(answers) => break answers,
-            Err(error) if error.is_final() => {
-                tracing::error!(%error, jobs = settlements.len(), "jobs cannot be settled any more; their leases will run out");
-                break Vec::new();
-            }
-            // It would be the same each time, and the others of the batch would wait for it for good.
-            Err(error) if !error.is_transient() && settlements.len() > 1 => {
-                for (settlement, completed) in settlements.into_iter().zip(completed) {
-                    Box::pin(store_settlements(shared, vec![Ended { settlement, completed }])).await;
-                }
-                return;
-            }
-            Err(error) if !error.is_transient() => {
-                tracing::error!(worker = %shared.id, %error, "cannot settle a job; its lease will run out");
-                break Vec::new();
-            }
-            Err(error) => {
-                let (jobs, retry_ms) = (settlements.len(), pause.as_millis() as u64);
-                tracing::warn!(worker = %shared.id, jobs, %error, retry_ms, "cannot settle");
-                time::sleep(pause).await;
-                pause = (2 * pause).min(BACKOFF.1);
-            }
+    match answers(shared, &settlements, |_| false).await {
+        Ok(answers) => finish(shared, &settlements, &completed, answers),
+        Err(error) if error.is_final() => {
+            tracing::error!(%error, jobs = settlements.len(), "jobs cannot be settled any more; their leases will run out");
+            finish(shared, &settlements, &completed, Vec::new());
         }
-    };
+        Err(_) => {
+            let ended = settlements.into_iter().zip(completed);
+            return ended.map(|(settlement, completed)| Ended { settlement, completed }).collect();
+        }
+    }
+    Vec::new()
+}
+
+/// One that the store refuses is tried for a while, since the work is done; not if its row is corrupt, which does not pass.
+async fn settle_alone(shared: &Shared, ended: Ended) {
+    let (settlements, given_up_at) = ([ended.settlement], Instant::now() + REFUSED_PATIENCE);
+    let may_pass = |error: &StoreError| !matches!(error, StoreError::CorruptRow { .. }) && Instant::now() < given_up_at;
+    let answers = answers(shared, &settlements, may_pass).await.unwrap_or_else(|error| {
+        tracing::error!(worker = %shared.id, job = %settlements[0].attempt.job, %error, "cannot settle a job; its lease will run out");
+        Vec::new()
+    });
+    finish(shared, &settlements, &[ended.completed], answers);
+}
+
+/// What the store answers, sooner or later. The leases are kept meanwhile, and the fence makes repeating harmless.
+async fn answers(
+    shared: &Shared,
+    settlements: &[Settlement],
+    may_pass: impl Fn(&StoreError) -> bool,
+) -> StoreResult<Vec<Settled>> {
+    let mut pause = BACKOFF.0;
+    loop {
+        let error = match shared.store().settle(settlements.to_vec()).await {
+            Ok(answers) => return Ok(answers),
+            Err(error) => error,
+        };
+        if error.is_final() || !error.is_transient() && !may_pass(&error) {
+            return Err(error);
+        }
+        let (jobs, retry_ms) = (settlements.len(), pause.as_millis() as u64);
+        tracing::warn!(worker = %shared.id, jobs, %error, retry_ms, "cannot settle");
+        time::sleep(pause).await;
+        pause = (2 * pause).min(BACKOFF.1);
+    }
+}
+
+/// They are settled, or given up without answers.
+fn finish(shared: &Shared, settlements: &[Settlement], completed: &[bool], answers: Vec<Settled>) {
     for ((settlement, completed), answer) in settlements.iter().zip(completed).zip(answers) {
-        count(shared, settlement, completed, answer);
+        count(shared, settlement, *completed, answer);
     }
     // Last, since whoever waits for the worker to settle everything reads the counts next.
     shared.end(settlements.iter().map(|settlement| settlement.attempt));
