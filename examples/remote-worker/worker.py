@@ -1,11 +1,11 @@
-"""A worker in fifty lines: claims jobs over HTTP, keeps them while they run, and tells how they ended. Only Python's own library."""
+"""A worker in seventy lines: claims jobs over HTTP, keeps them while they run, and tells how they ended. Only Python's own library."""
 import json, os, secrets, signal, socket, threading, time, urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 URL, TOKEN = os.environ.get("PUNCTUAL_URL", "http://127.0.0.1:7878"), os.environ.get("PUNCTUAL_TOKEN")
 LEASE, SLOTS = int(os.environ.get("LEASE", 30)), int(os.environ.get("SLOTS", 4))
 WORKER = "wrk_" + secrets.token_hex(16)  # one for each start
-running, stopping, drained = set(), threading.Event(), threading.Event()
+running, suspects, stopping, drained = set(), set(), threading.Event(), threading.Event()
 
 
 def resize(payload):
@@ -33,20 +33,42 @@ def patiently(path, **body):  # a server that starts anew, or is busy, is there 
 
 
 def run(job):
+    attempt = job["attempt_id"]
+    if job["confirm"] and not patiently("/v1/work/confirm", attempts=[attempt])["held"][0]:
+        return forget(attempt)
     try:
         end = {"outcome": "succeeded", "result": HANDLERS[job["name"]](job["payload"])}
     except Exception as error:
         end = {"outcome": "failed", "error": repr(error)}
-    settled = patiently("/v1/work/settle", jobs=[{"attempt_id": job["attempt_id"], **end}])["settled"][0]
-    running.discard(job["attempt_id"])
+    settled = patiently("/v1/work/settle", jobs=[{"attempt_id": attempt, **end}])["settled"][0]
+    forget(attempt)
     print(job["id"], end["outcome"] if settled else "was no longer ours", flush=True)
+
+
+def forget(attempt):
+    running.discard(attempt)
+    suspects.discard(attempt)
+
+
+def start(pool, job):
+    running.add(job["attempt_id"])
+    if job["suspect"]:  # no second one until it has ended
+        suspects.add(job["attempt_id"])
+    while job["runs_alone"] and len(running) > 1:  # it may end this process: the others end first
+        time.sleep(0.05)
+    ended = pool.submit(run, job)
+    if job["runs_alone"]:
+        ended.result()
 
 
 def keep():  # says that we are there, and that we still have what runs
     while not drained.is_set():
         beat = {"names": list(HANDLERS), "concurrency": SLOTS, "running": len(running), "pid": os.getpid()}
         patiently("/v1/work/beat", host=socket.gethostname(), **beat)
-        patiently("/v1/work/extend", attempts=list(running), lease=f"{LEASE}s")
+        attempts = list(running)
+        held = patiently("/v1/work/extend", attempts=attempts, lease=f"{LEASE}s")["held"]
+        for attempt in (one for one, is_held in zip(attempts, held) if not is_held and one in running):
+            print(attempt, "is no longer ours: a handler that can should stop", flush=True)
         drained.wait(min(10, LEASE / 3))
 
 
@@ -59,10 +81,9 @@ with ThreadPoolExecutor(SLOTS) as pool:
         if len(running) == SLOTS:
             time.sleep(0.05)
             continue
-        free = SLOTS - len(running)
-        for job in patiently("/v1/work/claim", names=list(HANDLERS), limit=free, lease=f"{LEASE}s", wait="5s")["jobs"]:
-            running.add(job["attempt_id"])
-            pool.submit(run, job)
+        wish = {"limit": SLOTS - len(running), "confirms": True, "suspects": "elsewhere" if suspects else "beside"}
+        for job in patiently("/v1/work/claim", names=list(HANDLERS), lease=f"{LEASE}s", wait="5s", **wish)["jobs"]:
+            start(pool, job)
 drained.set()
 keeper.join()  # a beat that came after it would register the worker again
 post("/v1/work/leave")

@@ -101,6 +101,9 @@ pub struct Job {
     pub finished_at: Option<Timestamp>,
 }
 
+/// From so many crashes on, a suspect runs alone.
+const ALONE_FROM_CRASHES: u32 = 2;
+
 impl Job {
     /// The time it was asked for.
     pub fn scheduled_at(&self) -> Timestamp {
@@ -126,6 +129,12 @@ impl Job {
     /// Whether it is dead if its worker is lost once more.
     pub fn next_crash_is_last(&self) -> bool {
         self.crash_count.saturating_add(1) >= self.spec.max_crashes()
+    }
+
+    /// Whether nothing else runs in its process while it runs, where suspects have no process of their own. The first crash may have been another's;
+    /// so may one that it would die of.
+    pub fn runs_alone(&self) -> bool {
+        self.crash_count >= ALONE_FROM_CRASHES || self.is_suspect() && self.next_crash_is_last()
     }
 
     /// An execution begins.

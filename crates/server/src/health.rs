@@ -53,6 +53,7 @@ fn reason(error: &StoreError) -> String {
         StoreError::Failed { .. } => "the disk did not confirm a write; this process is about to end",
         StoreError::Full(_) => "the store has no room left",
         StoreError::ReadOnly(_) => "the store cannot be written: it is read-only",
+        StoreError::ReadOnlyServer { .. } => "the server of the store is read-only (standby?)",
         StoreError::Busy { .. } => "the store is locked by another program",
         StoreError::Unreachable { .. } | StoreError::Closed => "the store cannot be reached",
         StoreError::Corrupt(_) => "the store is damaged",

@@ -98,6 +98,12 @@ pub(crate) fn routes() -> Vec<Route> {
         // Remote workers.
         post("/v1/work/beat", Work, "Say that a worker is there", work::beat),
         post("/v1/work/claim", Work, "Claim jobs; waits for some if there are none", work::claim),
+        post(
+            "/v1/work/confirm",
+            Work,
+            "Confirm that jobs are about to start; says which are still held",
+            work::confirm,
+        ),
         post("/v1/work/extend", Work, "Keep jobs for longer; says which are still held", work::extend),
         post("/v1/work/note", Work, "Tell how far jobs have come, and what they log", work::note),
         post("/v1/work/settle", Work, "Tell how jobs ended", work::settle),

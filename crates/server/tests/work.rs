@@ -7,6 +7,8 @@ mod common;
 use std::time::Duration;
 
 use common::World;
+use punctual_client::Draft;
+use punctual_core::{Outcome, settle as decide};
 use serde_json::{Value, json};
 
 const ONE: &str = "wrk_00000000000000000000000000000001";
@@ -118,6 +120,8 @@ async fn bad_wishes_are_named() {
             json!({"worker": ONE, "jobs": [{"attempt_id": "att_1", "outcome": "succeeded"}]}),
             "jobs[0].attempt_id",
         ),
+        ("claim", json!({"worker": ONE, "names": ["a"], "limit": 1, "suspects": "all"}), "suspects"),
+        ("confirm", json!({"worker": ONE, "attempts": ["x"]}), "attempts[0]"),
         ("note", json!({"worker": ONE, "notes": 7}), "notes"),
         ("beat", json!({"worker": ONE, "host": "", "names": [], "concurrency": 1}), "host"),
     ] {
@@ -182,4 +186,76 @@ async fn a_trace_goes_from_a_request_to_the_worker() {
     assert_eq!(shown["job"]["trace"], PARENT, "a job that runs once more is a part of what asks for it");
     let wrong = world.post("/v1/jobs", json!({"name": "mail", "trace": "00-1-2-3"})).await;
     assert_eq!(wrong.field(), ("trace", "trace: is no traceparent, such as 00-32 digits-16 digits-01"));
+}
+
+/// Its worker is lost, and this is noticed.
+async fn lose(world: &World, worker: &str) {
+    let store = world.punctual.store();
+    store.end_leases(worker.parse().unwrap()).await.unwrap();
+    let lost = store.expired(10).await.unwrap();
+    assert!(!lost.is_empty());
+    store
+        .settle(lost.iter().map(|claim| decide(claim, Outcome::Lost { evidence: None }, 0.5)).collect())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_suspect_comes_alone_and_only_to_those_who_want_it() {
+    let world = World::new().await;
+    let killer = world.post("/v1/jobs", json!({"name": "mail", "max_crashes": 2})).await.good()["id"].clone();
+    assert_eq!(claim(&world, ONE, json!({})).await[0]["suspect"], false);
+    lose(&world, ONE).await;
+    for _ in 0..3 {
+        world.post("/v1/jobs", json!({"name": "mail"})).await.good();
+    }
+    let others = claim(&world, OTHER, json!({"suspects": "elsewhere", "limit": 1})).await;
+    assert!(others.len() == 1 && others[0]["id"] != killer);
+    let suspects = claim(&world, OTHER, json!({"confirms": true})).await;
+    assert_eq!((suspects.len(), &suspects[0]["id"]), (1, &killer), "before others, and without any");
+    assert_eq!((&suspects[0]["suspect"], &suspects[0]["runs_alone"]), (&json!(true), &json!(true)));
+    assert_eq!(suspects[0]["confirm"], true, "it would die of another crash");
+    assert!(claim(&world, ONE, json!({"suspects": "only"})).await.is_empty());
+    assert_eq!(claim(&world, ONE, json!({})).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_with_one_attempt_is_spent_once_its_start_is_confirmed() {
+    let world = World::new().await;
+    let job = world.post("/v1/jobs", json!({"name": "mail", "max_attempts": 1})).await.good()["id"].clone();
+    let status = async || {
+        let job = world.get(&format!("/v1/jobs/{}", job.as_str().unwrap())).await.good()["job"].clone();
+        (job["status"].clone(), job["crash_count"].clone())
+    };
+    let first = claim(&world, ONE, json!({"confirms": true})).await;
+    assert_eq!(first[0]["confirm"], true);
+    lose(&world, ONE).await;
+    assert_eq!(status().await, (json!("queued"), json!(0)), "nothing of it ran");
+    let attempt = json!([claim(&world, OTHER, json!({"confirms": true})).await[0]["attempt_id"]]);
+    let confirm = async |worker: &str, attempts: &Value| {
+        world.post("/v1/work/confirm", json!({"worker": worker, "attempts": attempts})).await.good()["held"].clone()
+    };
+    assert_eq!(confirm(ONE, &attempt).await, json!([false]), "not theirs");
+    assert_eq!(confirm(OTHER, &attempt).await, json!([true]));
+    assert_eq!(confirm(OTHER, &attempt).await, json!([true]), "the answer may have been lost");
+    lose(&world, OTHER).await;
+    assert_eq!(status().await.0, json!("dead"));
+
+    // Who does not confirm is given what is confirmed.
+    let job = world.post("/v1/jobs", json!({"name": "mail", "max_attempts": 1})).await.good()["id"].clone();
+    assert_eq!(claim(&world, ONE, json!({})).await[0]["confirm"], false);
+    lose(&world, ONE).await;
+    assert_eq!(world.get(&format!("/v1/jobs/{}", job.as_str().unwrap())).await.good()["job"]["status"], "dead");
+}
+
+#[tokio::test]
+async fn what_a_remote_job_says_is_kept_without_its_secrets() {
+    let world = World::new().await;
+    let id = world.punctual.enqueue(Draft::new("mail", &()).redact("customer")).await.unwrap().id;
+    let attempt = &claim(&world, ONE, json!({})).await[0]["attempt_id"];
+    let lines = json!([{"number": 1, "message": "sent to customer=Ada"}, {"number": 2, "message": "token=hunter2"}]);
+    let note = json!({"attempt_id": attempt, "percent": 1, "message": "password: hunter2", "lines": lines});
+    assert_eq!(world.post("/v1/work/note", json!({"worker": ONE, "notes": [note]})).await.status, 204);
+    let job = world.get(&format!("/v1/jobs/{id}")).await.good().to_string();
+    assert!(job.matches("[redacted]").count() == 3 && !job.contains("Ada") && !job.contains("hunter2"), "{job}");
 }

@@ -39,9 +39,6 @@ impl Isolation {
     }
 }
 
-/// From so many crashes on, a suspect runs alone.
-const ALONE_FROM_CRASHES: u32 = 2;
-
 /// What keeps suspects apart within one process.
 #[derive(Debug)]
 pub(crate) struct Isolator {
@@ -76,10 +73,9 @@ impl Isolator {
         self.isolation == Isolation::Only
     }
 
-    /// Whether the job runs alone in this process. A suspect does, too, that would die of the next crash: it may be another's.
+    /// Whether the job runs alone in this process.
     pub(crate) fn runs_alone(&self, job: &Job) -> bool {
-        let alone = job.crash_count >= ALONE_FROM_CRASHES || job.crash_count > 0 && job.next_crash_is_last();
-        self.isolation == Isolation::Beside && alone
+        self.isolation == Isolation::Beside && job.runs_alone()
     }
 
     /// The share of the process that a job needs to run, if it is free.

@@ -97,6 +97,25 @@ pub(crate) struct Wish {
     lease: Option<Span>,
     /// How long to wait if there is none, a minute at most.
     wait: Option<Span>,
+    /// Which of the jobs that were running when their worker was lost. They may crash their process again, so that no two of them may run in one.
+    #[serde(default)]
+    suspects: Suspects,
+    /// Whether the worker confirms starts itself, as `confirm` of a job says. If not, they count as started once this is answered.
+    #[serde(default)]
+    confirms: bool,
+}
+
+/// Which suspects a worker is given: jobs that were running when their worker was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Suspects {
+    /// One at a time, each alone in its answer, before other jobs.
+    #[default]
+    Beside,
+    /// None: another process asks for them.
+    Elsewhere,
+    /// One at a time, and no other jobs.
+    Only,
 }
 
 impl Wish {
@@ -166,6 +185,12 @@ pub(crate) struct RemoteJob {
     metadata: Option<Value>,
     /// Lines of its log below this level are not wanted.
     log_level: Option<LogLevel>,
+    /// Whether it was running when its worker was lost. Ask for no other suspect (`"suspects": "elsewhere"`) before it has ended.
+    suspect: bool,
+    /// Whether nothing else may run in its process while it runs: let the others end first.
+    runs_alone: bool,
+    /// Whether its start has to be confirmed right before it starts, because it does not run again if its worker is lost after that.
+    confirm: bool,
     /// What it is given.
     payload: Json,
     /// What its parents returned, by their ids and by their names in the workflow, if it wants that.
@@ -174,6 +199,7 @@ pub(crate) struct RemoteJob {
 }
 
 pub(crate) async fn claim(call: Call, _: Nothing, wish: Wish) -> Result<Handed, Problem> {
+    let (suspects, confirms) = (wish.suspects, wish.confirms);
     let request = wish.request()?;
     let waits = !request.wait.is_zero();
     let closed = async {
@@ -183,7 +209,7 @@ pub(crate) async fn claim(call: Call, _: Nothing, wish: Wish) -> Result<Handed, 
         }
     };
     let claimed = tokio::select! {
-        claimed = with_a_suspect(&**call.punctual().store(), request) => claimed?,
+        claimed = claimed(&**call.punctual().store(), request, suspects) => claimed?,
         () = call.app.stopping.cancelled() => return Ok(Handed::default()),
         () = closed => return Ok(Handed::default()),
     };
@@ -192,48 +218,56 @@ pub(crate) async fn claim(call: Call, _: Nothing, wish: Wish) -> Result<Handed, 
     if let Err(error) = call.punctual().store().share_claims(attempts).await {
         tracing::warn!(%error, "cannot make claims known to other servers yet");
     }
+    let claims = if confirms { claimed.claims } else { confirmed(&call, claimed.claims).await? };
     let mut handed = Handed::default();
-    for claim in confirmed(&call, claimed.claims).await? {
-        match remote(&call, &claim).await {
+    for claim in claims {
+        match remote(&call, &claim, confirms).await {
             Ok(job) => handed.jobs.push(job),
             // Nobody can run it like this.
-            Err(failure) => drop(
-                call.punctual().store().settle(vec![decide(&claim, failure.into_outcome(), fastrand::f64())]).await?,
-            ),
+            Err(failure) => end(&call, vec![decide(&claim, failure.into_outcome(), fastrand::f64())]).await,
         }
     }
     Ok(handed)
 }
 
-/// Claims jobs; the first may be a suspect. How many of them run in one process, only the remote worker knows.
-async fn with_a_suspect(store: &dyn Store, request: ClaimRequest) -> StoreResult<Claimed> {
-    let suspect = ClaimRequest { suspects: true, limit: 1, wait: Duration::ZERO, ..request.clone() };
-    let mut claimed = store.claim(suspect).await?;
-    if claimed.claims.is_empty() {
-        return store.claim(request).await;
+/// Claims jobs, or one suspect: what else runs in its process, only the remote worker knows.
+async fn claimed(store: &dyn Store, request: ClaimRequest, suspects: Suspects) -> StoreResult<Claimed> {
+    let one = ClaimRequest { suspects: true, limit: 1, ..request.clone() };
+    match suspects {
+        Suspects::Elsewhere => store.claim(request).await,
+        Suspects::Only => store.claim(one).await,
+        Suspects::Beside => {
+            let suspect = store.claim(ClaimRequest { wait: Duration::ZERO, ..one }).await?;
+            if suspect.claims.is_empty() { store.claim(request).await } else { Ok(suspect) }
+        }
     }
-    let others = ClaimRequest { limit: request.limit - 1, wait: Duration::ZERO, ..request };
-    if others.limit > 0
-        && let Ok(others) = store.claim(others).await
-    {
-        claimed.claims.extend(others.claims);
-    }
-    Ok(claimed)
 }
 
-/// The claims, without those that need confirmation and could not be confirmed. Confirmed here, before the answer is sent: a remote worker starts
-/// what it is given.
+/// The claims, without those that need confirmation and could not be confirmed. If nobody can be asked, all of them go back.
 async fn confirmed(call: &Call, mut claims: Vec<Claim>) -> Result<Vec<Claim>, Problem> {
     let unconfirmed: Vec<&Claim> = claims.iter().filter(|claim| claim.job.needs_confirmation()).collect();
     let Some(worker) = unconfirmed.first().map(|claim| claim.worker) else { return Ok(claims) };
     let attempts: Vec<AttemptId> = unconfirmed.iter().map(|claim| claim.attempt_id()).collect();
-    let held = call.punctual().store().confirm(worker, attempts.clone()).await?;
+    let held = match call.punctual().store().confirm(worker, attempts.clone()).await {
+        Ok(held) => held,
+        Err(error) => {
+            end(call, claims.iter().map(|claim| Settlement::release(claim.attempt_id(), worker)).collect()).await;
+            return Err(error.into());
+        }
+    };
     let lost: HashSet<AttemptId> = attempts.into_iter().zip(held).filter(|(_, held)| !held).map(|(id, _)| id).collect();
     claims.retain(|claim| !lost.contains(&claim.attempt_id()));
     Ok(claims)
 }
 
-async fn remote(call: &Call, claim: &Claim) -> Result<RemoteJob, Failure> {
+/// Ends executions that never began. Where that fails, their leases run out.
+async fn end(call: &Call, settlements: Vec<Settlement>) {
+    if let Err(error) = call.punctual().store().settle(settlements).await {
+        tracing::warn!(%error, "cannot settle jobs that are not handed out; their leases expire");
+    }
+}
+
+async fn remote(call: &Call, claim: &Claim, confirms: bool) -> Result<RemoteJob, Failure> {
     let (job, spec, extras) = (&claim.job, &claim.job.spec, &claim.job.spec.extras);
     let mut parents = BTreeMap::new();
     if extras.parent_results.wanted(false) {
@@ -257,6 +291,9 @@ async fn remote(call: &Call, claim: &Claim) -> Result<RemoteJob, Failure> {
         trace_state: extras.trace_state.clone(),
         metadata: extras.metadata.clone(),
         log_level: extras.log_level,
+        suspect: job.is_suspect(),
+        runs_alone: job.runs_alone(),
+        confirm: confirms && job.needs_confirmation(),
         payload: spec.payload.clone(),
         parents,
     })
@@ -287,6 +324,22 @@ pub(crate) async fn extend(call: Call, _: Nothing, Keep { worker, attempts, leas
     let lease = lease.map_or(LEASE_DEFAULT, |span| span.0);
     check::duration("lease", lease, limits::LEASE_MIN, limits::LEASE_MAX)?;
     Ok(Held { held: call.punctual().store().extend(worker, lease, attempts).await? })
+}
+
+/// Jobs that are about to start.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Confirmation")]
+pub(crate) struct Starting {
+    /// Who holds them.
+    worker: WorkerId,
+    /// The executions.
+    attempts: Vec<AttemptId>,
+}
+
+pub(crate) async fn confirm(call: Call, _: Nothing, Starting { worker, attempts }: Starting) -> Result<Held, Problem> {
+    check_count("attempts", attempts.len())?;
+    Ok(Held { held: call.punctual().store().confirm(worker, attempts).await? })
 }
 
 fn check_count(field: &str, count: usize) -> Result<(), Problem> {
@@ -350,15 +403,25 @@ pub(crate) async fn note(call: Call, _: Nothing, Notes { worker, notes }: Notes)
             return Err(Problem::invalid(format!("notes[{place}].lines.number"), problem));
         }
         let (run, attempt) = (note.attempt_id.run, note.attempt_id);
+        let own_keys = redact_keys(&call, &note).await?;
+        let shown = |text: &str| cut_bytes(redact::text(text, &own_keys).into_owned(), limits::LOG_LINE_MAX_BYTES);
         let line = |line: RemoteLine| {
-            let message = cut_bytes(redact::text(&line.message, &[]).into_owned(), limits::LOG_LINE_MAX_BYTES);
-            (line.number, LogLine { run, at: line.at.unwrap_or(now), level: line.level, message })
+            (line.number, LogLine { run, at: line.at.unwrap_or(now), level: line.level, message: shown(&line.message) })
         };
-        let message = note.message.map(|message| cut_bytes(message, limits::LOG_LINE_MAX_BYTES));
+        let message = note.message.as_deref().map(shown);
         let progress = note.percent.map(|percent| Progress { percent: percent.clamp(0.0, 100.0), message });
         all.push(Note { attempt, worker, progress, lines: note.lines.into_iter().map(line).collect() });
     }
     Ok(call.punctual().store().note(all).await?)
+}
+
+/// The keys whose values a job keeps secret, if anything is said that may have some.
+async fn redact_keys(call: &Call, note: &RemoteNote) -> Result<Vec<String>, Problem> {
+    if note.lines.is_empty() && note.message.is_none() {
+        return Ok(Vec::new());
+    }
+    let job = call.punctual().store().get(note.attempt_id.job).await?;
+    Ok(job.map(|job| job.spec.extras.redact_keys).unwrap_or_default())
 }
 
 /// How jobs ended.
