@@ -108,6 +108,13 @@ impl Config {
 
     /// Connects to the store in order to work: waits while its server is read-only, as a standby is until it is promoted.
     pub(crate) async fn connect_to_work(&self, cli: &Cli) -> Result<Punctual> {
+        let punctual = self.connect_to_serve(cli).await?;
+        punctual.until_writable().await;
+        Ok(punctual)
+    }
+
+    /// Connects to the store; waits while its server is read-only and has no schema, or an old one.
+    pub(crate) async fn connect_to_serve(&self, cli: &Cli) -> Result<Punctual> {
         const RETRY_EVERY: Duration = Duration::from_secs(1);
         let mut is_said = false;
         loop {
@@ -120,11 +127,7 @@ impl Config {
                     }
                     tokio::time::sleep(RETRY_EVERY).await;
                 }
-                connected => {
-                    let punctual = connected?;
-                    punctual.until_writable().await;
-                    return Ok(punctual);
-                }
+                connected => return Ok(connected?),
             }
         }
     }
@@ -280,16 +283,19 @@ fn located(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, column {column}{key}: {message}")
 }
 
-/// Takes the texts of a configuration out of a message that quotes them.
+/// Takes the values of a configuration out of a message that quotes them.
 fn hide_values(value: &toml::Value, message: &mut String) {
-    match value {
-        toml::Value::String(text) if !text.is_empty() => {
-            for quoted in [format!("{text:?}"), format!("`{text}`"), format!("'{text}'"), format!("\"{text}\"")] {
-                *message = message.replace(&quoted, "`…`");
-            }
+    let mut hide = |text: &str| {
+        for quoted in [format!("{text:?}"), format!("`{text}`"), format!("'{text}'")] {
+            *message = message.replace(&quoted, "`…`");
         }
+    };
+    match value {
         toml::Value::Array(values) => values.iter().for_each(|value| hide_values(value, message)),
         toml::Value::Table(values) => values.values().for_each(|value| hide_values(value, message)),
-        _ => {}
+        toml::Value::String(text) if text.is_empty() => {}
+        toml::Value::String(text) => hide(text),
+        // A password may be all digits, and not be quoted.
+        other => hide(&other.to_string()),
     }
 }

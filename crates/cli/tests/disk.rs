@@ -4,16 +4,11 @@
 
 mod shell;
 
-use std::{
-    fs::File,
-    io::{Read, Write},
-    net::TcpStream,
-    process::Stdio,
-};
+use std::{fs::File, process::Stdio};
 
 use punctual_servers::{DiskFault, FaultyDisk};
 use serde_json::Value;
-use shell::{Server, Shell, until};
+use shell::{Server, Shell, get, until};
 
 /// Starts the program with its folder on that disk.
 fn start(shell: &Shell, disk: &FaultyDisk, args: &[&str]) -> Server {
@@ -27,24 +22,13 @@ fn said(shell: &Shell) -> String {
     std::fs::read_to_string(shell.path("said")).unwrap()
 }
 
-/// What `/readyz` answers, with its status; nothing once the server is gone.
-fn readiness(url: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(url.strip_prefix("http://")?.trim_end_matches('/')).ok()?;
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    Some(answer)
-}
-
 fn is_ready(url: &str) -> bool {
-    readiness(url).is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    get(url, "/readyz").is_some_and(|(status, _)| status == 200)
 }
 
 /// Waits until it is not ready for that reason.
 fn until_not_ready(url: &str, reason: &str) {
-    until(reason, || {
-        readiness(url).is_some_and(|answer| answer.starts_with("HTTP/1.1 503") && answer.contains(reason))
-    });
+    until(reason, || get(url, "/readyz").is_some_and(|(status, answer)| status == 503 && answer.contains(reason)));
 }
 
 fn status(shell: &Shell, id: &str) -> Value {

@@ -7,8 +7,10 @@ mod shell;
 use std::collections::BTreeSet;
 
 use nix::sys::signal::Signal;
+use punctual_servers::{Care, Postgres};
 use serde_json::Value;
-use shell::{Server, Shell, until};
+use shell::{Server, Shell, get, until};
+use sqlx::{Connection, Executor, PgConnection};
 
 fn workers(shell: &Shell) -> Vec<Value> {
     shell.json(&["workers"])["workers"].as_array().unwrap().clone()
@@ -82,4 +84,26 @@ fn what_no_process_could_start_with_is_refused_at_once() {
             assert!(code == 2 && said.contains(expected), "{config}: {code} {said}");
         }
     }
+}
+
+#[tokio::test]
+async fn serve_listens_while_its_database_is_read_only_and_works_once_it_is_not() {
+    let (shell, database) = (Shell::new(), Postgres::start(Care::None).unwrap());
+    let url = database.url();
+    shell.ok(&["--store", &url, "migrate"]);
+    let alter = async |setting: &'static str| {
+        let mut operator = PgConnection::connect(&url).await.unwrap();
+        operator.execute(setting).await.unwrap();
+        operator.execute("select pg_reload_conf()").await.unwrap();
+    };
+    alter("alter system set default_transaction_read_only = on").await;
+    let server = Server::start(&shell, &["--store", &url, "serve", "--workers", "1"]);
+    let address = server.url(&shell);
+    assert_eq!(get(&address, "/healthz").unwrap().0, 200);
+    let (status, answer) = get(&address, "/readyz").unwrap();
+    assert!(status == 503 && answer.contains("read-only (standby?)"), "{status}: {answer}");
+    alter("alter system reset default_transaction_read_only").await;
+    until("it is ready", || get(&address, "/readyz").is_some_and(|(status, _)| status == 200));
+    let id = shell.ok(&["--store", &url, "enqueue", "noop"]).trim().to_owned();
+    until("the job is done", || shell.json(&["--store", &url, "jobs", "show", &id])["job"]["status"] == "succeeded");
 }

@@ -1,7 +1,7 @@
 //! Who sees to it that jobs run.
 
 use anyhow::{Error, Result, anyhow};
-use punctual::{RunningSupervisor, RunningWorker};
+use punctual::{Punctual, RunningSupervisor, RunningWorker};
 
 use super::{http::WatchStats, serve, work};
 
@@ -12,6 +12,18 @@ pub(crate) enum Crew {
 }
 
 impl Crew {
+    /// Makes one once the store can be written; none if it is asked to stop before that.
+    pub(crate) async fn start(
+        punctual: &Punctual,
+        asked_to_stop: impl Future<Output = ()>,
+        make: impl AsyncFnOnce() -> Result<Self>,
+    ) -> Result<Option<Self>> {
+        tokio::select! {
+            () = asked_to_stop => Ok(None),
+            () = punctual.until_writable() => make().await.map(Some),
+        }
+    }
+
     pub(crate) fn watch_stats(&self) -> WatchStats {
         match self {
             Self::Worker(worker) => Box::new(worker.watch_stats()),
@@ -30,18 +42,14 @@ impl Crew {
         }
     }
 
-    /// Ends at once after [`failed`](Self::failed).
-    pub(crate) async fn abandon(self) {
-        match self {
-            Self::Worker(worker) => drop(worker.stop_now().await),
-            Self::Processes(supervisor) => drop(supervisor.stop(std::future::ready(())).await),
+    /// Ends in order, or at once after an error that [`failed`](Self::failed) told.
+    pub(crate) async fn end(self, ended: Result<()>) -> Result<()> {
+        match (self, &ended) {
+            (Self::Worker(worker), Ok(())) => return work::stop(worker).await,
+            (Self::Processes(supervisor), Ok(())) => return serve::stop(supervisor).await,
+            (Self::Worker(worker), Err(_)) => drop(worker.stop_now().await),
+            (Self::Processes(supervisor), Err(_)) => drop(supervisor.stop(std::future::ready(())).await),
         }
-    }
-
-    pub(crate) async fn stop(self) -> Result<()> {
-        match self {
-            Self::Worker(worker) => work::stop(worker).await,
-            Self::Processes(supervisor) => serve::stop(supervisor).await,
-        }
+        ended
     }
 }

@@ -1,7 +1,7 @@
 //! The server of the API and the dashboard, beside whatever else runs.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -25,32 +25,44 @@ const FAILURE_SHOWN: Duration = Duration::from_secs(2);
 /// Tells what the workers beside the server have done.
 pub(crate) type WatchStats = Box<dyn Fn() -> Stats + Send>;
 
+/// Where the server finds what the workers have done, once there are any.
+#[derive(Clone, Default)]
+pub(crate) struct CrewStats(Arc<OnceLock<Mutex<WatchStats>>>);
+
+impl CrewStats {
+    /// The workers are there.
+    pub(crate) fn watch(&self, stats: WatchStats) {
+        // There is one crew.
+        let _ = self.0.set(Mutex::new(stats));
+    }
+
+    fn now(&self) -> Stats {
+        self.0.get().map(|stats| stats.lock().unwrap_or_else(PoisonError::into_inner)()).unwrap_or_default()
+    }
+}
+
 /// Starts it, unless it is not wanted.
-pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: WatchStats) -> Result<Option<RunningServer>> {
+pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: CrewStats) -> Result<Option<RunningServer>> {
     let Some(address) = args.listen.0 else { return Ok(None) };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(certificate, key)| Tls { certificate, key });
     // Without it there are fewer connections; who has too few is told by the system.
     if let Err(error) = punctual_server::raise_file_limit() {
         tracing::warn!(%error, "cannot have more files open than by default");
     }
-    let stats = Mutex::new(stats);
-    let vitals = move || vitals(stats.lock().unwrap_or_else(PoisonError::into_inner)());
-    let server = Server::new(punctual.clone()).tls(tls).insecure_http(args.insecure_http).vitals(vitals);
+    let server = Server::new(punctual.clone()).tls(tls).insecure_http(args.insecure_http);
+    let server = server.vitals(move || vitals(stats.now()));
     Ok(Some(server.start(address).await?))
 }
 
-/// Ends it in order.
-pub(crate) async fn stop(server: Option<RunningServer>) {
-    if let Some(server) = server {
-        server.stop(DRAIN).await;
-    }
-}
-
-/// After a failure of the store: `/readyz` says why for a moment, before the process ends with the same error.
-pub(crate) async fn let_probes_see(error: &Error) {
-    if error.is::<StoreError>() {
+/// Ends it in order. After a failure of the store, `/readyz` says why for a moment, before the process ends with the same error.
+pub(crate) async fn stop_after(ended: &Result<()>, server: Option<RunningServer>) {
+    let Some(server) = server else { return };
+    let is_store =
+        |error: &Error| error.is::<StoreError>() || matches!(error.downcast_ref(), Some(punctual::Error::Store(_)));
+    if ended.as_ref().is_err_and(is_store) {
         time::sleep(FAILURE_SHOWN).await;
     }
+    server.stop(DRAIN).await;
 }
 
 fn vitals(stats: Stats) -> Vec<Vital> {

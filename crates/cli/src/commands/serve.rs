@@ -4,19 +4,19 @@ use std::{
     env,
     ffi::OsString,
     io::{self, Write},
+    pin::pin,
     process::Stdio,
 };
 
 use anyhow::{Context, Result};
 use punctual::{Punctual, RunningSupervisor, Stats, Supervisor};
-use punctual_server::RunningServer;
 use tokio::process::Command;
 
 use crate::{
     args::{Cli, Serve, WorkerArgs},
     commands::{
         crew::Crew,
-        http,
+        http::{self, CrewStats},
         work::{asked_to_stop, say_done},
     },
     config::Config,
@@ -24,42 +24,45 @@ use crate::{
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
-    let punctual = config.connect_to_work(cli).await?;
-    config.prepare(&punctual).await?;
+    let punctual = config.connect_to_serve(cli).await?;
     // Before anything runs that would be lost.
     let asked_to_stop = asked_to_stop()?;
-    let mut crew = match args.workers {
-        // Others work; somebody has to see to schedules and to what vanished workers held.
-        0 => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.upkeep_only().start().await?),
-        workers => Crew::Processes(start(cli, config, &punctual, workers, &args.worker)?),
-    };
-    let server = http::start(&punctual, &args.http, crew.watch_stats()).await;
-    let ended = match &server {
-        Ok(server) => {
-            greet(args.workers, &punctual, server.as_ref());
-            tokio::select! {
-                () = asked_to_stop => Ok(()),
-                error = crew.failed() => Err(error),
-            }
-        }
-        Err(_) => Ok(()),
-    };
-    match &ended {
-        Ok(()) => crew.stop().await?,
-        Err(error) => {
-            crew.abandon().await;
-            http::let_probes_see(error).await;
-        }
+    // It listens first, so that probes hear what is waited for.
+    let stats = CrewStats::default();
+    let server = http::start(&punctual, &args.http, stats.clone()).await?;
+    if let Some(server) = &server {
+        eprintln!("listening on {}", server.url());
     }
-    http::stop(server?).await;
+    let ended = work(cli, config, args, &punctual, (stats, asked_to_stop)).await;
+    http::stop_after(&ended, server).await;
     ended
 }
 
-fn greet(workers: usize, punctual: &Punctual, server: Option<&RunningServer>) {
-    eprintln!("{workers} worker processes on {}", punctual.store().info().location);
-    if let Some(server) = server {
-        eprintln!("listening on {}", server.url());
-    }
+/// Works until it is asked to stop.
+async fn work(
+    cli: &Cli,
+    config: &Config,
+    args: &Serve,
+    punctual: &Punctual,
+    (stats, asked_to_stop): (CrewStats, impl Future<Output = ()>),
+) -> Result<()> {
+    let mut asked_to_stop = pin!(asked_to_stop);
+    let make = async || {
+        config.prepare(punctual).await?;
+        Ok(match args.workers {
+            // Others work; somebody has to see to schedules and to what vanished workers held.
+            0 => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.upkeep_only().start().await?),
+            workers => Crew::Processes(start(cli, config, punctual, workers, &args.worker)?),
+        })
+    };
+    let Some(mut crew) = Crew::start(punctual, &mut asked_to_stop, make).await? else { return Ok(()) };
+    stats.watch(crew.watch_stats());
+    eprintln!("{} worker processes on {}", args.workers, punctual.store().info().location);
+    let ended = tokio::select! {
+        () = asked_to_stop => Ok(()),
+        error = crew.failed() => Err(error),
+    };
+    crew.end(ended).await
 }
 
 /// Starts worker processes: this program, with the same settings.

@@ -1,6 +1,6 @@
 //! `punctual up`: everything on one machine, with a live status line.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, pin::pin, time::Duration};
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,32 +10,48 @@ use tokio::time;
 
 use crate::{
     args::{Cli, Up},
-    commands::{crew::Crew, demo, http, serve, work},
+    commands::{
+        crew::Crew,
+        demo,
+        http::{self, CrewStats},
+        serve, work,
+    },
     config::Config,
     human::{self, BOLD, DIM, status_style},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
-    let punctual = config.connect_to_work(cli).await?;
-    config.prepare(&punctual).await?;
+    let punctual = config.connect_to_serve(cli).await?;
     // Before anything runs that would be lost.
-    let asked_to_stop = work::asked_to_stop()?;
-    let mut crew = match args.workers {
-        None => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
-        Some(workers) => Crew::Processes(serve::start(cli, config, &punctual, workers, &args.worker)?),
-    };
-    let server = match http::start(&punctual, &args.http, crew.watch_stats()).await {
-        Ok(server) => server,
-        Err(error) => {
-            crew.stop().await?;
-            return Err(error);
+    let mut asked_to_stop = pin!(work::asked_to_stop()?);
+    // It listens first, so that probes hear what is waited for.
+    let stats = CrewStats::default();
+    let server = http::start(&punctual, &args.http, stats.clone()).await?;
+    let make = async || {
+        config.prepare(&punctual).await?;
+        let crew = match args.workers {
+            None => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
+            Some(workers) => Crew::Processes(serve::start(cli, config, &punctual, workers, &args.worker)?),
+        };
+        stats.watch(crew.watch_stats());
+        greet(config, &punctual, server.as_ref());
+        if args.demo {
+            let jobs = demo::enqueue(&punctual).await?;
+            anstream::eprintln!("{DIM}enqueued {jobs} jobs to look at; in a second shell: punctual jobs list{DIM:#}");
         }
+        Ok(crew)
     };
-    greet(config, &punctual, server.as_ref());
-    if args.demo {
-        let jobs = demo::enqueue(&punctual).await?;
-        anstream::eprintln!("{DIM}enqueued {jobs} jobs to look at; in a second shell: punctual jobs list{DIM:#}");
-    }
+    let ended = match Crew::start(&punctual, &mut asked_to_stop, make).await {
+        Ok(Some(crew)) => show_until(asked_to_stop, crew, &punctual).await,
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    http::stop_after(&ended, server).await;
+    ended
+}
+
+/// Works, and shows how things stand, until it is asked to stop.
+async fn show_until(asked_to_stop: impl Future<Output = ()>, mut crew: Crew, punctual: &Punctual) -> Result<()> {
     let (line, admin) = (status_line(), punctual.admin(crate::config::actor()));
     human::keep_below_log(&line);
     let stats = crew.watch_stats();
@@ -45,14 +61,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
         error = crew.failed() => Err(error),
     };
     line.finish_and_clear();
-    if let Err(error) = ended {
-        crew.abandon().await;
-        http::let_probes_see(&error).await;
-        http::stop(server).await;
-        return Err(error);
-    }
-    http::stop(server).await;
-    crew.stop().await
+    crew.end(ended).await
 }
 
 fn greet(config: &Config, punctual: &Punctual, server: Option<&RunningServer>) {

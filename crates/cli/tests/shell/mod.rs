@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::{
+    io::{Read, Write},
+    net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -96,6 +98,15 @@ impl Drop for Server {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The status and the whole answer for a path of a server; nothing if it cannot be reached.
+pub fn get(url: &str, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(url.strip_prefix("http://")?.trim_end_matches('/')).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some((answer.split(' ').nth(1)?.parse().ok()?, answer))
 }
 
 /// Waits for something to come true.
