@@ -8,12 +8,12 @@ mod tests;
 use std::{
     path::{Path, PathBuf},
     process::{Command, ExitCode},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use punctual_servers::{Browser, Care, Postgres, Redis};
+use punctual_servers::{Browser, Care, Fault, Postgres, Proxy, Redis};
 
 #[derive(Debug, Parser)]
 #[command(about = "Punctual's own tasks")]
@@ -30,6 +30,9 @@ enum Task {
     Bench(bench::Args),
     /// Run a command with a throw-away PostgreSQL and Redis, named by PUNCTUAL_TEST_POSTGRES_URL and PUNCTUAL_TEST_REDIS_URL
     With {
+        /// Place each behind a network that passes answers in small parts, and a SQL Server that PUNCTUAL_TEST_SQLSERVER_URL names, too
+        #[arg(long)]
+        slow_network: bool,
         /// The command and its arguments
         #[arg(required = true, trailing_var_arg = true)]
         command: Vec<String>,
@@ -57,7 +60,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Test => test(),
         Task::Bench(args) => bench::run(&args),
-        Task::With { command } => with(&command),
+        Task::With { slow_network, command } => with(slow_network, &command),
         Task::Chaos { minutes, seed } => chaos(minutes, seed),
         Task::Ci => ci(),
     };
@@ -110,13 +113,30 @@ fn sqlserver() -> Result<&'static str> {
     Ok("So did the suite of SQL Server, on the server that PUNCTUAL_TEST_SQLSERVER_URL names.")
 }
 
-fn with(command: &[String]) -> Result<()> {
+fn with(slow_network: bool, command: &[String]) -> Result<()> {
     let servers = Servers::start(Care::Durable)?;
     let (program, args) = command.split_first().context("name a command")?;
-    let status = servers.named_to(Command::new(program).args(args)).status();
-    let status = status.with_context(|| format!("cannot start {program}"))?;
+    let mut command = Command::new(program);
+    servers.named_to(command.args(args));
+    // They end with this.
+    let _proxies = if slow_network { slow_networks(&servers, &mut command)? } else { Vec::new() };
+    let status = command.status().with_context(|| format!("cannot start {program}"))?;
     ensure!(status.success(), "{program} failed with {status}");
     Ok(())
+}
+
+/// Has a command reach each server through a proxy, by which no answer is complete when its first bytes come.
+fn slow_networks(servers: &Servers, command: &mut Command) -> Result<Vec<Proxy>> {
+    let mut urls = vec![(POSTGRES_URL, servers.postgres.url()), (REDIS_URL, servers.redis.url())];
+    urls.extend(std::env::var(SQLSERVER_URL).map(|url| (SQLSERVER_URL, url)));
+    let mut proxies = Vec::new();
+    for (name, url) in urls {
+        let proxy = Proxy::before(&url)?;
+        proxy.set(Fault::Throttle { bytes: 700, pause: Duration::ZERO });
+        command.env(name, proxy.url_of(&url)?);
+        proxies.push(proxy);
+    }
+    Ok(proxies)
 }
 
 /// The servers that tests need, gone when this is.

@@ -210,10 +210,11 @@ impl Context {
         &self.0.punctual
     }
 
-    /// Says how far the work has come, 0 to 100, with a few words.
+    /// Says how far the work has come, 0 to 100, with a few words. [Secrets](redact::text) are hidden.
     pub fn progress(&self, percent: f32, message: impl Into<String>) {
-        let message: String =
-            message.into().replace('\0', "\u{fffd}").chars().take(limits::PROGRESS_MAX_CHARS).collect();
+        let message = message.into().replace('\0', "\u{fffd}");
+        let message = redact::text(&message, &self.0.claim.job.spec.extras.redact_keys);
+        let message: String = message.chars().take(limits::PROGRESS_MAX_CHARS).collect();
         let percent = if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 0.0 };
         let progress = Progress { percent, message: (!message.is_empty()).then_some(message) };
         let mut pace = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);

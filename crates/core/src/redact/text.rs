@@ -10,7 +10,7 @@ const SECRET_HEADERS: [&str; 4] = ["authorization", "proxyauthorization", "cooki
 const SCHEMES: [&str; 3] = ["bearer", "basic", "digest"];
 
 /// The text with its secrets hidden: the password of `scheme://user:password@host`, and the values of secret-bearing keys, the same as in
-/// [previews](super::preview), where they are written as `key=value`, `"key": value` or `key: "value"`.
+/// [previews](super::preview), where they are written as `key=value`, `"key": value`, `key: "value"` or, as in YAML, `key: value`.
 ///
 /// ```
 /// use punctual_core::redact;
@@ -51,8 +51,17 @@ fn secret_at(text: &str, mark: usize, own: &[String]) -> Option<Range<usize>> {
         return None;
     }
     let takes_any = is_assigned || key_is_quoted || SECRET_HEADERS.contains(&normal(key).as_str());
-    let found = quoted(rest).or_else(|| takes_any.then(|| unquoted(rest)))?;
+    let takes_word = || takes_any || is_entry(&text[..mark], key, rest);
+    let found = quoted(rest).or_else(|| takes_word().then(|| unquoted(rest)))?;
     (!found.is_empty()).then(|| found.start + start..found.end + start)
+}
+
+/// Whether a key and its value stand as documents write them: the key first in its line or its list, and one word as the whole value.
+fn is_entry(before: &str, key: &str, rest: &str) -> bool {
+    let before = before.rfind(key).map_or("", |start| before[..start].trim_end_matches([' ', '\t', '-']));
+    let after = rest[unquoted(rest).end..].trim_start_matches([' ', '\t', '\r']);
+    let begins = before.is_empty() || before.ends_with(['\n', ',', ';', '{', '(', '[']);
+    begins && (after.is_empty() || after.starts_with(['\n', ',', ';', '}', ')', ']']))
 }
 
 /// The password of an address, given what follows its scheme.
@@ -139,6 +148,9 @@ mod tests {
             (r#"{"pin":1234,"x":{"secret":{"a":"b"}}}"#, r#"{"pin":[redacted],"x":{"secret":[redacted]}}"#),
             (r#"sent {\"apiKey\":\"k-1\",\"n\":1}"#, r#"sent {\"apiKey\":\"[redacted]\",\"n\":1}"#),
             (r#"Login { password: "x y" }"#, r#"Login { password: "[redacted]" }"#),
+            ("password: hunter2", "password: [redacted]"),
+            ("db:\n  user: ada\n  - password: hunter2 \n", "db:\n  user: ada\n  - password: [redacted] \n"),
+            ("Login(user: ada, password: hunter2)", "Login(user: ada, password: [redacted])"),
             ("Authorization: Bearer abc.def next", "Authorization: [redacted] next"),
             ("authorization=Basic eDp5", "authorization=[redacted]"),
             ("customer-name=Ada", "customer-name=[redacted]"),
@@ -156,6 +168,7 @@ mod tests {
             "://",
             "invalid token: expired at 12:30",
             "secret: not found",
+            "the user gave no password: refused",
             "https://host:8080/path?author=ada",
             "author=ada pinned=1 é=ü password=",
             "mailto:ada@example.com, http://h/x@y",

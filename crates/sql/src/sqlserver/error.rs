@@ -17,7 +17,9 @@ const FULL: [u32; 3] = [1105, 9002, 1101];
 /// The login failed; the database cannot be opened; a right is missing.
 const REFUSED: [u32; 5] = [18456, 4060, 911, 229, 262];
 /// The server is stopping, another one is taking over, or it is too busy for now.
-const AWAY: [u32; 12] = [6005, 976, 983, 3906, 40_197, 40_501, 40_613, 49_918, 49_919, 49_920, 10_928, 10_929];
+const AWAY: [u32; 11] = [6005, 976, 983, 40_197, 40_501, 40_613, 49_918, 49_919, 49_920, 10_928, 10_929];
+/// The database cannot be written: it is read-only, on standby, or on a secondary replica.
+const READ_ONLY: [u32; 3] = [3906, 3908, 978];
 
 /// What a statement's failure means to a caller of the port.
 pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
@@ -48,6 +50,7 @@ fn of_code(store: &str, code: u32, text: String) -> StoreError {
         LOCK_TIMEOUT => StoreError::Busy { waited_ms: LOCK_TIMEOUT_MS },
         code if IN_THE_WAY.contains(&code) => begin_anew(&text),
         code if FULL.contains(&code) => StoreError::Full(text),
+        code if READ_ONLY.contains(&code) => StoreError::ReadOnlyServer { store: store.to_owned(), reason: text },
         code if REFUSED.contains(&code) || AWAY.contains(&code) => unreachable(store, text),
         _ => StoreError::Other(text),
     }
@@ -84,6 +87,9 @@ mod tests {
         }
         for code in REFUSED.into_iter().chain(AWAY) {
             assert!(matches!(of(code), StoreError::Unreachable { .. }), "{code}");
+        }
+        for code in READ_ONLY {
+            assert!(matches!(of(code), StoreError::ReadOnlyServer { .. }), "{code}");
         }
         assert!(matches!(of(208), StoreError::Other(text) if text == "why"));
     }
