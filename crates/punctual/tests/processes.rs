@@ -186,7 +186,8 @@ async fn a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it(p
             continue;
         }
         let kills = fleet.place.ledger_lines().iter().filter(|line| line.starts_with(&job.id.to_string())).count();
-        assert_eq!((job.status, job.crash_count, kills), (Status::Dead, 3, 3));
+        // Its first crash may have been another's: Redis, while it learns of jobs, knows all of one name before those of the next, and a process may claim several killers at once.
+        assert!((job.status, job.crash_count) == (Status::Dead, 3) && (2..=3).contains(&kills), "{kills}: {job:?}");
         let evidence = job.error.unwrap().message;
         assert!(evidence.contains("signal: 9") && evidence.ends_with("quarantined"), "{evidence}");
     }

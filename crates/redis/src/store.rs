@@ -341,8 +341,9 @@ macro_rules! pass_on {
             async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
                 self.record().await;
                 self.record_started(worker).await?;
-                let ended = self.0.ledger.end_leases(worker).await?;
-                Ok(ended + self.put_back(worker).await?)
+                let put_back = self.put_back(worker).await?;
+                // Last: whoever sees that they have ended settles them, and only the caller knows why they have.
+                Ok(put_back + self.0.ledger.end_leases(worker).await?)
             }
 
             async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
