@@ -7,10 +7,13 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::{debian, watchdog::Watchdog};
+
+/// So many drivers are started until one has found a port.
+const TRIES_MAX: usize = 5;
 
 /// A running WebDriver for Chromium. It ends when this is dropped, and also when this process is killed.
 #[derive(Debug)]
@@ -30,7 +33,20 @@ impl Browser {
     }
 
     /// Starts it with programs that are found, or installed.
+    ///
+    /// The driver listens on one port of IPv4 and IPv6 both. The system picks it for one of them, and for the other it may be in use: then the
+    /// driver ends, and another one is started.
     pub fn start() -> Result<Self> {
+        let mut tries = 1;
+        loop {
+            match Self::try_start() {
+                Err(_) if tries < TRIES_MAX => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn try_start() -> Result<Self> {
         let (chromium, program) = Self::find()?;
         let chromium = chromium.display().to_string();
         let folder = tempfile::Builder::new().prefix("punctual-browser-").tempdir()?;
@@ -45,12 +61,21 @@ impl Browser {
             .with_context(|| format!("cannot start {}", program.display()))?;
         fs::write(folder.path().join("pid"), format!("{}\n", driver.id()))?;
         let watchdog = Watchdog::start(folder.path(), "pid", "TERM")?;
-        let lines = BufReader::new(driver.stdout.take().context("the driver has no output")?).lines();
-        let port = lines.map_while(Result::ok).find_map(|line| {
-            let (_, port) = line.rsplit_once("started successfully on port ")?;
-            port.trim_end_matches('.').parse().ok()
-        });
-        let port = port.context("chromedriver ended before it listened")?;
+        let output = BufReader::new(driver.stdout.take().context("the driver has no output")?);
+        let (mut port, mut said) = (None, Vec::new());
+        for line in output.lines().map_while(Result::ok) {
+            port = line
+                .rsplit_once("started successfully on port ")
+                .and_then(|(_, port)| port.trim_end_matches('.').parse().ok());
+            if port.is_some() {
+                break;
+            }
+            said.push(line);
+        }
+        let Some(port) = port else {
+            let status = driver.wait()?;
+            bail!("chromedriver ended before it listened: {status}\n{}", said.join("\n"));
+        };
         Ok(Self { port, chromium, watchdog, driver, folder })
     }
 

@@ -127,6 +127,10 @@ pub trait Store: Any + Send + Sync + fmt::Debug {
     /// Claims whose lease has run out, longest overdue first, at most `limit`. The caller settles them as lost.
     async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>>;
 
+    /// Claims of a worker that is known to be dead, at most `limit`, whose leases need not have run out. The caller settles them as lost, and knows why.
+    /// One whose row is corrupt is not among them: it is found when its lease has run out.
+    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>>;
+
     /// Makes due scheduled and retrying jobs queued, at most `limit`; says how many.
     async fn promote(&self, limit: usize) -> StoreResult<usize>;
 

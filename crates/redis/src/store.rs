@@ -158,6 +158,13 @@ impl DispatchStore {
         Ok(())
     }
 
+    /// Has nothing be in the hands of a dead worker but what the ledger knows of; says how many it does not.
+    async fn take_from_dead(&self, worker: WorkerId) -> StoreResult<usize> {
+        self.record().await;
+        self.record_started(worker).await?;
+        self.put_back(worker).await
+    }
+
     /// Has what was handed out to a dead worker, and is not recorded, be handed out again; says how many.
     async fn put_back(&self, worker: WorkerId) -> StoreResult<usize> {
         let mut jobs = 0;
@@ -338,11 +345,13 @@ macro_rules! pass_on {
                 Ok(())
             }
 
+            async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+                self.take_from_dead(worker).await?;
+                self.0.ledger.claims_of_dead(worker, limit).await
+            }
+
             async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
-                self.record().await;
-                self.record_started(worker).await?;
-                let put_back = self.put_back(worker).await?;
-                // Last: whoever sees that they have ended settles them, and only the caller knows why they have.
+                let put_back = self.take_from_dead(worker).await?;
                 Ok(put_back + self.0.ledger.end_leases(worker).await?)
             }
 

@@ -205,6 +205,7 @@ pass_on! {
     release_slots(worker: WorkerId, attempts: Vec<AttemptId>) -> ();
     note(notes: Vec<Note>) -> ();
     expired(limit: usize) -> Vec<Claim>;
+    claims_of_dead(worker: WorkerId, limit: usize) -> Vec<Claim>;
     promote(limit: usize) -> usize;
     change(changes: Vec<Change>) -> Vec<Changed>;
     get(id: JobId) -> Option<Job>;

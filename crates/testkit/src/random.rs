@@ -267,6 +267,7 @@ impl Run<'_> {
             both!(self, place, release_slots(worker, attempts));
         }
         if self.random.u8(..8) == 0 {
+            both!(self, place, claims_of_dead(worker, 100));
             both!(self, place, end_leases(worker));
         }
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use punctual_client::admin::{self, Retention};
-use punctual_core::{AttemptId, Claim, Outcome, Settled, Store, StoreResult, Timestamp, WorkerId, settle};
+use punctual_core::{AttemptId, Claim, Outcome, Settled, Settlement, Store, StoreResult, Timestamp, WorkerId, settle};
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
@@ -85,20 +85,31 @@ pub(crate) async fn reap(store: &dyn Store) -> StoreResult<usize> {
     lose(store, &expired, None).await
 }
 
-/// Does that with the claims of a worker that is known to be dead, whose leases have been ended, with the evidence of how it ended.
-pub(crate) async fn reap_of(store: &dyn Store, worker: WorkerId, evidence: &str) -> StoreResult<usize> {
-    let expired = store.expired(REAP_MAX_JOBS).await?;
-    let own: Vec<Claim> = expired.into_iter().filter(|claim| claim.worker == worker).collect();
-    lose(store, &own, Some(evidence)).await
+/// Settles all claims of a worker that is known to be dead as lost, with the evidence of how it ended; says how many.
+pub(crate) async fn reap_dead(store: &dyn Store, worker: WorkerId, evidence: &str) -> StoreResult<usize> {
+    let mut reaped = 0;
+    loop {
+        let claims = store.claims_of_dead(worker, REAP_MAX_JOBS).await?;
+        let lost = lose(store, &claims, Some(evidence)).await?;
+        reaped += lost;
+        // Where nothing was lost, others were faster.
+        if lost == 0 || claims.len() < REAP_MAX_JOBS {
+            return Ok(reaped);
+        }
+    }
 }
 
-/// Settles claims as lost, through the same decision as any other end; says how many were.
-async fn lose(store: &dyn Store, expired: &[Claim], evidence: Option<&str>) -> StoreResult<usize> {
-    if expired.is_empty() {
+/// Settles claims as lost, through the same decision as any other end; says how many were. With evidence that their worker is dead, their leases
+/// need not have run out.
+async fn lose(store: &dyn Store, claims: &[Claim], evidence: Option<&str>) -> StoreResult<usize> {
+    if claims.is_empty() {
         return Ok(0);
     }
-    let lost = || Outcome::Lost { evidence: evidence.map(ToOwned::to_owned) };
-    let settled = store.settle(expired.iter().map(|claim| settle(claim, lost(), fastrand::f64())).collect()).await?;
+    let lost = |claim| {
+        let outcome = Outcome::Lost { evidence: evidence.map(ToOwned::to_owned) };
+        Settlement { only_if_expired: evidence.is_none(), ..settle(claim, outcome, fastrand::f64()) }
+    };
+    let settled = store.settle(claims.iter().map(lost).collect()).await?;
     Ok(settled.into_iter().filter(|settled| *settled == Settled::Done).count())
 }
 

@@ -397,15 +397,15 @@ pub(crate) struct Expired {
     pub(crate) corrupt: Vec<Settlement>,
 }
 
-/// A lease that has run out.
-struct ExpiredLease {
+/// A row of what runs.
+struct Lease {
     seq: i64,
     attempt: AttemptId,
     worker: WorkerId,
     confirmed: bool,
 }
 
-impl ExpiredLease {
+impl Lease {
     fn of(row: &dyn Row) -> StoreResult<Self> {
         let attempt = AttemptId { job: JobId::from_bytes(row.get(1)?), run: row.get(3)? };
         Ok(Self { seq: row.get(0)?, attempt, worker: WorkerId::from_bytes(row.get(4)?), confirmed: row.get(2)? })
@@ -414,22 +414,36 @@ impl ExpiredLease {
 
 /// Claims whose lease has run out.
 pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<Expired> {
-    let leases = db.all(sql::EXPIRED, params![now.as_micros(), limit], ExpiredLease::of)?;
+    let leases = db.all(sql::EXPIRED, params![now.as_micros(), limit], Lease::of)?;
+    let mut expired = Expired { claims: Vec::new(), corrupt: Vec::new() };
+    for (lease, claim) in leases.iter().zip(claims_under(db, &leases)?) {
+        match claim {
+            Ok(claim) => expired.claims.extend(claim),
+            Err(error) => expired.corrupt.push(Settlement::corrupt_and_expired(lease.attempt, lease.worker, &error)),
+        }
+    }
+    Ok(expired)
+}
+
+/// Claims of a worker, but for those whose rows are corrupt.
+pub(crate) fn claims_of(db: &dyn Db, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+    let leases = db.all(sql::LEASES_OF, params![worker.to_bytes(), limit], Lease::of)?;
+    Ok(claims_under(db, &leases)?.into_iter().flatten().flatten().collect())
+}
+
+/// The claim under each lease, if it is still held.
+fn claims_under(db: &dyn Db, leases: &[Lease]) -> StoreResult<Vec<StoreResult<Option<Claim>>>> {
     let jobs =
         db.all_each(sql::GET_BY_SEQ, &mut |row| leases.iter().try_for_each(|lease| row(params![lease.seq])), |row| {
             Ok(rows::job(row))
         })?;
-    let (mut claims, mut corrupt) = (Vec::new(), Vec::new());
+    let mut claims: Vec<_> = leases.iter().map(|_| Ok(None)).collect();
     for (place, job) in jobs {
-        let lease = &leases[place];
-        match job {
-            Ok((_, job)) => {
-                let worker_id = job.worker_id;
-                let claim = |worker| Claim { confirmed: lease.confirmed, ..Claim::new(Box::new(job), worker) };
-                claims.extend(worker_id.map(claim));
-            }
-            Err(error) => corrupt.push(Settlement::corrupt_and_expired(lease.attempt, lease.worker, &error)),
-        }
+        let confirmed = leases[place].confirmed;
+        claims[place] = job.map(|(_, job)| {
+            let worker = job.worker_id?;
+            Some(Claim { confirmed, ..Claim::new(Box::new(job), worker) })
+        });
     }
-    Ok(Expired { claims, corrupt })
+    Ok(claims)
 }

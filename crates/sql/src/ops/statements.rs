@@ -55,6 +55,7 @@ macro_rules! every_statement {
             EXTEND "extend"
             CONFIRM "confirm"
             EXPIRED "expired"
+            LEASES_OF "leases_of"
             SET_PROGRESS "set_progress"
             INSERT_LOG "insert_log"
             FIND_KEY "find_key"

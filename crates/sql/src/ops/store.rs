@@ -65,6 +65,10 @@ macro_rules! store_by_operations {
                 Ok(claims)
             }
 
+            async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+                self.read(move |db| claim::claims_of(db, worker, limit)).await
+            }
+
             async fn promote(&self, limit: usize) -> StoreResult<usize> {
                 self.write_soon(move |tx| claim::promote(tx, limit)).await
             }

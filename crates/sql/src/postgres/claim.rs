@@ -338,7 +338,7 @@ pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<(Vec<Cla
     let (now, full) = (store.clock_now(), store.outlook.lease_looks.begin());
     let bound = if full.is_some() { Timestamp::MIN } else { store.outlook.lock().lease_bound };
     let mut unit = store.sessions.single().await?;
-    let expired: Vec<(Uuid, bool, i32, Uuid)> = sqlx::query_as(*sql::EXPIRED)
+    let expired: Vec<Lease> = sqlx::query_as(*sql::EXPIRED)
         .bind(store.sessions.clock())
         .bind(limit as i64)
         .bind(At(bound))
@@ -348,17 +348,37 @@ pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<(Vec<Cla
     // What was found now and is still held then is found again.
     store.outlook.lock().lease_bound = if expired.is_empty() { now.before(SLACK) } else { bound };
     unit.done().await?;
-    let ids: Vec<JobId> = expired.iter().map(|(id, ..)| job_id(*id)).collect();
+    let (claims, corrupt) = claims_under(store, expired).await?;
+    for settlement in &corrupt {
+        tracing::error!(job = %settlement.attempt.job, "a job whose lease has run out and whose row is corrupt is set aside as dead");
+    }
+    Ok((claims, corrupt))
+}
+
+/// Claims of a worker, but for those whose rows are corrupt.
+pub(crate) async fn claims_of(store: &Core, worker: WorkerId, limit: usize) -> sqlx::Result<Vec<Claim>> {
+    let mut unit = store.sessions.single().await?;
+    let worker = Uuid::from_u128(worker.to_bits());
+    let leases = sqlx::query_as(*sql::LEASES_OF).bind(worker).bind(limit as i64).fetch_all(&mut *unit).await?;
+    unit.done().await?;
+    Ok(claims_under(store, leases).await?.0)
+}
+
+/// A row of what runs: its id, whether its worker has confirmed that its handler is about to start, its run, its worker.
+type Lease = (Uuid, bool, i32, Uuid);
+
+/// The claims under some leases, as far as they are still held, and what ends those whose rows are corrupt once they have run out.
+async fn claims_under(store: &Core, leases: Vec<Lease>) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
+    let ids: Vec<JobId> = leases.iter().map(|(id, ..)| job_id(*id)).collect();
     let mut jobs = read::get_each(store, &ids).await?;
     let (mut claims, mut corrupt) = (Vec::new(), Vec::new());
-    for (id, (_, confirmed, run, worker)) in ids.into_iter().zip(expired) {
+    for (id, (_, confirmed, run, worker)) in ids.into_iter().zip(leases) {
         match jobs.remove(&id) {
             Some(Ok(job)) => {
                 let worker_id = job.worker_id;
                 claims.extend(worker_id.map(|worker| Claim { confirmed, ..Claim::new(Box::new(job), worker) }));
             }
             Some(Err(error)) => {
-                tracing::error!(job = %id, %error, "a job whose lease has run out and whose row is corrupt is set aside as dead");
                 let attempt = AttemptId { job: id, run: run as u32 };
                 corrupt.push(Settlement::corrupt_and_expired(attempt, WorkerId::from_bits(worker.as_u128()), &error));
             }

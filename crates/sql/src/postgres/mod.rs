@@ -387,6 +387,10 @@ impl Store for PostgresStore {
         Ok(claims)
     }
 
+    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+        self.answer(Patience::Short, claim::claims_of(&self.core, worker, limit)).await
+    }
+
     async fn promote(&self, limit: usize) -> StoreResult<usize> {
         self.core.sessions.within(Patience::Short, claim::promote(&self.core, limit)).await
     }

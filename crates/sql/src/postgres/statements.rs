@@ -93,6 +93,7 @@ statements! {
     PROGRESS "progress"
     LOGS_ADD "logs_add"
     EXPIRED "expired"
+    LEASES_OF "leases_of"
     GET "get"
     GET_MANY "get_many"
     EVENTS "events"

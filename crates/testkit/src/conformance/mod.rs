@@ -112,6 +112,7 @@ macro_rules! for_all_behaviours {
             a_job_that_kills_its_workers_ends_dead
             a_reaper_cannot_end_what_was_extended_meanwhile
             the_leases_of_a_dead_worker_end_at_once
+            what_a_dead_worker_holds_is_settled_by_whoever_knows_of_its_death
             progress_is_kept_while_the_fence_holds
             logs_are_kept_in_order_and_once
             held_tells_which_attempts_are_still_ours

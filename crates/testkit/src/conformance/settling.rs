@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use punctual_core::{
     AttemptId, AttemptStatus, Ending, Fault, JobId, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry,
-    RetryPolicy, Settled, Status, Timestamp, job, settle,
+    RetryPolicy, Settled, Settlement, Status, Timestamp, job, settle,
 };
 
 use super::suspects::lose;
@@ -312,6 +312,31 @@ pub async fn the_leases_of_a_dead_worker_end_at_once(fx: &Fixture) {
     assert_eq!(fx.apply(settle(&claim_of_dead, lost(), 0.5)).await, Settled::Done);
     assert_eq!(fx.claim_one(alive).await.job.id, claim_of_dead.job.id);
     assert_eq!(fx.store.extend(alive, LEASE, vec![kept.attempt_id()]).await.unwrap(), [true]);
+}
+
+pub async fn what_a_dead_worker_holds_is_settled_by_whoever_knows_of_its_death(fx: &Fixture) {
+    let (dead, alive) = (fx.worker(), fx.worker());
+    let jobs = fx.enqueue_all((0..4).map(|_| fx.new_job(|spec| spec.max_attempts = 1)).collect()).await;
+    let claims = fx.claim(dead, 3).await;
+    let kept = fx.claim_one(alive).await;
+    assert_eq!(fx.store.confirm(dead, vec![claims[0].attempt_id()]).await.unwrap(), [true]);
+    assert_eq!(fx.settle(&claims[2], success()).await, Settled::Done);
+    let held = fx.store.claims_of_dead(dead, 10).await.unwrap();
+    let told: Vec<_> = held.iter().map(|claim| (claim.attempt_id(), claim.worker, claim.confirmed)).collect();
+    assert_eq!(told, [(claims[0].attempt_id(), dead, true), (claims[1].attempt_id(), dead, false)]);
+    assert_eq!(fx.store.claims_of_dead(dead, 1).await.unwrap(), held[..1]);
+    assert!(fx.store.claims_of_dead(fx.worker(), 10).await.unwrap().is_empty());
+    assert!(fx.store.expired(10).await.unwrap().is_empty(), "nobody else may say why");
+    for claim in &held {
+        let lost = settle(claim, Outcome::Lost { evidence: Some("signal: 9".into()) }, 0.5);
+        assert_eq!(fx.apply(Settlement { only_if_expired: false, ..lost }).await, Settled::Done);
+    }
+    let died = fx.job(claims[0].job.id).await;
+    assert!(died.status == Status::Dead && died.error.unwrap().message.contains("signal: 9"));
+    assert_eq!(fx.claim_one(alive).await.job.id, claims[1].job.id, "it had not begun");
+    assert!(fx.store.claims_of_dead(dead, 10).await.unwrap().is_empty());
+    assert_eq!(fx.settle(&kept, success()).await, Settled::Done);
+    assert_eq!(kept.job.id, jobs[3]);
 }
 
 pub async fn progress_is_kept_while_the_fence_holds(fx: &Fixture) {

@@ -182,12 +182,15 @@ impl Store for ModelStore {
             (0..state.jobs.len()).filter(|place| lease_until(place).is_some_and(|until| until <= now)).collect();
         places.sort_by_key(|place| (lease_until(place), state.rank(*place)));
         places.truncate(limit);
-        let claim = |place: usize| {
-            let Record { job, confirmed, .. } = &state.jobs[place];
-            let claim = Claim::new(Box::new(job.clone()), job.worker_id?);
-            Some(Claim { confirmed: *confirmed == Some(job.run), ..claim })
-        };
-        Ok(places.into_iter().filter_map(claim).collect())
+        Ok(places.into_iter().filter_map(|place| state.jobs[place].claim()).collect())
+    }
+
+    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+        let all = self.state().jobs.iter().filter_map(Record::claim).collect::<Vec<_>>();
+        let mut claims: Vec<Claim> = all.into_iter().filter(|claim| claim.worker == worker).collect();
+        claims.sort_by_key(|claim| claim.job.id);
+        claims.truncate(limit);
+        Ok(claims)
     }
 
     async fn promote(&self, limit: usize) -> StoreResult<usize> {

@@ -72,6 +72,14 @@ pub(super) struct Record {
     pub(super) passed_gate: bool,
 }
 
+impl Record {
+    /// What its worker holds, if one does.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        let claim = Claim::new(Box::new(self.job.clone()), self.job.worker_id?);
+        Some(Claim { confirmed: self.confirmed == Some(self.job.run), ..claim })
+    }
+}
+
 pub(super) struct HeldLock {
     pub(super) owner: Option<String>,
     pub(super) token: u64,

@@ -26,9 +26,6 @@ const LONG_LIFE: Duration = Duration::from_secs(60);
 const STARTS_MAX_COUNT: u32 = 5;
 /// How long the store is tried for when a dead worker's jobs are to be given back. Their leases run out as well.
 const BURIAL_MAX: Duration = Duration::from_secs(10);
-
-/// How often the leases of a dead worker are ended that are renewed all the same.
-const TRIES_MAX_COUNT: usize = 5;
 /// When the jobs of a dead worker are looked for again.
 const LOOK_AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
@@ -158,16 +155,11 @@ async fn look_again(fleet: Arc<Fleet>, worker: WorkerId, evidence: String) {
 
 async fn give_back(fleet: &Fleet, worker: WorkerId, evidence: &str) -> StoreResult<()> {
     let store = fleet.punctual.store();
-    for _ in 0..TRIES_MAX_COUNT {
-        let leases = store.end_leases(worker).await?;
-        let jobs = maintenance::reap_of(&**store, worker, evidence).await?;
-        if leases > 0 {
-            tracing::warn!(%worker, leases, jobs, "gave back the jobs of a dead worker");
-        }
-        // Otherwise a renewal that it had asked for was done in between.
-        if jobs >= leases {
-            break;
-        }
+    // Leases end last: whoever sees that one has ended settles it, and only we know why.
+    let jobs = maintenance::reap_dead(&**store, worker, evidence).await?;
+    let leases = store.end_leases(worker).await?;
+    if jobs + leases > 0 {
+        tracing::warn!(%worker, jobs, leases, "gave back the jobs of a dead worker");
     }
     store.leave(worker).await
 }
