@@ -15,7 +15,7 @@ use std::{
 use common::{Place, until};
 use punctual::{
     AttemptStatus, Context, Draft, Failure, HandlerResult, Job, Punctual, RetryPolicy, RunningWorker, Status, Worker,
-    core,
+    core, sqlite::rusqlite::Connection,
 };
 use punctual_testkit::{FaultyStore, When, conformance::audit_store};
 use serde::{Deserialize, Serialize};
@@ -444,6 +444,44 @@ async fn a_stop_waits_for_a_store_that_refuses_outcomes_for_a_while() {
     worker.stop().await;
     assert_eq!((inner.job(id).await.unwrap().status, faulty.faults_left()), (Status::Succeeded, 0));
     audit_store(&**inner.store()).await;
+}
+
+/// Somebody's trigger refuses one job of a batch, until it is dropped.
+#[tokio::test]
+async fn an_end_that_the_store_refuses_holds_up_no_other_and_is_stored_when_it_may_be() {
+    let place = Place::new();
+    let punctual = place.connect().await;
+    let database = Connection::open(place.folder.path().join("punctual.db")).unwrap();
+    let refuse = "create trigger refuse before update of status on punctual_jobs when new.name = 'refused' and new.status = 'succeeded' \
+                  begin select raise(abort, 'not while this trigger is there'); end";
+    database.execute_batch(refuse).unwrap();
+    let refused = punctual.enqueue(Draft::new("refused", &()).max_attempts(1)).await.unwrap().id;
+    let others = punctual.enqueue_all((0..20).map(|n| Draft::new("x", &n))).await.unwrap();
+    // All of them end at once.
+    let all = Arc::new(Barrier::new(1 + others.len()));
+    let handler = move |_: Context| {
+        let all = all.clone();
+        async move {
+            all.wait().await;
+            Ok(None)
+        }
+    };
+    let worker = Worker::builder(punctual.clone())
+        .handler("x", handler.clone())
+        .handler("refused", handler)
+        .concurrency(21)
+        .start()
+        .await
+        .unwrap();
+    for other in others {
+        assert_eq!(punctual.wait(other.id, LONG).await.unwrap().status, Status::Succeeded);
+    }
+    assert_eq!(punctual.job(refused).await.unwrap().status, Status::Processing);
+    database.execute_batch("drop trigger refuse").unwrap();
+    let done = punctual.wait(refused, LONG).await.unwrap();
+    assert_eq!((done.status, done.attempt, done.crash_count), (Status::Succeeded, 1, 0));
+    worker.stop().await;
+    assert_eq!(audit_store(&**punctual.store()).await, 21);
 }
 
 #[tokio::test]

@@ -138,6 +138,8 @@ pub(crate) struct Keeper {
     server: Server,
     namespace: Namespace,
     known: Mutex<Option<Arc<Standing>>>,
+    /// When something last changed. Whoever was asking by then may have been answered before it did.
+    forgotten: Mutex<Instant>,
     /// Which run of the ledger's server answered last, and which before that.
     runs: Mutex<[String; 2]>,
     /// When it was last wanted.
@@ -158,6 +160,7 @@ impl Keeper {
             server,
             namespace,
             known: Mutex::default(),
+            forgotten: Mutex::new(Instant::now()),
             runs: Mutex::new([server_run, String::new()]),
             wanted: Mutex::new(Instant::now()),
             claimed: Mutex::default(),
@@ -167,7 +170,9 @@ impl Keeper {
     }
 
     fn known(&self) -> Option<Arc<Standing>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let forgotten = *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        known.filter(|known| known.asked >= forgotten)
     }
 
     /// How it stands, as far as it is known and may be trusted.
@@ -210,7 +215,7 @@ impl Keeper {
 
     /// Something has changed.
     pub(crate) fn forget(&self) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     async fn ask(&self, is_good: impl Fn(&Standing) -> bool) -> StoreResult<Arc<Standing>> {
