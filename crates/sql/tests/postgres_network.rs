@@ -91,6 +91,35 @@ async fn operations_on_a_silent_network_fail_in_time_and_go_on_when_it_is_healed
     }
 }
 
+/// The driver takes a `BEGIN` that was given up for one that was not sent; its answer comes when nobody waits for it any more.
+#[tokio::test]
+async fn a_transaction_whose_begin_was_given_up_is_not_left_open() {
+    let proxy = Proxy::before(&url()).unwrap();
+    let (mut far, mut near) = (options(&proxy), url().parse::<Options>().unwrap());
+    (far.answer_timeout, far.max_connections) = (ANSWER_TIMEOUT, 1);
+    (near.schema, near.days_ahead) = (far.schema.clone(), 0);
+    let far = Fixture::new(PostgresStore::open(far).await.unwrap(), Fixture::start());
+    let near = Fixture::new(PostgresStore::open(near).await.unwrap(), Fixture::start());
+    let job = far.enqueue(|_| ()).await;
+    let cancel = Change { job, verb: Verb::Cancel, actor: "ada".into(), reason: None };
+    proxy.set(Fault::Delay(2 * ANSWER_TIMEOUT));
+    // Either the caller loses patience, or whoever begins for it.
+    fails_in_time(far.store.change(vec![cancel.clone()])).await;
+    let impatient = timeout(ANSWER_TIMEOUT / 10, far.store.change(vec![cancel])).await;
+    assert!(impatient.is_err(), "{impatient:?}");
+    proxy.heal();
+    for _ in 0..5 {
+        let new = far.new_job(|_| ());
+        let stored = timeout(GENEROUS, async {
+            while let Err(error) = far.store.enqueue(vec![new.clone()]).await {
+                assert!(error.is_transient(), "{error}");
+            }
+        });
+        stored.await.expect("nothing goes on after the network is healed");
+        assert!(near.store.get(new.id).await.unwrap().is_some(), "what was stored is committed");
+    }
+}
+
 /// A firewall or a load balancer forgets connections that are idle for long, and tells neither end.
 #[tokio::test]
 async fn connections_that_were_forgotten_on_the_way_are_replaced_without_an_error() {
