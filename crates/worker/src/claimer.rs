@@ -38,8 +38,20 @@ pub(crate) struct Claimer {
 /// What an execution holds of its worker.
 pub(crate) struct Slot {
     _permit: OwnedSemaphorePermit,
-    /// Of a suspect.
-    _suspect: Option<OwnedSemaphorePermit>,
+    _suspect: Option<SuspectSlot>,
+}
+
+/// What the execution of a suspect holds besides. Its end lets the next suspect be claimed at once.
+struct SuspectSlot {
+    permit: Option<OwnedSemaphorePermit>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for SuspectSlot {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        self.shared.look.notify_one();
+    }
 }
 
 impl Claimer {
@@ -160,30 +172,28 @@ impl Claimer {
         claims: Vec<Claim>,
         sent_at: Instant,
         room: Vec<OwnedSemaphorePermit>,
-        mut suspect: Option<OwnedSemaphorePermit>,
+        suspect: Option<OwnedSemaphorePermit>,
     ) {
-        let lease_until = |claim: &Claim| (claim.attempt_id(), self.lease_until(claim, sent_at));
-        let begun = self.shared.begin(claims.iter().map(lease_until));
+        let held_until = self.held_until(sent_at);
+        let begun = self.shared.begin(claims.iter().map(|claim| (claim.attempt_id(), held_until(claim))));
+        let mut suspect = suspect.map(|permit| SuspectSlot { permit: Some(permit), shared: Arc::clone(&self.shared) });
         for ((claim, begun), permit) in claims.into_iter().zip(begun).zip(room) {
             if let Some(begun) = begun {
-                let (shared, is_suspect) = (Arc::clone(&self.shared), suspect.is_some());
                 let slot = Slot { _permit: permit, _suspect: suspect.take() };
-                self.executions.spawn(async move {
-                    executor::execute(Arc::clone(&shared), claim, begun, slot).await;
-                    if is_suspect {
-                        shared.look.notify_one();
-                    }
-                });
+                self.executions.spawn(executor::execute(Arc::clone(&self.shared), claim, begun, slot));
             }
         }
     }
 
-    /// Until when a claim that was just answered is held, by this worker's own clock; never later than by the store's. It was taken at some time after the
-    /// request was sent. One that has waited may have been taken long after, and what is left of its lease by the store's clock says so.
-    fn lease_until(&self, claim: &Claim, sent_at: Instant) -> Instant {
-        let (lease, now) = (self.shared.config.lease, self.shared.store().now());
-        let left = claim.job.lease_until.map_or(Duration::ZERO, |until| until.since(now).min(lease));
-        (sent_at + lease).max(Instant::now() + left.saturating_sub(CLOCK_DOUBT))
+    /// Until when claims that were just answered are held, by this worker's own clock; never later than by the store's. They were taken at some time after
+    /// the request was sent. One that has waited may have been taken long after, and what is left of its lease by the store's clock says so.
+    fn held_until(&self, sent_at: Instant) -> impl Fn(&Claim) -> Instant + use<> {
+        let lease = self.shared.config.lease;
+        let (answered_at, now) = (Instant::now(), self.shared.store().now());
+        move |claim| {
+            let left = claim.job.lease_until.map_or(Duration::ZERO, |until| until.since(now).min(lease));
+            (sent_at + lease).max(answered_at + left.saturating_sub(CLOCK_DOUBT))
+        }
     }
 
     /// Claims; waits no longer once somebody wants to know whether there is nothing, or the worker drains. Also answers whether it was hurried so.

@@ -1,7 +1,7 @@
 //! The executions that a worker has in hand: until when their leases are confirmed, and how each is reached.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{VecDeque, hash_map::Entry},
     iter,
     pin::pin,
     sync::{
@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use foldhash::{HashMap, HashSet};
 use punctual_core::{AttemptId, JobId};
 use tokio::{sync::Notify, time::Instant};
 
@@ -257,16 +258,23 @@ impl Running {
     /// An execution begins. Nothing, if the outcome of this very attempt is on its way to the store already.
     pub(crate) fn begin(&mut self, hold: Hold) -> Option<Begun> {
         let Hold { attempt, lease_until, unrecorded_until } = hold;
-        if self.unsettled.get(&attempt).is_some_and(|held| held.execution.is_ended()) {
-            return None;
-        }
-        let execution = Execution::new(attempt, self.present.remove(&attempt.job));
-        self.present.insert(attempt.job, execution.clone());
+        let entry = match self.unsettled.entry(attempt) {
+            Entry::Occupied(held) if held.get().execution.is_ended() => return None,
+            entry => entry,
+        };
+        let execution = match self.present.entry(attempt.job) {
+            Entry::Vacant(place) => place.insert(Execution::new(attempt, None)).clone(),
+            Entry::Occupied(mut place) => {
+                let execution = Execution::new(attempt, Some(place.get().clone()));
+                place.insert(execution.clone());
+                execution
+            }
+        };
+        entry.insert_entry(Held { execution: execution.clone(), lease_until, unrecorded_until });
         if let Some(older) = execution.older().filter(|older| older.replace()) {
             tracing::warn!(job = %attempt.job, %attempt, older = %older.attempt(), "claimed a job that is still in hand: its older execution is ended");
             self.remove(older);
         }
-        self.unsettled.insert(attempt, Held { execution: execution.clone(), lease_until, unrecorded_until });
         Some(Begun { execution, over_at: hold.over_at() })
     }
 
@@ -296,18 +304,19 @@ impl Running {
 
     /// The handler of an execution is gone. Says whether it had been given up.
     pub(crate) fn gone(&mut self, execution: &Execution) -> bool {
-        let job = execution.attempt().job;
-        if self.present.get(&job).is_some_and(|present| present.is(execution)) {
+        if let Entry::Occupied(mut place) = self.present.entry(execution.attempt().job)
+            && place.get().is(execution)
+        {
             // It may have ended while it waited for the one before it.
             match execution.and_older().skip(1).find(|older| !older.is_gone()) {
-                Some(older) => self.present.insert(job, older.clone()),
-                None => self.present.remove(&job),
+                Some(older) => place.insert(older.clone()),
+                None => place.remove(),
             };
         }
         execution.0.gone.store(true, Ordering::SeqCst);
         execution.0.going.notify_waiters();
-        let held = self.unsettled.get(&execution.attempt());
-        execution.is_given_up() && held.is_some_and(|held| held.execution.is(execution))
+        execution.is_given_up()
+            && self.unsettled.get(&execution.attempt()).is_some_and(|held| held.execution.is(execution))
     }
 
     /// The store has confirmed the lease of an attempt.
