@@ -13,8 +13,8 @@ pub(crate) async fn all_succeeded(punctual: &Punctual, jobs: usize) -> Result<()
         let expected = if *status == Status::Succeeded { jobs as u64 } else { 0 };
         ensure!(*count == expected, "{count} jobs are {status}, expected {expected}: this run is no result");
     }
-    for finding in punctual.store().examine().await? {
-        ensure!(finding.ok, "{}: {}: this run is no result", finding.check, finding.message);
+    for diagnostic in punctual.store().check().await? {
+        ensure!(diagnostic.ok, "{}: {}: this run is no result", diagnostic.check, diagnostic.message);
     }
     let latest = punctual.store().list(Filter::status(Status::Succeeded), Page::first(SAMPLE.min(jobs.max(1)))).await?;
     for job in latest.jobs {

@@ -65,7 +65,8 @@ struct Measured {
     cycles: Duration,
 }
 
-/// The claim rate, and that of claim, settle and enqueue together, among `jobs` that wait, each of a key of its own where there are keys.
+/// The claim rate, and that of claim, settle and enqueue together, among `jobs` that wait, each of a key of its own
+/// where there are keys.
 pub(crate) async fn limits(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let mut all = Vec::new();
     for case in cases() {
@@ -82,7 +83,7 @@ pub(crate) async fn limits(place: &Place, jobs: usize, on_progress: OnProgress<'
         for one in &mut all {
             let (claims, cycles) = one.turn().await?;
             // As workers do now and then.
-            one.punctual.store().tend().await?;
+            one.punctual.store().maintain().await?;
             if turn >= warm_up {
                 one.claims += claims;
                 one.cycles += cycles;

@@ -53,8 +53,8 @@ enum Ground {
 }
 
 impl Place {
-    /// A place for the engine that `store` names, in schemas or databases whose names begin with `punctual_{purpose}_`. What `store` itself holds is
-    /// never touched.
+    /// A place for the engine that `store` names, in schemas or databases whose names begin with `punctual_{purpose}_`.
+    /// What `store` itself holds is never touched.
     pub async fn new(store: &str, purpose: &str) -> Result<Self> {
         let kind = store.split(':').next().unwrap_or_default();
         let (ground, settings) = match kind {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use punctual::{
     Draft, Filter, JobId, ManualClock, Page, Punctual, Status,
-    core::{ClaimRequest, Clock as _, Fault, Outcome, Retry, SystemClock, WorkerId, settle},
+    core::{ClaimRequest, Clock as _, JobError, Outcome, Retry, SystemClock, WorkerId, settle},
 };
 use punctual_server::Server;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,8 @@ const DAYS: u64 = 90;
 const NAMES: usize = 20;
 const BATCH: usize = 5_000;
 
-/// `jobs` jobs over ninety days, one in a hundred dead, and a hundredth more still pending; then every report, and every page.
+/// `jobs` jobs over ninety days, one in a hundred dead, and a hundredth more still pending; then every report, and
+/// every page.
 pub(crate) async fn report(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let now = SystemClock.now();
     let clock = ManualClock::at(now.before(Duration::from_secs(DAYS * 24 * 3_600)));
@@ -26,7 +27,7 @@ pub(crate) async fn report(place: &Place, jobs: usize, on_progress: OnProgress<'
     for start in (0..jobs).step_by(BATCH) {
         last = Some(history(&punctual, start, (start + BATCH).min(jobs)).await?);
         clock.advance(step);
-        punctual.store().tend().await?;
+        punctual.store().maintain().await?;
         on_progress("history", start as u64, jobs as u64);
     }
     clock.set(now);
@@ -55,7 +56,7 @@ async fn history(punctual: &Punctual, from: usize, to: usize) -> Result<JobId> {
             return Ok(ids[0].id);
         }
         let outcome = || match fastrand::u8(0..100) {
-            0 => Outcome::Failed { fault: Fault::new("no"), retry: Retry::Never },
+            0 => Outcome::Failed { fault: JobError::new("no"), retry: Retry::Never },
             _ => Outcome::Succeeded { result: None },
         };
         punctual.store().settle(claims.iter().map(|claim| settle(claim, outcome(), 0.5)).collect()).await?;
@@ -70,7 +71,8 @@ async fn measure(punctual: &Punctual, some_job: Option<JobId>) -> Result<Map<Str
     Ok(object(json!({"ms": ms.0, "pages_ms": pages_ms.0})))
 }
 
-/// What was asked, and how many milliseconds it took at first and at best: the first time reads from the disk what an operator's second look finds in memory.
+/// What was asked, and how many milliseconds it took at first and at best: the first time reads from the disk what an
+/// operator's second look finds in memory.
 #[derive(Default)]
 struct Times(Map<String, Value>);
 

@@ -1,4 +1,5 @@
-//! Many who listen to a server and hear nothing: what they cost it, whether it keeps them, and how soon all hear of something.
+//! Many who listen to a server and hear nothing: what they cost it, whether it keeps them, and how soon all hear of
+//! something.
 
 use std::{
     process::Stdio,

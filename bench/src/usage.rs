@@ -35,11 +35,13 @@ impl Usage {
     }
 }
 
-/// The processor time that a server on this machine has used, with all its processes. `main` is the process that started them.
+/// The processor time that a server on this machine has used, with all its processes. `main` is the process that
+/// started them.
 pub(crate) fn server_cpu_s(main: u32) -> f64 {
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // Fields after the name: the parent is the 2nd, own time the 12th and 13th, that of children that have ended the next two.
+    // Fields after the name: the parent is the 2nd, own time the 12th and 13th, that of children that have ended the
+    // next two.
     let ticks = |fields: &[u64], many| fields.iter().skip(11).take(many).sum::<u64>();
     let used = |pid: u32| {
         let fields = stat(pid)?;

@@ -64,7 +64,7 @@ def start(pool, job):
 def keep():  # says that we are there, and that we still have what runs
     while not drained.is_set():
         beat = {"names": list(HANDLERS), "concurrency": SLOTS, "running": len(running), "pid": os.getpid()}
-        patiently("/v1/work/beat", host=socket.gethostname(), **beat)
+        patiently("/v1/work/heartbeat", host=socket.gethostname(), **beat)
         attempts = list(running)
         held = patiently("/v1/work/extend", attempts=attempts, lease=f"{LEASE}s")["held"]
         for attempt in (one for one, is_held in zip(attempts, held) if not is_held and one in running):
@@ -85,5 +85,5 @@ with ThreadPoolExecutor(SLOTS) as pool:
         for job in patiently("/v1/work/claim", names=list(HANDLERS), lease=f"{LEASE}s", wait="5s", **wish)["jobs"]:
             start(pool, job)
 drained.set()
-keeper.join()  # a beat that came after it would register the worker again
-post("/v1/work/leave")
+keeper.join()  # a heartbeat that came after it would register the worker again
+post("/v1/work/deregister")

@@ -34,8 +34,8 @@ impl Browser {
 
     /// Starts it with programs that are found, or installed.
     ///
-    /// The driver listens on one port of IPv4 and IPv6 both. The system picks it for one of them, and for the other it may be in use: then the
-    /// driver ends, and another one is started.
+    /// The driver listens on one port of IPv4 and IPv6 both. The system picks it for one of them, and for the other it
+    /// may be in use: then the driver ends, and another one is started.
     pub fn start() -> Result<Self> {
         let mut tries = 1;
         loop {

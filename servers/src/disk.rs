@@ -1,4 +1,5 @@
-//! A disk that fails on demand, for one program: its calls of `fsync` and `write` go through a library that is built here and loaded before libc.
+//! A disk that fails on demand, for one program: its calls of `fsync` and `write` go through a library that is built
+//! here and loaded before libc.
 
 use std::{
     ffi::OsString,
@@ -50,7 +51,8 @@ impl FaultyDisk {
         Ok(Self { control })
     }
 
-    /// Variables for a program whose files below `folder` are to be on this disk; or one file, and those beside it whose names begin with its own.
+    /// Variables for a program whose files below `folder` are to be on this disk; or one file, and those beside it
+    /// whose names begin with its own.
     pub fn variables(&self, folder: &Path) -> Result<[(&'static str, OsString); 3]> {
         let folder = folder.canonicalize()?;
         Ok([

@@ -17,7 +17,8 @@ use crate::{debian, postgres::Postgres, watchdog::Watchdog};
 
 const START_MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// A running pooler, which gives each transaction any connection it has. It ends when this is dropped, and also when this process is killed.
+/// A running pooler, which gives each transaction any connection it has. It ends when this is dropped, and also when
+/// this process is killed.
 #[derive(Debug)]
 pub struct PgBouncer {
     port: u16,

@@ -59,7 +59,8 @@ impl Postgres {
         Self::start_with(care, |_| Ok(Vec::new()))
     }
 
-    /// Starts one that also speaks TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its own.
+    /// Starts one that also speaks TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its
+    /// own.
     pub fn start_with_tls(care: Care) -> Result<Self> {
         Self::start_with(care, |folder| certificate::make(folder).map(|()| Vec::new()))
     }

@@ -51,7 +51,8 @@ impl Redis {
         })
     }
 
-    /// Starts one that speaks only TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its own.
+    /// Starts one that speaks only TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its
+    /// own.
     pub fn start_with_tls(arguments: &[&str]) -> Result<Self> {
         Self::start_prepared(|folder, port| {
             certificate::make(folder)?;

@@ -9,14 +9,14 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// A shell that outlives us: it waits for the end of its input, then ends a server at once, with whatever else was started on a file of its folder,
-/// and removes the folder.
+/// A shell that outlives us: it waits for the end of its input, then ends a server at once, with whatever else was
+/// started on a file of its folder, and removes the folder.
 #[derive(Debug)]
 pub(crate) struct Watchdog(Child);
 
 impl Watchdog {
-    /// Watches the server whose process id is in the first line of a file of that folder, and which a signal ends at once. One that it has no
-    /// handler for would not do: a shell lets what it starts in the background ignore some.
+    /// Watches the server whose process id is in the first line of a file of that folder, and which a signal ends at
+    /// once. One that it has no handler for would not do: a shell lets what it starts in the background ignore some.
     pub(crate) fn start(folder: &Path, pid_file: &str, signal: &str) -> Result<Self> {
         let script = r#"trap '' INT TERM HUP; cat >/dev/null; pid=$(head -n 1 "$1/$2" 2>/dev/null)
             if [ -n "$pid" ]; then kill -"$3" "$pid" 2>/dev/null

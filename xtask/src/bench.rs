@@ -94,8 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         eprintln!("round {round} of {}", args.rounds);
         for (name, peer, setting) in args.engine.peers() {
             if let Some(folder) = &args.peers {
-                // Ours close to theirs, so that the machine's speed is the same for both; with as many jobs, where theirs slows
-                // down with their number.
+                // Ours close to theirs, so that the machine's speed is the same for both; with as many jobs, where
+                // theirs slows down with their number.
                 let jobs = setting.strip_prefix("N=").and_then(|jobs| jobs.parse().ok()).unwrap_or(args.jobs);
                 let lifecycle = undisturbed("lifecycle", || ours("lifecycle", &[], jobs))?;
                 note(&mut figures, &format!("Punctual beside {name}"), lifecycle);

@@ -28,9 +28,11 @@ enum Task {
     Test,
     /// Measure Punctual, alternately with peers where their drivers are at hand
     Bench(bench::Args),
-    /// Run a command with a throw-away PostgreSQL and Redis, named by PUNCTUAL_TEST_POSTGRES_URL and PUNCTUAL_TEST_REDIS_URL
+    /// Run a command with a throw-away PostgreSQL and Redis, named by PUNCTUAL_TEST_POSTGRES_URL and
+    /// PUNCTUAL_TEST_REDIS_URL
     With {
-        /// Place each behind a network that passes answers in small parts, and a SQL Server that PUNCTUAL_TEST_SQLSERVER_URL names, too
+        /// Place each behind a network that passes answers in small parts, and a SQL Server that
+        /// PUNCTUAL_TEST_SQLSERVER_URL names, too
         #[arg(long)]
         slow_network: bool,
         /// The command and its arguments

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use punctual::{
     Punctual, Worker, WorkerBuilder,
     admin::Retention,
-    core::{Invalid, Keep, StoreError},
+    core::{Invalid, RetentionPolicy, StoreError},
 };
 use serde::Deserialize;
 
@@ -106,7 +106,8 @@ impl Config {
         Ok(Punctual::connect(&self.store_url(cli)).await?)
     }
 
-    /// Connects to the store in order to work: waits while its server is read-only, as a standby is until it is promoted.
+    /// Connects to the store in order to work: waits while its server is read-only, as a standby is until it is
+    /// promoted.
     pub(crate) async fn connect_to_work(&self, cli: &Cli) -> Result<Punctual> {
         let punctual = self.connect_to_serve(cli).await?;
         punctual.until_writable().await;
@@ -199,7 +200,7 @@ impl Config {
         let default = Retention::default();
         let or = |own: Option<Span>, default: Duration| own.map_or(default, |span| span.0);
         Retention {
-            keep: Keep {
+            keep: RetentionPolicy {
                 succeeded: or(self.retention.succeeded, default.keep.succeeded),
                 dead: or(self.retention.dead, default.keep.dead),
                 cancelled: or(self.retention.cancelled, default.keep.cancelled),

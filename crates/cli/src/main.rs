@@ -62,8 +62,8 @@ fn end_with_the_reader() {
     }));
 }
 
-/// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them, `PUNCTUAL_LOG_FORMAT=json` for programs to read.
-/// Traces go where the environment says.
+/// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them, `PUNCTUAL_LOG_FORMAT=json` for programs to
+/// read. Traces go where the environment says.
 fn start_log(command: &Command) -> Traces {
     let usual = if matches!(command, Command::Serve(_)) { "warn" } else { "error" };
     // What the driver of SQL Server says, errors say too.

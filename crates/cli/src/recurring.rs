@@ -23,7 +23,8 @@ pub(crate) struct ScheduleArgs {
     /// The time zone of the cron expression, such as Europe/Berlin [default: UTC]
     #[arg(long)]
     pub(crate) zone: Option<String>,
-    /// What becomes of occurrences that nobody was there for: run-once, catch-up-limited:N or ignore [default: run-once]
+    /// What becomes of occurrences that nobody was there for: run-once, catch-up-limited:N or ignore [default:
+    /// run-once]
     #[arg(long, value_name = "POLICY")]
     misfire: Option<Misfire>,
     /// What an occurrence does while the job before is unfinished: allow, skip or cancel-previous [default: allow]

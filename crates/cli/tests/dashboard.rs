@@ -72,7 +72,8 @@ async fn every_page_is_drawn_light_and_dark_wide_and_on_a_phone() {
             tab.picture(name, dark, size).await;
         }
     }
-    // A page that is not there is answered as such; nothing else may be complained of, least of all by the policy for scripts.
+    // A page that is not there is answered as such; nothing else may be complained of, least of all by the policy for
+    // scripts.
     let complaints: Vec<String> = tab.complaints().await.into_iter().filter(|line| !line.contains("404")).collect();
     assert!(complaints.is_empty(), "{complaints:?}");
     tab.close().await;
@@ -93,7 +94,7 @@ async fn jobs_are_found_opened_retried_and_deleted() {
     // The list leads to the job, the job to its reason.
     tab.press("j").await;
     tab.press("\u{e007}").await;
-    tab.until_said("Died").await;
+    tab.until_said("no retries left").await;
     let job = tab.at().await.rsplit('/').next().unwrap().to_owned();
     assert!(tab.text().await.contains("no such account"), "{}", tab.text().await);
     let tries = shell.json(&["jobs", "show", &job])["attempts"].as_array().unwrap().len();
@@ -162,7 +163,7 @@ async fn queues_are_paused_schedules_triggered_and_numbers_change_by_themselves(
     assert_eq!(shell.json(&["queues", "show", "mail"])["defaults"]["max_attempts"], 7);
     tab.go("/queues").await;
     tab.click("form[action='/queues/mail/resume'] button").await;
-    tab.until_said("mail goes on.").await;
+    tab.until_said("mail resumed.").await;
     assert_eq!(paused(), false);
     // A schedule, a workflow.
     tab.go("/schedules").await;

@@ -1,4 +1,5 @@
-//! The program on a disk that fails: SQLite's calls of `fsync` and `write` go through a library that fails them on demand.
+//! The program on a disk that fails: SQLite's calls of `fsync` and `write` go through a library that fails them on
+//! demand.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

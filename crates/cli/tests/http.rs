@@ -54,8 +54,8 @@ fn tokens_are_made_listed_and_revoked() {
     assert_eq!(shell.json(&["token", "list"])["tokens"], serde_json::json!([]));
     let access = || {
         let told: serde_json::Value = serde_json::from_slice(&shell.run(&["doctor", "--json"]).stdout).unwrap();
-        let findings = told["findings"].as_array().unwrap();
-        findings.iter().find(|finding| finding["check"] == "access").unwrap()["message"].to_string()
+        let diagnostics = told["diagnostics"].as_array().unwrap();
+        diagnostics.iter().find(|diagnostic| diagnostic["check"] == "access").unwrap()["message"].to_string()
     };
     assert!(access().contains("no token is valid; create one with `punctual token create`"), "{}", access());
     shell.ok(&["token", "create", "ada", "--role", "admin"]);

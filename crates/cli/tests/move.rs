@@ -89,12 +89,12 @@ fn everything_comes_along_and_goes_on_where_it_was() {
         for (there, here) in told(&shell, store).iter().zip(&before) {
             assert_eq!(there, here, "{store}");
         }
-        let findings: Value =
+        let diagnostics: Value =
             serde_json::from_slice(&shell.run(&["doctor", "--json", "--store", store]).stdout).unwrap();
         let of_store =
-            |finding: &&Value| ["counters", "places", "events"].contains(&finding["check"].as_str().unwrap());
-        let sound: Vec<&Value> = findings["findings"].as_array().unwrap().iter().filter(of_store).collect();
-        assert!(sound.len() == 3 && sound.iter().all(|finding| finding["ok"] == true), "{findings}");
+            |diagnostic: &&Value| ["counters", "places", "events"].contains(&diagnostic["check"].as_str().unwrap());
+        let sound: Vec<&Value> = diagnostics["diagnostics"].as_array().unwrap().iter().filter(of_store).collect();
+        assert!(sound.len() == 3 && sound.iter().all(|diagnostic| diagnostic["ok"] == true), "{diagnostics}");
         // A key is held as before, and what waits goes on.
         let again = shell.json(&["enqueue", "echo", "{}", "--key", "once", "--store", store]);
         assert_eq!(again["existing"], json!(true));

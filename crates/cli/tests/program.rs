@@ -176,7 +176,7 @@ fn bad_input_is_refused_with_the_field_and_the_limit() {
         (vec!["work", "--concurrency", "0"], 2, "concurrency: 0 is not between 1 and 100000"),
         (vec!["work", "--lease", "1ms"], 2, "lease: 1 ms is not between 100 ms"),
         (vec!["locks", "--free", "x"], 2, "nobody holds the lock x"),
-        (vec!["stats", "--store", "mysql://u:secret@h/db"], 4, "no engine of this build knows"),
+        (vec!["stats", "--store", "mysql://u:secret@h/db"], 4, "unsupported store URL scheme `mysql`"),
         (vec!["stats", "--store", "sqlite:"], 4, "name one, such as sqlite:punctual.db"),
         (vec!["stats", "--config", "absent.toml"], 2, "cannot read the configuration absent.toml"),
         (vec!["bench", "everything"], 2, "there is no scenario everything"),
@@ -316,7 +316,8 @@ fn a_file_without_write_permission_is_refused() {
     let permit = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     // The program itself may lie where nobody may not go.
     let program = shell.path("punctual");
-    // By a process of its own: what this one has open for writing, the children of tests beside it have too for a moment, and it could not be run.
+    // By a process of its own: what this one has open for writing, the children of tests beside it have too for a
+    // moment, and it could not be run.
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_punctual")).arg(&program).status().unwrap().success());
     permit(&program, 0o755);
     permit(&shell.path("punctual.db"), 0o444);
@@ -354,8 +355,8 @@ fn a_full_disk_is_a_clear_error_and_loses_nothing() {
     assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 1, "{said}");
     assert!(said.contains("disk"), "{said}");
     let doctor: Value = serde_json::from_slice(&shell.run(&["doctor", "--json"]).stdout).unwrap();
-    assert_eq!(doctor["findings"][0]["check"], "integrity");
-    assert_eq!(doctor["findings"][0]["ok"], true, "{doctor}");
+    assert_eq!(doctor["diagnostics"][0]["check"], "integrity");
+    assert_eq!(doctor["diagnostics"][0]["ok"], true, "{doctor}");
     shell.ok(&["enqueue", "--file", "many.jsonl"]);
     assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 101);
 }
@@ -403,7 +404,7 @@ fn doctor_finds_what_is_wrong() {
     let output = shell.run(&["doctor"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("nobody runs nobody-runs-this in default"), "{said}");
+    assert!(said.contains("no live worker has a handler for `nobody-runs-this` in queue `default`"), "{said}");
     sqlite(&shell.path("punctual.db"), "update punctual_counts set n = 7");
     let said = String::from_utf8_lossy(&shell.run(&["doctor"]).stdout).into_owned();
     assert!(said.contains("counters are wrong"), "{said}");

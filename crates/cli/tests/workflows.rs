@@ -93,7 +93,7 @@ fn a_wrong_file_says_what_is_wrong_and_submits_nothing() {
     let shell = shell();
     let cases = [
         ("name: x\njobs: {}\n", "jobs: there is none"),
-        ("name: x\njobs:\n  a: {after: [b]}\n  b: {after: [a]}\n", "go round in a circle"),
+        ("name: x\njobs:\n  a: {after: [b]}\n  b: {after: [a]}\n", "form a cycle"),
         ("name: x\njobs:\n  a: {after: [c]}\n", "`c` is no job of this workflow (job `a`)"),
         ("name: x\njobs:\n  a: {afterr: [c]}\n", "line 3"),
         ("name: x\njobs:\n  a: {priority: 11}\n", "priority: 11 is not between 0 and 10"),

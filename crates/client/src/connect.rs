@@ -6,18 +6,29 @@ use punctual_core::{Error, ManualClock, Store, StoreError};
 
 use crate::Punctual;
 
+/// The schemes of the engines that this build has.
+const SCHEMES: &[&str] = &[
+    #[cfg(feature = "sqlite")]
+    "sqlite",
+    #[cfg(feature = "postgres")]
+    "postgres",
+    #[cfg(feature = "sqlserver")]
+    "sqlserver",
+];
+
 impl Punctual {
     /// Opens the store at `url`, such as `sqlite:punctual.db`, `postgres://user@host/database` or
     /// `sqlserver://user:password@host/database`, and brings its schema up to date.
     ///
-    /// Redis hands out the jobs of a PostgreSQL database if the address says where it is: `postgres://…?dispatch=redis://host:6379`.
-    /// With `locks=redis://a,redis://b,redis://c`, most of these independent servers have to agree on a lock; with `lock_jobs=true`, on a job's
-    /// start, too.
+    /// Redis hands out the jobs of a PostgreSQL database if the address says where it is:
+    /// `postgres://…?dispatch=redis://host:6379`. With `locks=redis://a,redis://b,redis://c`, most of these independent
+    /// servers have to agree on a lock; with `lock_jobs=true`, on a job's start, too.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Ok(Self::new(open(url, None).await?))
     }
 
-    /// The same for tests: the store goes by `clock`, which only the test moves, instead of the server's or the machine's clock.
+    /// The same for tests: the store goes by `clock`, which only the test moves, instead of the server's or the
+    /// machine's clock.
     pub async fn connect_with_clock(url: &str, clock: ManualClock) -> Result<Self, Error> {
         Ok(Self::new(open(url, Some(clock)).await?))
     }
@@ -59,10 +70,9 @@ async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, S
             Ok(Arc::new(punctual_sql::sqlserver::SqlServerStore::open(options).await?))
         }
         _ => {
-            let reason = "no engine of this build knows that kind of address; try sqlite:punctual.db".to_owned();
-            // The address may hold a password; only its kind is repeated.
-            let kind: String = url.chars().take_while(|c| *c != ':').take(32).collect();
-            Err(StoreError::Unreachable { store: kind, reason })
+            // The URL may hold a password; only its scheme is repeated.
+            let scheme = url.chars().take_while(|c| *c != ':').take(32).collect();
+            Err(StoreError::UnknownScheme { scheme, expected: SCHEMES.join(", ") })
         }
     }
 }

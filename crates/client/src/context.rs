@@ -10,8 +10,8 @@ use std::{
 };
 
 use punctual_core::{
-    AttemptId, Claim, Error, Invalid, JobId, Json, LogLevel, LogLine, NewNotification, Note, Occurrence, Progress,
-    Settled, StoreError, Trace, limits, redact,
+    AttemptId, Claim, Error, Invalid, JobId, Json, LogLevel, LogLine, NewNotification, Occurrence, Progress,
+    ProgressReport, Settled, StoreError, Trace, limits, redact,
 };
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use crate::{Failure, ParentResult, Punctual, log_book::LogBook, parents, trace};
 /// Where a handler's notes go; the worker brings it.
 pub trait NoteSink: Send + Sync {
     /// Takes a note on its way to the store; says whether there was room for it.
-    fn take(&self, note: Note) -> bool;
+    fn take(&self, note: ProgressReport) -> bool;
 
     /// The handler has extended the lease of its attempt, until then by this process's clock.
     fn extended(&self, _attempt: AttemptId, _lease_until: Instant) {}
@@ -118,7 +118,8 @@ impl Context {
         &self.0.claim
     }
 
-    /// Which occurrence of which schedule this is, if it is one. Its time tells which day's report to write, however late it runs.
+    /// Which occurrence of which schedule this is, if it is one. Its time tells which day's report to write, however
+    /// late it runs.
     pub fn occurrence(&self) -> Option<&Occurrence> {
         self.0.claim.job.spec.extras.occurrence.as_ref()
     }
@@ -151,7 +152,8 @@ impl Context {
         Ok(())
     }
 
-    /// The trace that this is a part of, for whoever does a part of the work: that of the current span, or the one that the job carries.
+    /// The trace that this is a part of, for whoever does a part of the work: that of the current span, or the one that
+    /// the job carries.
     pub fn trace(&self) -> Option<Trace> {
         trace::current().or_else(|| Trace::of(&self.0.claim.job.spec.extras))
     }
@@ -200,7 +202,8 @@ impl Context {
         self.stop();
     }
 
-    /// Whether the lease is over by the worker's own clock, without an answer of the store: another worker may run the job already.
+    /// Whether the lease is over by the worker's own clock, without an answer of the store: another worker may run the
+    /// job already.
     pub fn is_lease_over(&self) -> bool {
         self.0.lease_over.load(Ordering::SeqCst)
     }
@@ -225,8 +228,9 @@ impl Context {
         }
     }
 
-    /// Adds a line to the attempt's log, unless the job wants only what is [more important](crate::Draft::log_level). Each attempt keeps
-    /// [so many lines](limits::LOG_MAX_LINES) and [bytes](limits::LOG_MAX_BYTES); its last line says what was not kept. [Secrets](redact::text) are hidden.
+    /// Adds a line to the attempt's log, unless the job wants only what is [more important](crate::Draft::log_level).
+    /// Each attempt keeps [so many lines](limits::LOG_MAX_LINES) and [bytes](limits::LOG_MAX_BYTES); its last line says
+    /// what was not kept. [Secrets](redact::text) are hidden.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) {
         self.log_all([(level, message.into())]);
     }
@@ -258,7 +262,8 @@ impl Context {
         }
     }
 
-    /// Says what the log has no room for, if anything, and how far the work came last; the worker does, when the handler has ended.
+    /// Says what the log has no room for, if anything, and how far the work came last; the worker does, when the
+    /// handler has ended.
     pub fn end_notes(&self) {
         if let Some(progress) = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner).held.take() {
             self.note(Some(progress), Vec::new());
@@ -330,6 +335,6 @@ impl Context {
 
     fn note(&self, progress: Option<Progress>, lines: Vec<(u32, LogLine)>) -> bool {
         let (attempt, worker) = (self.0.claim.attempt_id(), self.0.claim.worker);
-        self.0.notes.take(Note { attempt, worker, progress, lines })
+        self.0.notes.take(ProgressReport { attempt, worker, progress, lines })
     }
 }

@@ -91,12 +91,12 @@ impl Draft {
     }
 
     options! {
-        /// The queue to stand in.
+        /// Target queue.
         queue(impl Into<String>) => |spec, queue| spec.queue = queue.into();
         /// When to try again after a failure.
         retry(RetryPolicy) => |spec, retry| spec.extras.retry = Some(retry);
-        /// Jobs of one queue that share this key share its limit: one at a time, unless the queue's [`Limits`](punctual_core::Limits)
-        /// say otherwise.
+        /// Jobs of one queue that share this key share its limit: one at a time, unless the queue's
+        /// [`Limits`](punctual_core::Limits) say otherwise.
         concurrency_key(impl Into<String>) => |spec, key| spec.extras.concurrency_key = Some(key.into());
         /// On whose behalf it runs.
         user(impl Into<String>) => |spec, user| spec.user_id = Some(user.into());
@@ -175,8 +175,8 @@ impl Draft {
         self
     }
 
-    /// Lets it wait until these jobs have succeeded; may be called several times. What it does if one of them dies or is
-    /// cancelled, [`on_parent_failure`](Self::on_parent_failure) says.
+    /// Lets it wait until these jobs have succeeded; may be called several times. What it does if one of them dies or
+    /// is cancelled, [`on_parent_failure`](Self::on_parent_failure) says.
     #[must_use]
     pub fn after(mut self, jobs: impl IntoIterator<Item = JobId>) -> Self {
         self.parents.extend(jobs);

@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use punctual_core::{Fault, Outcome, Retry};
+use punctual_core::{JobError, Outcome, Retry};
 
 /// Why a handler did not succeed, and what it wants done about it.
 ///
@@ -25,17 +25,17 @@ pub struct Failure(Outcome);
 impl Failure {
     /// Failed; to be retried as the job's policy says.
     pub fn new(message: impl Into<String>) -> Self {
-        Self::of(Fault::new(message), Retry::ByPolicy)
+        Self::of(JobError::new(message), Retry::ByPolicy)
     }
 
     /// Failed, and trying again would not help.
     pub fn for_good(message: impl Into<String>) -> Self {
-        Self::of(Fault::new(message), Retry::Never)
+        Self::of(JobError::new(message), Retry::Never)
     }
 
     /// Failed; to be retried after this time, while attempts remain.
     pub fn retry_after(delay: Duration, message: impl Into<String>) -> Self {
-        Self::of(Fault::new(message), Retry::After(delay))
+        Self::of(JobError::new(message), Retry::After(delay))
     }
 
     /// Not failed, but not done: run it again after this time. Spends no attempt.
@@ -44,7 +44,7 @@ impl Failure {
     }
 
     /// A fault with what is wanted done about it.
-    pub const fn of(fault: Fault, retry: Retry) -> Self {
+    pub const fn of(fault: JobError, retry: Retry) -> Self {
         Self(Outcome::Failed { fault, retry })
     }
 

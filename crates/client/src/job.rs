@@ -55,7 +55,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         RetryPolicy::default()
     }
 
-    /// Jobs of one queue that share a key share its limit: see [`Draft::concurrency_key`](crate::Draft::concurrency_key).
+    /// Jobs of one queue that share a key share its limit: see
+    /// [`Draft::concurrency_key`](crate::Draft::concurrency_key).
     fn concurrency_key(&self) -> Option<String> {
         None
     }

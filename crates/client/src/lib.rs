@@ -18,11 +18,11 @@ mod connect;
 mod context;
 mod draft;
 mod failure;
+mod idempotency;
 mod job;
 mod lock;
 mod log_book;
 mod notifications;
-mod once;
 mod parents;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -7,12 +7,13 @@ use punctual_core::{Error, Lock, Store, check, limits};
 use crate::Punctual;
 
 impl Punctual {
-    /// Takes a named lock for `ttl`, if nobody else has it. It ends by itself then, unless it is [extended](HeldLock::extend).
+    /// Takes a named lock for `ttl`, if nobody else has it. It ends by itself then, unless it is
+    /// [extended](HeldLock::extend).
     ///
     /// Names that begin with `punctual.` are reserved.
     ///
-    /// Whoever stands still for longer than that no longer has it and may not know. So have whatever the lock guards refuse a
-    /// [token](HeldLock::token) that is less than one that it has seen.
+    /// Whoever stands still for longer than that no longer has it and may not know. So have whatever the lock guards
+    /// refuse a [token](HeldLock::token) that is less than one that it has seen.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {

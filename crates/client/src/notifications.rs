@@ -1,4 +1,5 @@
-//! What jobs tell people: stored first, then brought to whoever listens. What a user misses while away is there when they come back.
+//! What jobs tell people: stored first, then brought to whoever listens. What a user misses while away is there when
+//! they come back.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,7 +22,8 @@ use crate::Punctual;
 const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// How long after a look the next one follows at the earliest: one brings all that has come meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Messages that a listener may be behind before it reads them from the store. Few: room is kept for them for each user, of whom there may be many.
+/// Messages that a listener may be behind before it reads them from the store. Few: room is kept for them for each
+/// user, of whom there may be many.
 const BEHIND_MAX_COUNT: usize = 32;
 /// Messages that one look reads.
 const PAGE_MAX_COUNT: usize = 500;
@@ -61,7 +63,8 @@ impl Punctual {
         Ok(told)
     }
 
-    /// What a user was told after the message with that number, oldest first, at most `limit`; with what everybody was told.
+    /// What a user was told after the message with that number, oldest first, at most `limit`; with what everybody was
+    /// told.
     pub async fn notifications(&self, user: &str, after: u64, limit: usize) -> Result<Vec<Notification>, Error> {
         let limit = limit.min(limits::PAGE_MAX_NOTIFICATIONS);
         Ok(self.store().notifications(Some(user.to_owned()), after, limit).await?)
@@ -78,7 +81,8 @@ impl Punctual {
         Ok(Subscription { hub: Arc::clone(&self.hub), user, last, live, behind: true, ready: VecDeque::new() })
     }
 
-    /// Has `ear` hear of everything that is told by way of this connection, once it is stored. Only the first ear counts.
+    /// Has `ear` hear of everything that is told by way of this connection, once it is stored. Only the first ear
+    /// counts.
     pub fn on_told(&self, ear: impl Fn(&Notification) + Send + Sync + 'static) {
         let _ = self.hub.ear.set(Box::new(ear));
     }
@@ -195,7 +199,8 @@ async fn look_on(hub: Weak<Hub>) {
     }
 }
 
-/// Brings what has come since the last look. The first one only notes from where on: what was there before, those who listen read by themselves.
+/// Brings what has come since the last look. The first one only notes from where on: what was there before, those who
+/// listen read by themselves.
 async fn look(hub: &Hub) -> Result<(), Error> {
     let known = *hub.brought.borrow();
     let Some(mut last) = known else {
@@ -231,7 +236,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next message to this user or to everybody. A caller that stops waiting misses nothing: the next call brings it.
+    /// The next message to this user or to everybody. A caller that stops waiting misses nothing: the next call brings
+    /// it.
     pub async fn next(&mut self) -> Result<Notification, Error> {
         loop {
             if let Some(message) = self.ready.pop_front() {
@@ -253,7 +259,8 @@ impl Subscription {
         }
     }
 
-    /// Reads from the store what does not come live: only once it is known from where on that is so, lest something falls in between.
+    /// Reads from the store what does not come live: only once it is known from where on that is so, lest something
+    /// falls in between.
     async fn catch_up(&mut self) -> Result<(), Error> {
         let _ = self.hub.brought.subscribe().wait_for(Option::is_some).await;
         let missed = self.hub.store.notifications(Some(self.user.clone()), self.last, PAGE_MAX_COUNT).await?;

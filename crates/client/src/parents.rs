@@ -1,6 +1,6 @@
 //! What the jobs returned that a job waited for.
 
-use punctual_core::{Fault, JobId, Json, Relative, Retry, Status, job::E_DATA, limits};
+use punctual_core::{JobError, JobId, Json, Relative, Retry, Status, job::E_DATA, limits};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Failure, Punctual};
@@ -52,7 +52,7 @@ fn too_large() -> Failure {
     let problem = format!(
         "the parents' results have more than {max} bytes together; let them return references, or set parent_results to never"
     );
-    Failure::of(Fault::coded(E_DATA, problem), Retry::Never)
+    Failure::of(JobError::coded(E_DATA, problem), Retry::Never)
 }
 
 /// The result of the parent with that name or id, as a `T`. One that returned nothing returned null.
@@ -61,11 +61,11 @@ pub(crate) fn read<T: DeserializeOwned>(results: &[ParentResult], parent: &str) 
     let found = results.iter().find(is_it).ok_or_else(|| {
         let problem =
             format!("there is no result of `{parent}`: it is no parent of this job, or results are not handed over");
-        Failure::of(Fault::coded(E_DATA, problem), Retry::Never)
+        Failure::of(JobError::coded(E_DATA, problem), Retry::Never)
     })?;
     let null = Json::null();
     found.result.as_ref().unwrap_or(&null).read().map_err(|error| {
         let problem = format!("the result of `{parent}` does not fit: {error}");
-        Failure::of(Fault::coded(E_DATA, problem), Retry::Never)
+        Failure::of(JobError::coded(E_DATA, problem), Retry::Never)
     })
 }

@@ -76,7 +76,8 @@ impl Punctual {
         self.first_at.unwrap_or_else(|| self.store.now())
     }
 
-    /// The same connection, for work that is a part of `trace`: jobs that are enqueued by it where no span is current continue that one.
+    /// The same connection, for work that is a part of `trace`: jobs that are enqueued by it where no span is current
+    /// continue that one.
     #[must_use]
     pub fn continuing(self, trace: Option<Trace>) -> Self {
         match trace {
@@ -95,12 +96,13 @@ impl Punctual {
         Admin::new(self.clone(), actor.into())
     }
 
-    /// Waits while the store's server is read-only, as a standby is until it is promoted. Says so once in the log. Other errors are left to the next call.
+    /// Waits while the store's server is read-only, as a standby is until it is promoted. Says so once in the log.
+    /// Other errors are left to the next call.
     pub async fn until_writable(&self) {
         // A write that changes nothing: there is no worker of that id.
         let nobody = WorkerId::from_bits(self.ids.next(self.store.now()));
         let mut is_said = false;
-        while let Err(error) = self.store.leave(nobody).await {
+        while let Err(error) = self.store.deregister(nobody).await {
             // A promotion may cut connections.
             let is_waiting = matches!(error, StoreError::ReadOnlyServer { .. }) || is_said && error.is_transient();
             if !is_waiting {

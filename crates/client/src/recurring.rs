@@ -28,7 +28,8 @@ pub struct Recurring {
 }
 
 impl Recurring {
-    /// Enqueues `job` whenever `cron` says: five fields, six with seconds in front, `@daily` and its kin, or `@every 90s`.
+    /// Enqueues `job` whenever `cron` says: five fields, six with seconds in front, `@daily` and its kin, or `@every
+    /// 90s`.
     pub fn new(name: impl Into<String>, cron: impl Into<String>, job: impl Into<Draft>) -> Self {
         match job.into().into_template() {
             Ok(job) => Self { spec: ScheduleSpec::new(name, cron, job), refused: None },
@@ -116,8 +117,8 @@ pub struct Synced {
 }
 
 impl Punctual {
-    /// Makes the schedules that `owner` defines what the store has of this owner: adds, changes and removes. Schedules of others,
-    /// and those made by hand, are left alone. Nothing is changed if one of them is refused.
+    /// Makes the schedules that `owner` defines what the store has of this owner: adds, changes and removes. Schedules
+    /// of others, and those made by hand, are left alone. Nothing is changed if one of them is refused.
     pub async fn sync_schedules(
         &self,
         owner: &str,

@@ -3,7 +3,8 @@
 pub use punctual_core::trace::{Trace, TraceParent};
 use tracing::Span;
 
-/// Where in a trace we are: at the current span of `tracing`, or else of OpenTelemetry. Nothing, and at no cost, where there is none.
+/// Where in a trace we are: at the current span of `tracing`, or else of OpenTelemetry. Nothing, and at no cost, where
+/// there is none.
 pub fn current() -> Option<Trace> {
     bridge::current()
 }

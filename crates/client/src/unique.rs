@@ -88,8 +88,8 @@ impl Unique {
         self
     }
 
-    /// A conflict pushes the other job's time back to this one's, if it is still scheduled. With a [`period`](Self::period) it is
-    /// pushed back for no longer than that: then there is a new one.
+    /// A conflict pushes the other job's time back to this one's, if it is still scheduled. With a
+    /// [`period`](Self::period) it is pushed back for no longer than that: then there is a new one.
     pub const fn debounce(mut self) -> Self {
         self.wish.debounce = true;
         self

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::{Context, Draft, Punctual};
 
-/// A transaction of the caller's own: `&rusqlite::Transaction` or `&rusqlite::Connection` with a SQLite store, which answer at
-/// once; `&mut sqlx::Transaction` or `&mut sqlx::PgConnection` with a PostgreSQL store, and `&mut tiberius::Client` in a transaction
-/// with a SQL Server store, whose answers are awaited.
+/// A transaction of the caller's own: `&rusqlite::Transaction` or `&rusqlite::Connection` with a SQLite store, which
+/// answer at once; `&mut sqlx::Transaction` or `&mut sqlx::PgConnection` with a PostgreSQL store, and `&mut
+/// tiberius::Client` in a transaction with a SQL Server store, whose answers are awaited.
 pub trait Within<'a>: Sized {
     /// What [`Punctual::enqueue_in`] answers: a result, or a future of one.
     type Enqueued;
@@ -24,8 +24,9 @@ pub trait Within<'a>: Sized {
 impl Punctual {
     /// Enqueues jobs within `transaction`: they exist if and only if it commits.
     ///
-    /// After an error the transaction goes on as it was before the call. Roll back if you give up before it answers, such as by a timeout: a part
-    /// of it may have been done, and the rest of the transaction may go by Punctual's settings.
+    /// After an error the transaction goes on as it was before the call. Roll back if you give up before it answers,
+    /// such as by a timeout: a part of it may have been done, and the rest of the transaction may go by Punctual's
+    /// settings.
     ///
     /// With a SQLite store:
     ///

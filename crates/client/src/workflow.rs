@@ -194,7 +194,7 @@ impl Workflow {
         flow::in_order(&parents).map_err(|circle| {
             let names = circle.iter().chain(circle.first()).map(|place| self.nodes[*place].name.as_str());
             let names: Vec<&str> = names.collect();
-            Invalid::new("after", format!("{} go round in a circle", names.join(" → ")))
+            Invalid::new("after", format!("{} form a cycle", names.join(" → ")))
         })
     }
 }
@@ -241,10 +241,10 @@ mod tests {
         circle.job("a", draft()).after(["c"]);
         circle.job("b", draft()).after(["a"]);
         circle.job("c", draft()).after(["b"]);
-        assert_eq!(refusal(circle), "after: b → c → a → b go round in a circle");
+        assert_eq!(refusal(circle), "after: b → c → a → b form a cycle");
         let mut own = Workflow::new("w");
         own.job("a", draft()).after(["a"]);
-        assert_eq!(refusal(own), "after: a → a go round in a circle");
+        assert_eq!(refusal(own), "after: a → a form a cycle");
         let mut unknown = Workflow::new("w");
         unknown.job("a", draft()).after(["b"]);
         assert_eq!(refusal(unknown), "after: `b` is no job of this workflow (job `a`)");

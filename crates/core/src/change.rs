@@ -32,8 +32,8 @@ impl Verb {
         }
     }
 
-    /// The statuses that it applies to, in the order in which jobs go through them: a bulk action that goes the same way
-    /// meets those that move on meanwhile.
+    /// The statuses that it applies to, in the order in which jobs go through them: a bulk action that goes the same
+    /// way meets those that move on meanwhile.
     pub const fn applies_to(self) -> &'static [Status] {
         match self {
             Self::Retry => &[Status::Dead, Status::Retrying],
@@ -114,7 +114,8 @@ pub fn apply(verb: Verb, job: &mut Job, now: Timestamp) -> Result<bool, Refused>
         job.waiting_on = 0;
         job.run_at = now;
         job.finished_at = None;
-        // A dead job that is tried by hand gets at least one more attempt. One that runs at most once stays one of that kind.
+        // A dead job that is tried by hand gets at least one more attempt. One that runs at most once stays one of that
+        // kind.
         if job.spec.runs_at_most_once() {
             job.attempt = 0;
         } else {
@@ -152,8 +153,8 @@ pub fn needed_key(verb: Verb, job: &Job) -> Option<(String, &str)> {
     if revived { job.spec.unique_key() } else { None }
 }
 
-/// What becomes of the [needed key](needed_key) of a job, given the job that holds it now. A retry is judged as an enqueue would be, but for
-/// the period, which goes on from when the job was enqueued.
+/// What becomes of the [needed key](needed_key) of a job, given the job that holds it now. A retry is judged as an
+/// enqueue would be, but for the period, which goes on from when the job was enqueued.
 ///
 /// Engines ask this before [`apply`], in the same transaction.
 pub fn retake_key(verb: Verb, job: &Job, holder: Option<KeyHolder>, now: Timestamp) -> Result<KeyChange, Refused> {
@@ -169,7 +170,8 @@ pub fn retake_key(verb: Verb, job: &Job, holder: Option<KeyHolder>, now: Timesta
     }
 }
 
-/// Has retention keep a finished job for as long as the period of its unique key lasts: with the job, the key would go. Says whether that is later than now.
+/// Has retention keep a finished job for as long as the period of its unique key lasts: with the job, the key would go.
+/// Says whether that is later than now.
 pub fn keep_for_unique_key(job: &mut Job, now: Timestamp) -> bool {
     let unique = job.spec.unique();
     let until = job.spec.unique_key.as_ref().and(unique.expires_at(job.created_at));

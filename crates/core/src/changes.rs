@@ -4,7 +4,7 @@ use std::{fmt, ops::Range};
 
 use serde::Serialize;
 
-use crate::{Event, Extras, JobId, Spec, StoreError, Timestamp, WorkflowId, limits};
+use crate::{Event, JobId, JobOptions, Spec, StoreError, Timestamp, WorkflowId, limits};
 
 /// What happened since a former look.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,7 @@ pub struct JobEvent {
 
 impl JobEvent {
     /// What happened to a job with those extras; all else is for the caller to say.
-    pub fn new(job: JobId, queue: String, name: String, extras: Extras, event: Event) -> Self {
+    pub fn new(job: JobId, queue: String, name: String, extras: JobOptions, event: Event) -> Self {
         let schedule = extras.occurrence.map(|occurrence| occurrence.schedule);
         Self {
             job,

@@ -16,13 +16,14 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The current instant.
     fn now(&self) -> Timestamp;
 
-    /// Whether it goes on by itself. One that a test moves does not, and what waits in real time has waited for none of its time.
+    /// Whether it goes on by itself. One that a test moves does not, and what waits in real time has waited for none of
+    /// its time.
     fn is_real(&self) -> bool {
         true
     }
 
-    /// Time that passes evenly whatever the clock is set to; nothing where it is not known. An engine that goes by the machine's clock notices by it when
-    /// that clock is set.
+    /// Time that passes evenly whatever the clock is set to; nothing where it is not known. An engine that goes by the
+    /// machine's clock notices by it when that clock is set.
     fn steady(&self) -> Option<Steady> {
         None
     }

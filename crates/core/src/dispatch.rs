@@ -1,11 +1,12 @@
 //! Dispatch: one store owns the jobs, and another, faster one hands them out.
 //!
-//! The owner is a [`Ledger`]. The dispatcher gets [`Hint`]s of queued jobs, and passes them on to workers. A hint may be wrong; only the
-//! ledger knows. There are two ways from a hint to an execution:
+//! The owner is a [`PrimaryStore`]. The dispatcher gets [`Hint`]s of queued jobs, and passes them on to workers. A hint
+//! may be wrong; only the ledger knows. There are two ways from a hint to an execution:
 //!
-//! - The dispatcher asks the ledger first: [`Ledger::take`]. That is always right.
-//! - If it knows that the hint is fresh, it lets the worker begin, and tells the ledger soon after: [`Ledger::begin`]; or, if the execution
-//!   has ended by then, in one go with its end: [`Ledger::finish`]. The ledger refuses if the job is not as it was when it came.
+//! - The dispatcher asks the ledger first: [`PrimaryStore::take`]. That is always right.
+//! - If it knows that the hint is fresh, it lets the worker begin, and tells the ledger soon after:
+//!   [`PrimaryStore::begin`]; or, if the execution has ended by then, in one go with its end: [`PrimaryStore::finish`].
+//!   The ledger refuses if the job is not as it was when it came.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,8 +19,9 @@ use crate::{
 /// Jobs that may start within so long are told to the dispatcher; others stay with the ledger alone.
 pub const HORIZON: Duration = Duration::from_secs(30);
 
-/// The longest that an execution may be unknown to the ledger. One that is not recorded by then is given up. So this is how long the ledger may
-/// stand still before jobs begin a second time, and how long nobody hands out jobs after the dispatcher is lost.
+/// The longest that an execution may be unknown to the ledger. One that is not recorded by then is given up. So this is
+/// how long the ledger may stand still before jobs begin a second time, and how long nobody hands out jobs after the
+/// dispatcher is lost.
 pub const GRACE: Duration = Duration::from_secs(5);
 
 /// A queue, a name and a priority. Jobs of one lane go out in the order of their time.
@@ -96,8 +98,8 @@ pub enum Sight {
     Reached {
         /// How long the dispatcher hands out jobs from now on.
         prolong: Duration,
-        /// Whether the process claims jobs there. One that does not prolongs nothing while another one that does cannot reach the dispatcher:
-        /// jobs would be told to a dispatcher that hands them to nobody.
+        /// Whether the process claims jobs there. One that does not prolongs nothing while another one that does cannot
+        /// reach the dispatcher: jobs would be told to a dispatcher that hands them to nobody.
         claims: bool,
     },
     /// It claims jobs, and cannot reach the dispatcher, or the dispatcher takes nothing.
@@ -106,11 +108,12 @@ pub enum Sight {
 
 /// How the dispatcher stands, as the ledger has it.
 ///
-/// Two who hand out the same jobs would hand them out twice. So the dispatcher does it until a time that is prolonged again and again by those
-/// who reach it, and the ledger itself only some time after that.
+/// Two who hand out the same jobs would hand them out twice. So the dispatcher does it until a time that is prolonged
+/// again and again by those who reach it, and the ledger itself only some time after that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatching {
-    /// What the dispatcher knows the ledger by. A copy of it in another database has another one, unless the whole server was copied.
+    /// What the dispatcher knows the ledger by. A copy of it in another database has another one, unless the whole
+    /// server was copied.
     pub ledger: String,
     /// Which run of the ledger's server answers. A copy of the whole server has another one.
     pub server_run: String,
@@ -141,7 +144,7 @@ pub struct DispatchedQueue {
 
 /// A store whose jobs are handed out by another.
 #[async_trait]
-pub trait Ledger: Store {
+pub trait PrimaryStore: Store {
     /// As [`Store::enqueue`]. Whoever calls it tells the dispatcher of the jobs that are new.
     async fn store(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Stored>>;
 
@@ -151,17 +154,20 @@ pub trait Ledger: Store {
     /// Looks again which lanes and queues there are.
     async fn look(&self) -> StoreResult<()>;
 
-    /// As [`Store::claim`] without waiting: the first ones of the hinted jobs, as far as they can be claimed, and of those whose gates let them
-    /// through. All hints are of lanes that the worker serves. Jobs that are claimed ahead of their time need no hints.
+    /// As [`Store::claim`] without waiting: the first ones of the hinted jobs, as far as they can be claimed, and of
+    /// those whose gates let them through. All hints are of lanes that the worker serves. Jobs that are claimed ahead
+    /// of their time need no hints.
     async fn take(&self, request: ClaimRequest, hints: Vec<Hint>) -> StoreResult<Claimed>;
 
     /// Records executions that have begun; says for each whether it is right.
     async fn begin(&self, starts: Vec<Start>) -> StoreResult<Vec<bool>>;
 
-    /// Records executions that have begun and succeeded; says for each whether it did. Those that something follows from are left alone.
+    /// Records executions that have begun and succeeded; says for each whether it did. Those that something follows
+    /// from are left alone.
     async fn finish(&self, ends: Vec<(Start, Settlement)>) -> StoreResult<Vec<bool>>;
 
-    /// Jobs of a lane that passes no gate which were queued before an instant, in the order of their time, after a place.
+    /// Jobs of a lane that passes no gate which were queued before an instant, in the order of their time, after a
+    /// place.
     async fn queued(
         &self,
         lane: &Lane,
@@ -194,11 +200,12 @@ pub trait Ledger: Store {
     /// Makes due jobs queued, if any may be due; says when the next one is that waits for its time, as far as known.
     async fn promote_due(&self) -> StoreResult<Option<Timestamp>>;
 
-    /// The dispatcher has been told of jobs that wait for a time up to `until`, after those of which it was told before.
+    /// The dispatcher has been told of jobs that wait for a time up to `until`, after those of which it was told
+    /// before.
     async fn told_due(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()>;
 
-    /// How the dispatcher stands; prolonged, if the caller reaches it. If that comes too late, every queue is given anew, and opens
-    /// once what was handed out before is recorded or given up.
+    /// How the dispatcher stands; prolonged, if the caller reaches it. If that comes too late, every queue is given
+    /// anew, and opens once what was handed out before is recorded or given up.
     async fn dispatching(&self, sight: Sight) -> StoreResult<Dispatching>;
 
     /// Gives a queue to the dispatcher, for the first time or anew; nothing if it was given since `epoch`.

@@ -68,6 +68,14 @@ pub enum StoreError {
         /// Why, and what to do.
         reason: String,
     },
+    /// No engine of this build has URLs of that scheme.
+    #[error("unsupported store URL scheme `{scheme}`: expected {expected}")]
+    UnknownScheme {
+        /// The scheme.
+        scheme: String,
+        /// The schemes of the engines that are there.
+        expected: String,
+    },
     /// Others kept the store locked for longer than we wait.
     #[error("the store stayed locked by another program for {waited_ms} ms; it will be tried again")]
     Busy {
@@ -120,8 +128,8 @@ pub enum StoreError {
     /// A job was to take the place of another one in a workflow, which is no longer there. Nothing was changed.
     #[error("{0} has taken the place in the workflow meanwhile: somebody else has retried it; nothing was changed")]
     Superseded(JobId),
-    /// The store failed for good in this process: the disk did not confirm a write, so that what was written before may be lost. Nothing more is
-    /// acknowledged.
+    /// The store failed for good in this process: the disk did not confirm a write, so that what was written before may
+    /// be lost. Nothing more is acknowledged.
     #[error("the store {store} failed for good: {reason}; this process ends. Check the disk, then start it again")]
     Failed {
         /// Which store, without secrets.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     ClockStep, Event, Job, JobId, OnParentFailure, QueueSettings, Rate, Relative, Status, Timestamp, WorkerId,
-    WorkerRecord, gate::Passed, time,
+    WorkerRecord, gate::LimitUsage, time,
 };
 
 /// Parents, or jobs in the way, that a sentence names.
@@ -37,9 +37,9 @@ pub struct Facts {
     /// The workers that live.
     pub workers: Vec<WorkerRecord>,
     /// What the gate of its queue has let through.
-    pub passed_queue: Passed,
+    pub passed_queue: LimitUsage,
     /// What the gate of its key has, if it has one.
-    pub passed_key: Passed,
+    pub passed_key: LimitUsage,
     /// Jobs of its queue that have slots, those that were cancelled first; at least as many as are named.
     pub held: Vec<Held>,
     /// What happened to it last.
@@ -409,7 +409,7 @@ impl Facts {
 /// A gate before a job.
 struct Gate<'a> {
     name: String,
-    passed: &'a Passed,
+    passed: &'a LimitUsage,
     /// The jobs that are held of it, as far as they are known.
     held: Vec<&'a Held>,
     /// For its limit, and for its rate.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Extras, Invalid, Job, Status, Timestamp, limits};
+use crate::{Invalid, Job, JobOptions, Status, Timestamp, limits};
 
 /// Selects jobs. Every part that is given must fit; an empty filter selects all but the deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ impl Filter {
     }
 
     /// Whether a job with those extras is selected, as far as they tell.
-    pub fn selects_extras(&self, extras: &Extras) -> bool {
+    pub fn selects_extras(&self, extras: &JobOptions) -> bool {
         let schedule = extras.occurrence.as_ref().map(|occurrence| &occurrence.schedule);
         self.tag.as_ref().is_none_or(|tag| extras.tags.contains(tag))
             && self.schedule.as_ref().is_none_or(|name| schedule == Some(name))

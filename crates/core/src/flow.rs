@@ -220,8 +220,8 @@ pub struct Consequences {
     pub children: BTreeMap<JobId, Next>,
 }
 
-/// What follows from the end of `ended` for the jobs that wait for them by `edges`. Children that no longer wait, and so are
-/// not in `waiting`, are left alone.
+/// What follows from the end of `ended` for the jobs that wait for them by `edges`. Children that no longer wait, and
+/// so are not in `waiting`, are left alone.
 pub fn follow(ended: &BTreeMap<JobId, Status>, edges: &[Edge], waiting: &BTreeMap<JobId, Waiting>) -> Consequences {
     let mut all = Consequences::default();
     let mut left = BTreeMap::<JobId, (Waiting, OnParentFailure)>::new();

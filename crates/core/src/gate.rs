@@ -1,7 +1,7 @@
 //! Gates: how many jobs of a queue may start now, and of each concurrency key in it, and whose turn it is.
 //!
-//! A gate counts what is held (live leases) and what was started lately; nothing is ever given back to it, so nothing can leak. An execution whose job
-//! was cancelled counts until its handler has ended, its lease at most.
+//! A gate counts what is held (live leases) and what was started lately; nothing is ever given back to it, so nothing
+//! can leak. An execution whose job was cancelled counts until its handler has ended, its lease at most.
 
 use std::{
     cmp::Reverse,
@@ -53,7 +53,8 @@ static NONE: Limits = Limits {
     weights: BTreeMap::new(),
 };
 
-/// Whether a queue begins another round of turns as it comes from one turn to another: a time to forget keys that are behind it.
+/// Whether a queue begins another round of turns as it comes from one turn to another: a time to forget keys that are
+/// behind it.
 pub const fn begins_round(from: u64, to: u64) -> bool {
     from / TURN < to / TURN
 }
@@ -92,12 +93,12 @@ impl Limits {
     }
 
     /// How many jobs of the queue may start now.
-    pub fn free(&self, passed: &Passed, now: Timestamp) -> u32 {
+    pub fn free(&self, passed: &LimitUsage, now: Timestamp) -> u32 {
         free(self.concurrency, self.rate, passed, now)
     }
 
     /// How many jobs of a key may start now, as far as the key is concerned.
-    pub fn key_free(&self, passed: &Passed, now: Timestamp) -> u32 {
+    pub fn key_free(&self, passed: &LimitUsage, now: Timestamp) -> u32 {
         free(self.key_limit(), self.key_rate, passed, now)
     }
 
@@ -131,21 +132,22 @@ fn check_count(field: &'static str, count: Option<u32>, min: u32) -> Result<(), 
     }
 }
 
-fn free(limit: Option<u32>, rate: Option<Rate>, passed: &Passed, now: Timestamp) -> u32 {
+fn free(limit: Option<u32>, rate: Option<Rate>, passed: &LimitUsage, now: Timestamp) -> u32 {
     let slots = limit.map_or(u32::MAX, |limit| limit.saturating_sub(passed.running));
     slots.min(rate.map_or(u32::MAX, |rate| rate.free(&passed.starts, now)))
 }
 
 /// What a gate has let through: what is held now, and what was started lately.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Passed {
+pub struct LimitUsage {
     /// Live leases, and [occupied slots](OccupiedSlot).
     pub running: u32,
     /// How many were started by when, as [`Rate::moment`] tells.
     pub starts: Vec<(Timestamp, u32)>,
 }
 
-/// A slot in a limit whose job was cancelled while it ran. The execution occupies it until its handler has ended, or its lease, which nobody extends.
+/// A slot in a limit whose job was cancelled while it ran. The execution occupies it until its handler has ended, or
+/// its lease, which nobody extends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OccupiedSlot {
     /// The execution.
@@ -176,8 +178,8 @@ pub struct Rate {
     pub period: Duration,
 }
 
-/// A period is counted in so many moments, so that what must be remembered stays small. Whole milliseconds can be divided by it, so that what
-/// starts as soon as it may does not come later and later.
+/// A period is counted in so many moments, so that what must be remembered stays small. Whole milliseconds can be
+/// divided by it, so that what starts as soon as it may does not come later and later.
 const MOMENTS: i64 = 50;
 
 impl Rate {
@@ -186,7 +188,8 @@ impl Rate {
         check::duration(field, self.period, limits::RATE_PERIOD_MIN, limits::RATE_PERIOD_MAX)
     }
 
-    /// The end of the moment in which a start at `now` is counted. Counted as later than it was, it is never forgotten too early.
+    /// The end of the moment in which a start at `now` is counted. Counted as later than it was, it is never forgotten
+    /// too early.
     pub fn moment(self, now: Timestamp) -> Timestamp {
         let (length, now) = ((self.period.as_micros() as i64 / MOMENTS).max(1), now.as_micros());
         Timestamp::from_micros(now + (length - now.rem_euclid(length)) % length)
@@ -301,8 +304,8 @@ impl<T> Line<T> {
 /// The first job of a line, by number: the smallest is next in its queue.
 type Front = Reverse<((u32, u64, Order), usize)>;
 
-/// Chooses at most `limit` jobs to start, in order, each with the number of its line: higher rank first; in a queue whose keys take
-/// turns, by turns; then by time. The queues and lines are left as they are once those have started.
+/// Chooses at most `limit` jobs to start, in order, each with the number of its line: higher rank first; in a queue
+/// whose keys take turns, by turns; then by time. The queues and lines are left as they are once those have started.
 pub fn choose<T>(queues: &mut [QueueGate], lines: &mut [Line<T>], limit: usize) -> Vec<(usize, T)> {
     let mut next: Vec<BinaryHeap<Front>> = queues.iter().map(|_| BinaryHeap::new()).collect();
     for (number, line) in lines.iter().enumerate() {
@@ -376,7 +379,7 @@ mod tests {
     #[test]
     fn a_rate_counts_in_any_span_and_never_too_few() {
         let rate = Rate { count: 3, period: Duration::from_millis(640) };
-        let mut passed = Passed::default();
+        let mut passed = LimitUsage::default();
         let limits = Limits { rate: Some(rate), ..Limits::default() };
         for millis in [5, 100, 300] {
             assert!(limits.free(&passed, at(millis)) > 0);

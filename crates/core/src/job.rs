@@ -90,7 +90,7 @@ pub struct Job {
     /// What it returned.
     pub result: Option<Json>,
     /// Why its last attempt failed.
-    pub error: Option<Fault>,
+    pub error: Option<JobError>,
     /// When it was enqueued.
     pub created_at: Timestamp,
     /// When its status last changed.
@@ -115,13 +115,14 @@ impl Job {
         self.spec.place()
     }
 
-    /// Whether it was running when its worker was lost. The next time it runs apart from others, as it may have been the cause.
+    /// Whether it was running when its worker was lost. The next time it runs apart from others, as it may have been
+    /// the cause.
     pub const fn is_suspect(&self) -> bool {
         self.crash_count > 0
     }
 
-    /// Whether it runs only after its worker has [confirmed](crate::Store::confirm) that its handler is about to start: if the worker is lost then, the
-    /// job is dead. So no job dies of a crash that it was not there at.
+    /// Whether it runs only after its worker has [confirmed](crate::Store::confirm) that its handler is about to start:
+    /// if the worker is lost then, the job is dead. So no job dies of a crash that it was not there at.
     pub fn needs_confirmation(&self) -> bool {
         self.spec.runs_at_most_once() || self.next_crash_is_last()
     }
@@ -131,8 +132,8 @@ impl Job {
         self.crash_count.saturating_add(1) >= self.spec.max_crashes()
     }
 
-    /// Whether nothing else runs in its process while it runs, where suspects have no process of their own. The first crash may have been another's;
-    /// so may one that it would die of.
+    /// Whether nothing else runs in its process while it runs, where suspects have no process of their own. The first
+    /// crash may have been another's; so may one that it would die of.
     pub fn runs_alone(&self) -> bool {
         self.crash_count >= ALONE_FROM_CRASHES || self.is_suspect() && self.next_crash_is_last()
     }
@@ -167,7 +168,7 @@ pub struct Progress {
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Fault {
+pub struct JobError {
     /// A stable code for what Punctual itself found, such as `PUNCTUAL_E_TIMEOUT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -177,7 +178,7 @@ pub struct Fault {
 
 /// The handler ran longer than the job's timeout.
 pub const E_TIMEOUT: &str = "PUNCTUAL_E_TIMEOUT";
-/// The worker vanished while it held the job.
+/// The worker was lost while it held the job.
 pub const E_LOST: &str = "PUNCTUAL_E_LOST";
 /// The handler panicked.
 pub const E_PANIC: &str = "PUNCTUAL_E_PANIC";
@@ -186,7 +187,7 @@ pub const E_DATA: &str = "PUNCTUAL_E_DATA";
 /// The program that ran the job used more than it may.
 pub const E_LIMIT: &str = "PUNCTUAL_E_LIMIT";
 
-impl Fault {
+impl JobError {
     /// A handler's own error. Common [secrets](redact::text) in it are hidden.
     pub fn new(message: impl Into<String>) -> Self {
         let message = redact::text(&message.into(), &[]).into_owned();
@@ -208,7 +209,7 @@ impl Fault {
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for JobError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.code {
             Some(code) => write!(f, "{code}: {}", self.message),
@@ -252,7 +253,7 @@ pub struct Attempt {
     /// When it ended.
     pub finished_at: Option<Timestamp>,
     /// Why it failed.
-    pub error: Option<Fault>,
+    pub error: Option<JobError>,
 }
 
 /// One transition of a job, or an operator's action on it.

@@ -44,8 +44,8 @@ impl Json {
         serde_json::from_str(&self.0)
     }
 
-    /// Refuses a document that is larger than `max_bytes`, nested too deeply, or holds what not every reader of JSON accepts: a number beyond the range of a
-    /// 64-bit float, or half of a surrogate pair.
+    /// Refuses a document that is larger than `max_bytes`, nested too deeply, or holds what not every reader of JSON
+    /// accepts: a number beyond the range of a 64-bit float, or half of a surrogate pair.
     pub fn check(&self, field: &'static str, max_bytes: usize) -> Result<(), Invalid> {
         if self.0.len() > max_bytes {
             return Err(Invalid::too_long(field, self.0.len(), max_bytes, "bytes"));

@@ -66,7 +66,7 @@ pub use filter::{Filter, JobPage, Order, Page};
 pub use flow::{OnParentFailure, ParentResults, Relative};
 pub use gate::{Limits, Rate};
 pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, TokenId, WorkerId, WorkflowId};
-pub use job::{Attempt, Event, Fault, Job, LogLevel, LogLine, NewJob, Progress};
+pub use job::{Attempt, Event, Job, JobError, LogLevel, LogLine, NewJob, Progress};
 pub use json::Json;
 pub use notification::{NewNotification, Notification};
 pub use offer::Offer;
@@ -76,14 +76,14 @@ pub use schedule::{
     Cadence, Misfire, Occurrence, Overlap, Schedule, ScheduleEvent, ScheduleSave, ScheduleSpec, Timing,
 };
 pub use settle::{Claim, Ending, Outcome, Retry, Settled, Settlement, settle};
-pub use spec::{Extras, Spec};
+pub use spec::{JobOptions, Spec};
 pub use state::{AttemptStatus, Status};
 pub use store::{
-    AppliedMigration, Beat, ClaimRequest, Claimed, Count, Enqueued, Finding, Keep, Lock, Note, Pending, Schema, Store,
-    StoreInfo, StoreResult, Watch, WorkerRecord,
+    AppliedMigration, ClaimRequest, Claimed, Count, Diagnostic, Enqueued, Heartbeat, Lock, Pending, ProgressReport,
+    RetentionPolicy, Schema, Store, StoreInfo, StoreResult, Watch, WorkerRecord,
 };
 pub use time::Timestamp;
-pub use token::{Once, Role, Token};
+pub use token::{IdempotentRequest, Role, Token};
 pub use trace::Trace;
 pub use unique::Unique;
 pub use workflow::{Ends, NewWorkflow, Node, Workflow, WorkflowStatus};

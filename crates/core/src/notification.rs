@@ -29,7 +29,8 @@ impl NewNotification {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Notification {
-    /// Grows with each one, in the order in which they can be seen: whoever has got one has missed nothing before it, and goes on from there.
+    /// Grows with each one, in the order in which they can be seen: whoever has got one has missed nothing before it,
+    /// and goes on from there.
     pub id: u64,
     /// To whom; to everybody if to nobody in particular.
     pub user_id: Option<String>,

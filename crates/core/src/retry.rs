@@ -70,7 +70,8 @@ pub enum Backoff {
 /// The first and the longest wait of a job that was there when its worker was lost more than once.
 const CRASH_DELAY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
-/// How long a job waits after so many crashes. Not at all after the first: it was probably a bystander, and keeps its place in its queue.
+/// How long a job waits after so many crashes. Not at all after the first: it was probably a bystander, and keeps its
+/// place in its queue.
 pub(crate) fn crash_delay(crashes: u32) -> Duration {
     match crashes {
         0 | 1 => Duration::ZERO,

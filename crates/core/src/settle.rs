@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    AttemptId, AttemptStatus, Fault, Job, Json, Status, StoreError, Timestamp, WorkerId,
+    AttemptId, AttemptStatus, Job, JobError, Json, Status, StoreError, Timestamp, WorkerId,
     job::{E_DATA, E_LOST, E_TIMEOUT},
     limits, retry,
 };
@@ -15,7 +15,8 @@ pub struct Claim {
     pub job: Box<Job>,
     /// Who holds it.
     pub worker: WorkerId,
-    /// Whether the worker has [confirmed](crate::Store::confirm) that its handler is about to start. Only claims of the lost tell: those that have expired, and those of the dead.
+    /// Whether the worker has [confirmed](crate::Store::confirm) that its handler is about to start. Only claims of the
+    /// lost tell: those that have expired, and those of the dead.
     pub confirmed: bool,
 }
 
@@ -42,7 +43,7 @@ pub enum Outcome {
     /// The handler failed.
     Failed {
         /// Why.
-        fault: Fault,
+        fault: JobError,
         /// How it wants to be retried.
         retry: Retry,
     },
@@ -134,8 +135,9 @@ impl Ending {
         }
     }
 
-    /// When a job that could start at `run_at` may start next, if its execution ends at `now`. One that goes back to its queue keeps its place: it has waited
-    /// for its turn already, and those that came later are not to go first because its worker died.
+    /// When a job that could start at `run_at` may start next, if its execution ends at `now`. One that goes back to
+    /// its queue keeps its place: it has waited for its turn already, and those that came later are not to go first
+    /// because its worker died.
     pub fn run_at(self, run_at: Timestamp, now: Timestamp) -> Timestamp {
         match self {
             Self::Succeed | Self::Die => run_at,
@@ -167,7 +169,7 @@ pub struct Settlement {
     /// What becomes of the job.
     pub ending: Ending,
     /// Why the attempt failed.
-    pub fault: Option<Fault>,
+    pub fault: Option<JobError>,
     /// What the handler returned.
     pub result: Option<Json>,
     /// Whether something is known to follow from the job's end, for its workflow: a hint.
@@ -183,7 +185,7 @@ impl Settlement {
 
     /// Ends an execution whose job cannot be read: it is dead, whatever its policy says.
     pub fn corrupt(attempt: AttemptId, worker: WorkerId, error: &StoreError) -> Self {
-        let fault = Some(Fault::coded(E_DATA, error.to_string()));
+        let fault = Some(JobError::coded(E_DATA, error.to_string()));
         Self { attempt_status: AttemptStatus::Failed, ending: Ending::Die, fault, ..Self::release(attempt, worker) }
     }
 
@@ -240,7 +242,7 @@ pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
         }
         Outcome::TimedOut => {
             let message = format!("the attempt took longer than its timeout of {} ms", job.spec.timeout.as_millis());
-            let fault = Fault::coded(E_TIMEOUT, message);
+            let fault = JobError::coded(E_TIMEOUT, message);
             (AttemptStatus::TimedOut, after_failure(job, Retry::ByPolicy, roll), Some(fault), None)
         }
         Outcome::Snoozed { after } => (AttemptStatus::Released, wait_or(Ending::Release, after), None, None),
@@ -252,10 +254,12 @@ pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
     Settlement { attempt, worker, only_if_expired: false, attempt_status, ending, fault, result, flow }
 }
 
-/// What follows when a worker is lost with its job. That is no failure of the job: it spends no attempt, but one of its crashes.
+/// What follows when a worker is lost with its job. That is no failure of the job: it spends no attempt, but one of its
+/// crashes.
 ///
-/// A job that [needs confirmation](Job::needs_confirmation) is confirmed by its worker before the handler starts: lost before that, it goes back as if it
-/// had never been claimed; lost after it, it is dead. With a single attempt that is because its handler may have done anything.
+/// A job that [needs confirmation](Job::needs_confirmation) is confirmed by its worker before the handler starts: lost
+/// before that, it goes back as if it had never been claimed; lost after it, it is dead. With a single attempt that is
+/// because its handler may have done anything.
 fn after_loss(claim: &Claim, evidence: Option<&str>) -> Settlement {
     let (job, attempt) = (&claim.job, claim.attempt_id());
     let once = job.spec.runs_at_most_once();
@@ -274,7 +278,7 @@ fn after_loss(claim: &Claim, evidence: Option<&str>) -> Settlement {
         only_if_expired: true,
         attempt_status: AttemptStatus::Lost,
         ending,
-        fault: Some(Fault::coded(E_LOST, loss(claim, crashes, ending, evidence))),
+        fault: Some(JobError::coded(E_LOST, loss(claim, crashes, ending, evidence))),
         result: None,
         flow: job.spec.workflow_id.is_some(),
     }
@@ -320,7 +324,7 @@ mod tests {
     use crate::{RetryPolicy, testing};
 
     fn failed(retry: Retry) -> Outcome {
-        Outcome::Failed { fault: Fault::new("no"), retry }
+        Outcome::Failed { fault: JobError::new("no"), retry }
     }
 
     fn lost() -> Outcome {

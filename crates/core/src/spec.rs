@@ -33,7 +33,7 @@ pub struct Spec {
     /// Ties together what belongs together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// While a job holds this key, another one is not enqueued; how far that reaches, [`Extras::unique`] says.
+    /// While a job holds this key, another one is not enqueued; how far that reaches, [`JobOptions::unique`] says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
     /// The workflow it belongs to.
@@ -47,13 +47,13 @@ pub struct Spec {
     pub ephemeral: bool,
     /// What few jobs have.
     #[serde(default)]
-    pub extras: Extras,
+    pub extras: JobOptions,
 }
 
 /// The parts of a [`Spec`] that few jobs have and no statement selects by. Engines store them as one document.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Extras {
+pub struct JobOptions {
     /// How many crashes of its workers it may be there at; [`DEFAULT_MAX_CRASHES`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_crashes: Option<u32>,
@@ -119,7 +119,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub const DEFAULT_QUEUE: &str = "default";
 /// The priority of jobs that name none.
 pub const DEFAULT_PRIORITY: u8 = 5;
-/// The attempts of jobs that name none: about 45 minutes with the default backoff, longer than a mail server takes to restart.
+/// The attempts of jobs that name none: about 45 minutes with the default backoff, longer than a mail server takes to
+/// restart.
 pub const DEFAULT_MAX_ATTEMPTS: u32 = 10;
 /// The crashes of jobs that name none.
 pub const DEFAULT_MAX_CRASHES: u32 = 3;
@@ -142,7 +143,7 @@ impl Spec {
             workflow_id: None,
             keep_for: None,
             ephemeral: false,
-            extras: Extras::default(),
+            extras: JobOptions::default(),
         }
     }
 
@@ -185,7 +186,7 @@ impl Spec {
     }
 }
 
-impl Extras {
+impl JobOptions {
     fn check(&self) -> Result<(), Invalid> {
         self.retry.as_ref().map_or(Ok(()), RetryPolicy::check)?;
         if let Some(crashes) = self.max_crashes
@@ -257,7 +258,7 @@ mod tests {
             ("max_attempts: 0 is not between 1 and 1000", Spec { max_attempts: 0, ..spec() }),
             (
                 "max_crashes: 0 is not between 1 and 100",
-                Spec { extras: Extras { max_crashes: Some(0), ..Extras::default() }, ..spec() },
+                Spec { extras: JobOptions { max_crashes: Some(0), ..JobOptions::default() }, ..spec() },
             ),
             ("timeout: 0 ms is not between 1 ms and 604800000 ms", Spec { timeout: Duration::ZERO, ..spec() }),
             ("unique_key: is empty", Spec { unique_key: Some(String::new()), ..spec() }),
@@ -267,7 +268,7 @@ mod tests {
             ),
             (
                 "tags: 33 tags, at most 32 are allowed",
-                Spec { extras: Extras { tags: vec!["t".into(); 33], ..Extras::default() }, ..spec() },
+                Spec { extras: JobOptions { tags: vec!["t".into(); 33], ..JobOptions::default() }, ..spec() },
             ),
         ];
         for (message, spec) in cases {

@@ -97,7 +97,7 @@ impl Token {
 
 /// A request that must have its effect once, however often it is sent. What jobs it makes, their ids follow from this.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Once {
+pub struct IdempotentRequest {
     /// What was asked for, as a hash: the same key for something else is an error of its sender.
     pub fingerprint: [u8; 32],
     /// When it came first.

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Extras, Invalid, limits};
+use crate::{Invalid, JobOptions, limits};
 
 /// A place in a trace, and what the systems on the way have noted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,20 +32,20 @@ pub struct TraceParent {
 }
 
 impl Trace {
-    /// Reads what another system has sent along. As the standard wants it, what cannot be understood is no trace, and a state that is too long is
-    /// left out.
+    /// Reads what another system has sent along. As the standard wants it, what cannot be understood is no trace, and a
+    /// state that is too long is left out.
     pub fn read(parent: &str, state: Option<&str>) -> Option<Self> {
         let fits = |state: &&str| !state.is_empty() && state.len() <= limits::TRACE_MAX_CHARS && is_visible(state);
         Some(Self { parent: parent.parse().ok()?, state: state.map(str::trim).filter(fits).map(str::to_owned) })
     }
 
     /// The trace that a job carries.
-    pub fn of(extras: &Extras) -> Option<Self> {
+    pub fn of(extras: &JobOptions) -> Option<Self> {
         Self::read(extras.trace.as_deref()?, extras.trace_state.as_deref())
     }
 
     /// Lets a job carry it.
-    pub fn write(&self, extras: &mut Extras) {
+    pub fn write(&self, extras: &mut JobOptions) {
         extras.trace = Some(self.parent.to_string());
         extras.trace_state.clone_from(&self.state);
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_is_read_is_written_as_it_was() {
         let trace = Trace::read(PARENT, Some("vendor=1,other=x")).unwrap();
-        let mut extras = Extras::default();
+        let mut extras = JobOptions::default();
         trace.write(&mut extras);
         assert_eq!(extras.trace.as_deref(), Some(PARENT));
         assert_eq!(Trace::of(&extras), Some(trace));

@@ -23,7 +23,7 @@ const STORY_MAX: usize = 10_000;
 
 /// A part of what is handed over. Whatever the other store knows already is passed over, so that a part may come twice.
 #[derive(Debug, Clone)]
-pub enum Parcel {
+pub enum ExportBatch {
     /// What was said of queues, and what was done to each, latest first. These come before their jobs.
     Queues(Vec<(Queue, Vec<QueueEvent>)>),
     /// Jobs, the later ids first: of several that had a unique key one after the other, the first that comes gets it.
@@ -40,7 +40,7 @@ pub enum Parcel {
     Notifications(Vec<Notification>),
 }
 
-/// A job with its whole story.
+/// A job with its attempts, events and logs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The job as it stands.
@@ -119,8 +119,9 @@ pub struct HandedOver {
     pub tokens: usize,
 }
 
-/// Hands over everything that `from` knows, but for workers, locks, sessions, requests that count once, and how far the rates of queues are used.
-/// May be begun again after it was ended: what `to` knows is passed over. `on_jobs` is told how many jobs have been looked at.
+/// Hands over everything that `from` knows, but for workers, locks, sessions, requests that count once, and how far the
+/// rates of queues are used. May be begun again after it was ended: what `to` knows is passed over. `on_jobs` is told
+/// how many jobs have been looked at.
 pub async fn hand_over(from: &dyn Store, to: &dyn Store, mut on_jobs: impl FnMut(usize)) -> StoreResult<HandedOver> {
     let queues = hand_over_queues(from, to).await?;
     let mut done = HandedOver { queues, ..HandedOver::default() };
@@ -131,7 +132,7 @@ pub async fn hand_over(from: &dyn Store, to: &dyn Store, mut on_jobs: impl FnMut
         let mut records = records(from, jobs).await?;
         while !records.is_empty() {
             let rest = records.split_off(fitting(&records));
-            done.jobs += to.import(Parcel::Jobs(std::mem::replace(&mut records, rest))).await?;
+            done.jobs += to.import(ExportBatch::Jobs(std::mem::replace(&mut records, rest))).await?;
         }
         on_jobs(seen);
     }
@@ -140,7 +141,7 @@ pub async fn hand_over(from: &dyn Store, to: &dyn Store, mut on_jobs: impl FnMut
         let ids = jobs.iter().map(|job| job.id).collect();
         let dependencies = from.dependencies(ids).await?;
         if !dependencies.is_empty() {
-            done.dependencies += to.import(Parcel::Dependencies(dependencies)).await?;
+            done.dependencies += to.import(ExportBatch::Dependencies(dependencies)).await?;
         }
     }
     done.workflows = hand_over_workflows(from, to).await?;
@@ -207,7 +208,7 @@ async fn hand_over_queues(from: &dyn Store, to: &dyn Store) -> StoreResult<usize
         let done = from.queue_events(queue.name.clone(), STORY_MAX).await?;
         queues.push((queue, done));
     }
-    to.import(Parcel::Queues(queues)).await
+    to.import(ExportBatch::Queues(queues)).await
 }
 
 async fn hand_over_workflows(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
@@ -221,7 +222,7 @@ async fn hand_over_workflows(from: &dyn Store, to: &dyn Store) -> StoreResult<us
             let nodes = from.nodes(workflow.id).await?;
             workflows.push((workflow, nodes.into_iter().map(|node| (node.node, node.id)).collect()));
         }
-        new += to.import(Parcel::Workflows(workflows)).await?;
+        new += to.import(ExportBatch::Workflows(workflows)).await?;
     }
 }
 
@@ -236,7 +237,7 @@ async fn hand_over_schedules(from: &dyn Store, to: &dyn Store) -> StoreResult<us
             let done = from.schedule_events(schedule.spec.name.clone(), STORY_MAX).await?;
             schedules.push((schedule, done));
         }
-        new += to.import(Parcel::Schedules(schedules)).await?;
+        new += to.import(ExportBatch::Schedules(schedules)).await?;
     }
 }
 
@@ -246,7 +247,7 @@ async fn hand_over_notifications(from: &dyn Store, to: &dyn Store) -> StoreResul
         let found = from.notifications(None, after, PARCEL_MAX).await?;
         let Some(last) = found.last() else { return Ok(new) };
         after = last.id;
-        new += to.import(Parcel::Notifications(found)).await?;
+        new += to.import(ExportBatch::Notifications(found)).await?;
     }
 }
 
@@ -272,7 +273,7 @@ async fn hand_over_tallies(from: &dyn Store, to: &dyn Store) -> StoreResult<()> 
             continue;
         }
         if until.since(since) <= HOUR {
-            to.import(Parcel::Tallies(since, tallies)).await?;
+            to.import(ExportBatch::Tallies(since, tallies)).await?;
             continue;
         }
         let half = measure::hour(since.after(until.since(since) / 2));
@@ -281,8 +282,8 @@ async fn hand_over_tallies(from: &dyn Store, to: &dyn Store) -> StoreResult<()> 
     Ok(())
 }
 
-/// What two stores should agree on when everything was handed over: jobs by queue, name and status; schedules; queues; workflows; messages. One line
-/// for each difference.
+/// What two stores should agree on when everything was handed over: jobs by queue, name and status; schedules; queues;
+/// workflows; messages. One line for each difference.
 pub async fn differences(from: &dyn Store, to: &dyn Store) -> StoreResult<Vec<String>> {
     let mut lines = Vec::new();
     let counts = async |store: &dyn Store| -> StoreResult<std::collections::BTreeMap<String, u64>> {

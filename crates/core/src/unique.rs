@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 
 use crate::{Invalid, Json, Spec, Status, Timestamp, check, limits, time::some_millis};
 
-/// How far a job's unique key reaches, and what becomes of a conflict. By default it reaches all jobs of the same name that were not
-/// cancelled or deleted, for as long as they are kept, and a conflict returns the job that is there.
+/// How far a job's unique key reaches, and what becomes of a conflict. By default it reaches all jobs of the same name
+/// that were not cancelled or deleted, for as long as they are kept, and a conflict returns the job that is there.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unique {
@@ -86,7 +86,8 @@ impl Unique {
         self.replace_payload || self.debounce
     }
 
-    /// What a conflict changes of a job in that status that may start at `run_at`, if this one could start at `new_run_at`.
+    /// What a conflict changes of a job in that status that may start at `run_at`, if this one could start at
+    /// `new_run_at`.
     pub fn update(&self, holder: Status, run_at: Timestamp, new_run_at: Timestamp) -> Option<Update> {
         let untouched = matches!(holder, Status::Waiting | Status::Scheduled | Status::Queued | Status::Retrying);
         let later = self.debounce && holder == Status::Scheduled && new_run_at > run_at;

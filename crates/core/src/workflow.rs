@@ -129,8 +129,8 @@ impl EndsChange {
         }
     }
 
-    /// What a job's way between two statuses changes. One that is deleted after its end keeps its place; one that is deleted
-    /// before counts as cancelled.
+    /// What a job's way between two statuses changes. One that is deleted after its end keeps its place; one that is
+    /// deleted before counts as cancelled.
     pub fn of(from: Status, to: Status) -> Self {
         let mut change = Self::default();
         match (from, to) {

@@ -1,5 +1,5 @@
-//! Cron expressions beside an independent implementation: it walks over instants, minute by minute, and asks of each what the
-//! zone's clock shows. Slow, and too simple to be wrong in the same way.
+//! Cron expressions beside an independent implementation: it walks over instants, minute by minute, and asks of each
+//! what the zone's clock shows. Slow, and too simple to be wrong in the same way.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -51,7 +51,8 @@ impl GraphNode {
     }
 }
 
-/// The jobs of a workflow as they are drawn. A callback waits for all of them; that it comes after the last ones says as much.
+/// The jobs of a workflow as they are drawn. A callback waits for all of them; that it comes after the last ones says
+/// as much.
 pub fn picture(nodes: &[Node], is_callback: fn(&Node) -> bool) -> Vec<GraphNode> {
     let places: HashMap<JobId, usize> = nodes.iter().enumerate().map(|(place, node)| (node.id, place)).collect();
     let members = nodes.iter().filter(|node| !is_callback(node));

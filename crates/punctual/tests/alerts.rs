@@ -18,7 +18,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use punctual::{
     ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertState, Alerts, Context, Draft, Failure, Filter, ManualClock,
     ManualWorker, Page, Punctual, Recurring, Status, Webhook, Worker,
-    core::{Beat, WorkerId, schedule::MEMORY_OF_ALERTS},
+    core::{Heartbeat, WorkerId, schedule::MEMORY_OF_ALERTS},
 };
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -165,8 +165,8 @@ impl Scene {
     }
 
     /// Has a worker be seen that runs jobs of that name.
-    async fn beat(&self, name: &str) {
-        let beat = Beat {
+    async fn heartbeat(&self, name: &str) {
+        let beat = Heartbeat {
             id: WorkerId::from_bits(name.len() as u128),
             host: "elsewhere".into(),
             pid: 1,
@@ -176,7 +176,7 @@ impl Scene {
             running: 0,
             registered_by: None,
         };
-        self.punctual.store().beat(beat).await.unwrap();
+        self.punctual.store().heartbeat(beat).await.unwrap();
     }
 
     async fn alert_jobs(&self) -> Vec<punctual::core::Job> {
@@ -289,7 +289,7 @@ async fn a_queue_without_live_workers_is_told_reminded_of_and_resolved(new_place
         Scene::with(new_place, |receiver| Alerts::new().late_after(24 * HOUR).webhook(receiver.webhook())).await;
     scene.enqueue("resize", 3).await;
     scene.punctual.enqueue(Draft::new("later", &()).queue("mail").delay(48 * HOUR)).await.unwrap();
-    scene.beat("other").await;
+    scene.heartbeat("other").await;
     scene.pass(1);
     assert_eq!(scene.told().await, []);
     scene.pass(30);
@@ -298,10 +298,10 @@ async fn a_queue_without_live_workers_is_told_reminded_of_and_resolved(new_place
     assert_eq!(scene.told().await, []);
     scene.pass(1);
     assert_eq!(scene.told().await, [(AlertKind::NoWorkers, AlertState::Reminder)]);
-    scene.beat("resize").await;
+    scene.heartbeat("resize").await;
     assert_eq!(scene.told().await, [], "it may be gone again in a moment");
     scene.pass(30);
-    scene.beat("resize").await;
+    scene.heartbeat("resize").await;
     assert_eq!(scene.told().await, [(AlertKind::NoWorkers, AlertState::Resolved)]);
     scene.pass(10);
     assert_eq!(scene.told().await, []);

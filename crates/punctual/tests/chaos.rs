@@ -360,7 +360,8 @@ async fn active(punctual: &Punctual) -> Option<usize> {
     Some(jobs.sum())
 }
 
-/// Waits until all jobs have come to an end. If they don't within five minutes, says what is known of some that did not.
+/// Waits until all jobs have come to an end. If they don't within five minutes, says what is known of some that did
+/// not.
 async fn all_end(punctual: &Punctual, world: &mut World) {
     let ended = until("all jobs to end", || {
         world.start_workers();
@@ -408,8 +409,8 @@ fn leftovers(redis: &Redis) -> Vec<String> {
 /// PostgreSQL writes what need not survive its crash within so long, so that it may forget what began in that time.
 const UNWRITTEN: Duration = Duration::from_secs(1);
 
-/// No run of a job began twice, but for one of Redis that its first worker had given up or lost before anybody knew of it, and for one
-/// that PostgreSQL forgot as it crashed.
+/// No run of a job began twice, but for one of Redis that its first worker had given up or lost before anybody knew of
+/// it, and for one that PostgreSQL forgot as it crashed.
 fn assert_executed_one_at_a_time(World { place, crashes, redis, .. }: &World) {
     let unwritten = UNWRITTEN.as_micros() as u64;
     let forgotten = |first: u64, second: u64| {

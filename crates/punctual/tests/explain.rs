@@ -11,7 +11,7 @@ use common::Place;
 use punctual::{
     Draft, JobId, OnParentFailure, Punctual,
     core::{
-        Beat, Claim, ClaimRequest, Fault, Limits, ManualClock, Outcome, Rate, Retry, WorkerId,
+        Claim, ClaimRequest, Heartbeat, JobError, Limits, ManualClock, Outcome, Rate, Retry, WorkerId,
         explain::{Cause, Explanation},
         settle,
     },
@@ -42,10 +42,10 @@ impl Scene {
     }
 
     /// A worker says that it is there.
-    async fn beat(&self, queues: &[&str], names: &[&str], (running, concurrency): (u32, u32)) {
+    async fn heartbeat(&self, queues: &[&str], names: &[&str], (running, concurrency): (u32, u32)) {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let (queues, names) = (words(queues), words(names));
-        let beat = Beat {
+        let beat = Heartbeat {
             id: self.worker,
             host: "here".into(),
             pid: 1,
@@ -55,8 +55,8 @@ impl Scene {
             running,
             registered_by: None,
         };
-        self.punctual.store().leave(self.worker).await.unwrap();
-        self.punctual.store().beat(beat).await.unwrap();
+        self.punctual.store().deregister(self.worker).await.unwrap();
+        self.punctual.store().heartbeat(beat).await.unwrap();
     }
 
     async fn claim(&self, limit: usize) -> Vec<Claim> {
@@ -96,13 +96,13 @@ async fn explain_names_the_cause_of_every_situation(new_place: fn() -> Place) {
     let scene = Scene::new(&place).await;
     let id = scene.enqueue(mail().max_attempts(2)).await;
     has(&scene.expect(id, Cause::NoWorker).await, &["No worker is alive", "punctual work --queues post"]);
-    scene.beat(&["other"], &[], (0, 4)).await;
+    scene.heartbeat(&["other"], &[], (0, 4)).await;
     has(&scene.expect(id, Cause::NoWorkerForQueue).await, &["serves the queue post"]);
-    scene.beat(&["post"], &["pay"], (0, 4)).await;
+    scene.heartbeat(&["post"], &["pay"], (0, 4)).await;
     has(&scene.expect(id, Cause::NoWorkerForName).await, &["has a handler for mail", "[handlers.mail]"]);
-    scene.beat(&[], &["mail"], (4, 4)).await;
+    scene.heartbeat(&[], &["mail"], (4, 4)).await;
     has(&scene.expect(id, Cause::WorkersBusy).await, &["busy, with 4 jobs", "--concurrency"]);
-    scene.beat(&[], &["mail"], (0, 4)).await;
+    scene.heartbeat(&[], &["mail"], (0, 4)).await;
     scene.expect(id, Cause::AboutToStart).await;
     scene.punctual.admin("ada").pause_queue("post").await.unwrap();
     has(&scene.expect(id, Cause::QueuePaused).await, &["post is paused", "punctual queues resume post"]);
@@ -111,14 +111,14 @@ async fn explain_names_the_cause_of_every_situation(new_place: fn() -> Place) {
     has(&scene.expect(id, Cause::Running).await, &["attempt 1 of 2", &scene.worker.to_string()]);
     scene.clock.advance(Duration::from_secs(40));
     has(&scene.expect(id, Cause::WorkerLost).await, &["ran out 10 s ago"]);
-    let fault = Fault::new("no route\nto host");
+    let fault = JobError::new("no route\nto host");
     scene.settle(&claim, Outcome::Failed { fault, retry: Retry::After(Duration::from_secs(90)) }).await;
-    scene.beat(&[], &["mail"], (0, 4)).await;
+    scene.heartbeat(&[], &["mail"], (0, 4)).await;
     let text = scene.expect(id, Cause::BackingOff).await;
     has(&text, &["Attempt 1 of 2 failed: no route.", "in 90 s", &format!("punctual jobs retry {id}")]);
     scene.clock.advance(Duration::from_secs(90));
     let claim = scene.claim(1).await.remove(0);
-    scene.settle(&claim, Outcome::Failed { fault: Fault::new("no"), retry: Retry::ByPolicy }).await;
+    scene.settle(&claim, Outcome::Failed { fault: JobError::new("no"), retry: Retry::ByPolicy }).await;
     has(&scene.expect(id, Cause::Dead).await, &["after 2 attempts, all it may have: no"]);
     scene.punctual.admin("ada").retry(id).await.unwrap();
     scene.punctual.admin("ada").cancel(id, Some("not needed".into())).await.unwrap();
@@ -138,7 +138,7 @@ async fn explain_names_the_cause_of_every_situation(new_place: fn() -> Place) {
 async fn explain_names_every_gate_that_is_closed(new_place: fn() -> Place) {
     let place = new_place();
     let scene = Scene::new(&place).await;
-    scene.beat(&[], &[], (1, 4)).await;
+    scene.heartbeat(&[], &[], (1, 4)).await;
     let first = scene.enqueue(mail().concurrency_key("acme")).await;
     let second = scene.enqueue(mail().concurrency_key("acme")).await;
     assert_eq!(scene.claim(4).await[0].job.id, first);
@@ -159,14 +159,14 @@ async fn explain_names_every_gate_that_is_closed(new_place: fn() -> Place) {
     let fourth = scene.enqueue(mail().concurrency_key("acme")).await;
     has(&scene.expect(fourth, Cause::KeyRate).await, &["The key acme starts 1/1m", "--key-rate"]);
     scene.clock.advance(Duration::from_secs(62));
-    scene.beat(&[], &[], (1, 4)).await;
+    scene.heartbeat(&[], &[], (1, 4)).await;
     scene.expect(fourth, Cause::AboutToStart).await;
 }
 
 async fn explain_names_a_cancelled_job_whose_handler_has_not_ended(new_place: fn() -> Place) {
     let place = new_place();
     let scene = Scene::new(&place).await;
-    scene.beat(&[], &[], (1, 4)).await;
+    scene.heartbeat(&[], &[], (1, 4)).await;
     let admin = scene.punctual.admin("ada");
     admin.set_queue_limits("post", Limits { concurrency: Some(1), ..Limits::default() }).await.unwrap();
     let first = scene.enqueue(mail().concurrency_key("acme")).await;
@@ -196,7 +196,7 @@ async fn explain_names_all_that_is_in_the_way(new_place: fn() -> Place) {
     assert_eq!(causes, [Cause::WaitsForParents, Cause::QueuePaused, Cause::NoWorker]);
     scene.punctual.admin("ada").resume_queue("post").await.unwrap();
     let claim = scene.claim(1).await.remove(0);
-    scene.settle(&claim, Outcome::Failed { fault: Fault::new("no"), retry: Retry::ByPolicy }).await;
+    scene.settle(&claim, Outcome::Failed { fault: JobError::new("no"), retry: Retry::ByPolicy }).await;
     let text = scene.expect(patient, Cause::WaitsForFailedParent).await;
     has(&text, &["has failed", &format!("punctual jobs retry {}", parents[0])]);
     has(&scene.expect(child, Cause::Cancelled).await, &[&parents[0].to_string()]);

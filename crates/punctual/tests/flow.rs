@@ -19,7 +19,7 @@ use proptest::{
 use punctual::{
     Context, Draft, Failure, JobId, OnParentFailure, ParentResults, Punctual, RetryPolicy, Status, Worker, Workflow,
     WorkflowId,
-    core::{ClaimRequest, Clock, Fault, ManualClock, Outcome, Retry, Settlement, WorkerId, WorkflowStatus, settle},
+    core::{ClaimRequest, Clock, JobError, ManualClock, Outcome, Retry, Settlement, WorkerId, WorkflowStatus, settle},
 };
 use punctual_testkit::conformance::audit_store;
 use serde_json::{Value, json};
@@ -118,8 +118,8 @@ async fn run_plans(place: &Place, plans: &[Plan]) {
     audit_store(&**punctual.store()).await;
 }
 
-/// Runs what can be run, with the crashes and failures that are planned, until nothing can; says how many of those did not happen to
-/// jobs that came to an end of their own.
+/// Runs what can be run, with the crashes and failures that are planned, until nothing can; says how many of those did
+/// not happen to jobs that came to an end of their own.
 async fn drive(punctual: &Punctual, clock: &ManualClock, plans: &[Plan], ids: &[JobId]) -> u32 {
     let store = punctual.store();
     let mut left: HashMap<JobId, Plan> = ids.iter().copied().zip(plans.iter().cloned()).collect();
@@ -140,7 +140,7 @@ async fn drive(punctual: &Punctual, clock: &ManualClock, plans: &[Plan], ids: &[
                 assert!(parent.status.is_finished(), "{} runs before its parent {}", claim.job.id, parent.id);
             }
             let plan = left.get_mut(&claim.job.id).unwrap();
-            let failed = |retry| Outcome::Failed { fault: Fault::new("planned"), retry };
+            let failed = |retry| Outcome::Failed { fault: JobError::new("planned"), retry };
             let outcome = match plan {
                 // Its worker has gone; the lease will run out.
                 Plan { crashes: 1.., .. } => {

@@ -1,4 +1,5 @@
-//! A worker that is cut off from its store stops by itself; no job has two executions in one worker; a limit's slot is held until the handler is gone.
+//! A worker that is cut off from its store stops by itself; no job has two executions in one worker; a limit's slot is
+//! held until the handler is gone.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -57,9 +58,19 @@ impl Bench {
 
     /// From now on the network drops everything.
     fn cut(&self) {
-        for method in
-            ["extend", "held", "beat", "claim", "settle", "release_slots", "note", "expired", "tend", "lock", "leave"]
-        {
+        for method in [
+            "extend",
+            "check_leases",
+            "heartbeat",
+            "claim",
+            "settle",
+            "release_slots",
+            "report_progress",
+            "expired",
+            "maintain",
+            "lock",
+            "deregister",
+        ] {
             self.network.fail_always(method, When::Never);
         }
     }
@@ -149,7 +160,8 @@ async fn a_worker_that_is_cut_off_stops_at_the_end_of_its_lease() {
     audit_store(&**bench.punctual.store()).await;
 }
 
-/// The process stands still between the claim of two jobs and the start of the second one: another worker may have it by then.
+/// The process stands still between the claim of two jobs and the start of the second one: another worker may have it
+/// by then.
 #[tokio::test(flavor = "current_thread")]
 async fn a_job_whose_lease_ended_before_its_start_does_not_start() {
     let place = Place::new();
@@ -200,7 +212,8 @@ async fn a_worker_that_is_cut_off_stops_when_the_store_takes_it_for_dead() {
     tokio::time::timeout(LONG, told.notified()).await.expect("the handler to be told to stop");
 }
 
-/// A job that Redis hands out starts before PostgreSQL knows. If PostgreSQL never hears of it, others may start it once more.
+/// A job that Redis hands out starts before PostgreSQL knows. If PostgreSQL never hears of it, others may start it once
+/// more.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_execution_whose_start_cannot_be_recorded_stops_before_another_one_starts() {
     let place = Place::redis();

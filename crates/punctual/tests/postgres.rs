@@ -15,7 +15,7 @@ use punctual::{
     Context, Draft, Failure, Filter, OnParentFailure, Overlap, Page, Punctual, Recurring, Settled, Status, Unique,
     Worker, Workflow,
     admin::Retention,
-    core::{JobDefaults, Keep, Limits, Rate},
+    core::{JobDefaults, Limits, Rate, RetentionPolicy},
     postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
 };
 use punctual_servers::{Care, Postgres, Redis};
@@ -89,7 +89,8 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
                     transaction.rollback().await?;
                     return Err(Failure::retry_after(Duration::ZERO, "crashed before the commit"));
                 }
-                // Nobody can extend the lease meanwhile, nobody waits for that, and it is not taken for lost when it has run out.
+                // Nobody can extend the lease meanwhile, nobody waits for that, and it is not taken for lost when it
+                // has run out.
                 until("the lease to run out", async || {
                     let lease = ctx.punctual().job(ctx.id()).await.unwrap().lease_until;
                     lease.unwrap() < ctx.punctual().store().now()
@@ -180,7 +181,8 @@ async fn enqueue_on(punctual: Punctual, acknowledged: Arc<Mutex<BTreeSet<punctua
 const MIXED_TIME: Duration = Duration::from_secs(60);
 
 /// What has ended goes at once.
-const NOTHING_KEPT: Keep = Keep { succeeded: Duration::ZERO, dead: Duration::ZERO, cancelled: Duration::ZERO };
+const NOTHING_KEPT: RetentionPolicy =
+    RetentionPolicy { succeeded: Duration::ZERO, dead: Duration::ZERO, cancelled: Duration::ZERO };
 
 #[test]
 fn mixed_process() {
@@ -277,7 +279,8 @@ async fn schedule(punctual: &Punctual) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// Submits workflows, cancels and retries them, lets jobs wait for whatever there is, pauses queues for a moment, and limits them.
+/// Submits workflows, cancels and retries them, lets jobs wait for whatever there is, pauses queues for a moment, and
+/// limits them.
 async fn flow(punctual: &Punctual) {
     let admin = punctual.admin("flow");
     let policy = || OnParentFailure::ALL[fastrand::usize(..4)];
@@ -332,11 +335,11 @@ async fn flow(punctual: &Punctual) {
 
 async fn upkeep(punctual: &Punctual) {
     let store = punctual.store();
-    store.retire(NOTHING_KEPT, 500).await.unwrap();
+    store.expire(NOTHING_KEPT, 500).await.unwrap();
     store.purge(Duration::ZERO, 500).await.unwrap();
-    store.trim(Duration::from_secs(5), 1_000).await.unwrap();
+    store.prune(Duration::from_secs(5), 1_000).await.unwrap();
     store.promote(100).await.unwrap();
-    store.tend().await.unwrap();
+    store.maintain().await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 

@@ -1,4 +1,5 @@
-//! PostgreSQL as teams set it up: with TLS, behind a pooler, with a role that may do little, with a limit on statements. And servers that answer but refuse.
+//! PostgreSQL as teams set it up: with TLS, behind a pooler, with a role that may do little, with a limit on
+//! statements. And servers that answer but refuse.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
 
@@ -34,11 +35,11 @@ async fn works(url: &str) -> Punctual {
         let ended = punctual.wait(job.id, Duration::from_secs(60)).await.unwrap();
         assert_eq!(ended.status, Status::Succeeded);
     }
-    punctual.store().tend().await.unwrap();
+    punctual.store().maintain().await.unwrap();
     punctual.admin("test").cleanup(Retention::default(), |_| ()).await.unwrap();
     worker.stop().await;
-    for finding in punctual.store().examine().await.unwrap() {
-        assert!(finding.ok, "{}: {}", finding.check, finding.message);
+    for diagnostic in punctual.store().check().await.unwrap() {
+        assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
     }
     punctual
 }
@@ -90,8 +91,8 @@ async fn a_role_that_owns_its_schema_needs_nothing_else() {
     run(&server.url(), "grant usage on schema jobs to reader; grant select on all tables in schema jobs to reader")
         .await;
     let reader = Punctual::connect(&as_role("reader")).await.unwrap();
-    let findings = reader.store().examine().await.unwrap();
-    let rights = findings.iter().find(|finding| finding.check == "rights").unwrap();
+    let diagnostics = reader.store().check().await.unwrap();
+    let rights = diagnostics.iter().find(|diagnostic| diagnostic.check == "rights").unwrap();
     assert!(!rights.ok && rights.message.contains("punctual_jobs"), "{}", rights.message);
     let refused = reader.enqueue(Draft::new("noop", &1)).await.unwrap_err().to_string();
     assert!(refused.contains("docs/operations.md"), "{refused}");
@@ -142,7 +143,8 @@ async fn a_worker_waits_for_a_server_that_is_read_only() {
     worker.stop().await;
 }
 
-/// A worker whose server refuses for a while goes on trying: errors say why, what ran meanwhile is settled once it can be, and what was acknowledged runs.
+/// A worker whose server refuses for a while goes on trying: errors say why, what ran meanwhile is settled once it can
+/// be, and what was acknowledged runs.
 async fn outlasts(
     punctual: Punctual,
     payload: &str,

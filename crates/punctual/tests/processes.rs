@@ -1,4 +1,5 @@
-//! Worker processes under a supervisor: whichever of them dies, however it dies, nothing is lost and nothing is left behind.
+//! Worker processes under a supervisor: whichever of them dies, however it dies, nothing is lost and nothing is left
+//! behind.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -186,7 +187,8 @@ async fn a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it(p
             continue;
         }
         let kills = fleet.place.ledger_lines().iter().filter(|line| line.starts_with(&job.id.to_string())).count();
-        // Its first crash may have been another's: Redis, while it learns of jobs, knows all of one name before those of the next, and a process may claim several killers at once.
+        // Its first crash may have been another's: Redis, while it learns of jobs, knows all of one name before those
+        // of the next, and a process may claim several killers at once.
         assert!((job.status, job.crash_count) == (Status::Dead, 3) && (2..=3).contains(&kills), "{kills}: {job:?}");
         let evidence = job.error.unwrap().message;
         assert!(evidence.contains("signal: 9") && evidence.ends_with("quarantined"), "{evidence}");

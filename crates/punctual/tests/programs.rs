@@ -510,7 +510,8 @@ async fn a_stopping_worker_lets_programs_put_their_things_away(place: impl Fn() 
     assert_eq!(punctual.job(job).await.unwrap().status, Status::Queued);
 }
 
-/// Starts a process that leaves its parent, its group, its session and its environment behind, and that only its own arguments tell of.
+/// Starts a process that leaves its parent, its group, its session and its environment behind, and that only its own
+/// arguments tell of.
 fn daemonise(seconds: &str) -> String {
     format!(
         "(setsid env -i sleep {seconds} < /dev/null > /dev/null 2>&1 &); while ! pgrep -f '[s]leep {seconds}' > /dev/null; do sleep 0.01; done"

@@ -26,14 +26,14 @@ async fn runs_jobs(punctual: &Punctual) {
 
 /// What is said of queues in Redis; nothing if it cannot be reached.
 async fn redis_is_well(punctual: &Punctual) -> String {
-    let findings = punctual.store().examine().await.unwrap();
-    findings.into_iter().find(|one| one.check == "redis queues").map(|one| one.message).unwrap_or_default()
+    let diagnostics = punctual.store().check().await.unwrap();
+    diagnostics.into_iter().find(|one| one.check == "redis queues").map(|one| one.message).unwrap_or_default()
 }
 
 /// What is said of Redis itself.
 async fn redis_says(punctual: &Punctual) -> (bool, String) {
-    let findings = punctual.store().examine().await.unwrap();
-    findings.into_iter().find(|one| one.check == "redis").map(|one| (one.ok, one.message)).unwrap()
+    let diagnostics = punctual.store().check().await.unwrap();
+    diagnostics.into_iter().find(|one| one.check == "redis").map(|one| (one.ok, one.message)).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +62,8 @@ async fn a_user_that_may_do_little_is_enough() {
     runs_jobs(&Place::postgres().dispatched_by(&address).connect().await).await;
 }
 
-/// The certificates that are trusted are those of the system, or of the file that SSL_CERT_FILE names, for a whole process.
+/// The certificates that are trusted are those of the system, or of the file that SSL_CERT_FILE names, for a whole
+/// process.
 #[test]
 fn tls_process() {
     common::in_process(async |url: String| {

@@ -119,8 +119,8 @@ async fn an_examination_beside_a_busy_worker_finds_nothing_wrong() {
         }
     });
     for _ in 0..30 {
-        for finding in punctual.store().examine().await.unwrap() {
-            assert!(finding.ok, "{}: {}", finding.check, finding.message);
+        for diagnostic in punctual.store().check().await.unwrap() {
+            assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
         }
     }
     stop.store(true, Ordering::SeqCst);

@@ -41,7 +41,8 @@ impl SpanExporter for Kept {
     }
 }
 
-/// A span of the caller's, and its place in a trace. All tests of the process share what makes them, as one process has it once.
+/// A span of the caller's, and its place in a trace. All tests of the process share what makes them, as one process has
+/// it once.
 fn begin(name: &'static str) -> (Span, Trace) {
     static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
     PROVIDER.get_or_init(|| {

@@ -269,7 +269,7 @@ async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone(
     for survives in [true, false] {
         let place = Place::new();
         let (punctual, clock) = place.connect_with_clock().await;
-        let former = core::Beat {
+        let former = core::Heartbeat {
             id: core::WorkerId::from_bits(punctual.ids().next(punctual.store().now())),
             host: "h".into(),
             pid: 1,
@@ -279,7 +279,7 @@ async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone(
             running: 0,
             registered_by: None,
         };
-        punctual.store().beat(former.clone()).await.unwrap();
+        punctual.store().heartbeat(former.clone()).await.unwrap();
         let job = punctual.enqueue(Draft::new("other", &()).ephemeral(true)).await.unwrap().id;
         clock.advance(Duration::from_secs(1));
         let worker = start(&punctual, |_: Context| async { Ok(None) }).await;
@@ -287,7 +287,7 @@ async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone(
         let newer = punctual.enqueue(Draft::new("other", &()).ephemeral(true)).await.unwrap().id;
         clock.advance(Duration::from_secs(if survives { 1 } else { 31 }));
         if survives {
-            punctual.store().beat(former).await.unwrap();
+            punctual.store().heartbeat(former).await.unwrap();
             worker.stop().await;
             assert!(punctual.job(job).await.is_ok(), "no restart, as the other was there all the time");
             clock.advance(Duration::from_secs(31));
@@ -364,7 +364,8 @@ async fn a_long_job_keeps_its_lease() {
     worker.stop().await;
 }
 
-/// The store fails in every way at every step of the corridor; nothing is lost, nothing is stranded, nothing ends twice.
+/// The store fails in every way at every step of the corridor; nothing is lost, nothing is stranded, nothing ends
+/// twice.
 #[tokio::test]
 async fn a_failing_store_delays_jobs_and_loses_none() {
     let place = Place::new();
@@ -372,7 +373,7 @@ async fn a_failing_store_delays_jobs_and_loses_none() {
     let faulty = FaultyStore::new(inner.store().clone());
     let punctual = Punctual::new(Arc::new(faulty.clone()));
     for when in [When::Before, When::After] {
-        for method in ["settle", "settle", "claim", "note", "expired", "beat"] {
+        for method in ["settle", "settle", "claim", "report_progress", "expired", "heartbeat"] {
             faulty.fail_next(method, when);
         }
     }

@@ -137,7 +137,8 @@ async fn claim_round(
     let token: Arc<str> = format!("{}{number:x}", claims_of(request.worker)).into();
     // From before they are handed out: whoever stands still meanwhile does not hold them for longer.
     let since = Instant::now();
-    // Much may have been waited for since the caller looked; if Redis may no longer hand out jobs, the ledger may do so itself before long.
+    // Much may have been waited for since the caller looked; if Redis may no longer hand out jobs, the ledger may do so
+    // itself before long.
     let is_open = standing.is_open();
     let HandedOut { jobs, next_run_at } = if gated {
         hand_out_standing(store, &request, open, &token).await?
@@ -185,7 +186,8 @@ fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
     (fresh, asked)
 }
 
-/// Those that are locked now, if jobs are. Those that others have locked go back, and for those that nobody knows of the ledger is asked.
+/// Those that are locked now, if jobs are. Those that others have locked go back, and for those that nobody knows of
+/// the ledger is asked.
 async fn locked(
     store: &Shared,
     jobs: Vec<(Handed, Document)>,

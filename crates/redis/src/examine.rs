@@ -1,6 +1,6 @@
 //! What `punctual doctor` looks at in Redis.
 
-use punctual_core::{Finding, StoreResult};
+use punctual_core::{Diagnostic, StoreResult};
 use redis::RedisResult;
 use tokio::time::Instant;
 
@@ -14,12 +14,12 @@ use crate::{
 const OLDEST_VERSION: (u32, u32) = (6, 2);
 
 /// Looks for bad settings, and for what is not as it should be.
-pub(crate) async fn examine(store: &Shared) -> StoreResult<Vec<Finding>> {
+pub(crate) async fn examine(store: &Shared) -> StoreResult<Vec<Diagnostic>> {
     let version = match server::info(&store.server, "server").await {
         Ok(info) => version(info.get("valkey_version").or(info.get("redis_version")).map_or("unknown", String::as_str)),
         Err(error) => {
             let message = format!("{error}; PostgreSQL hands out the jobs meanwhile; start Redis, or mend --dispatch");
-            return Ok(vec![finding("redis", false, message)]);
+            return Ok(vec![diagnostic("redis", false, message)]);
         }
     };
     let standing = store.keeper.standing_since(Instant::now()).await?;
@@ -28,9 +28,9 @@ pub(crate) async fn examine(store: &Shared) -> StoreResult<Vec<Finding>> {
 }
 
 /// Whether Redis takes writes of this ledger, from here and from where workers are.
-fn writes(store: &Shared, standing: &Standing) -> Finding {
+fn writes(store: &Shared, standing: &Standing) -> Diagnostic {
     match (store.keeper.refused(), standing.missed) {
-        (Some(why), _) => finding(
+        (Some(why), _) => diagnostic(
             "redis writes",
             false,
             format!("{why}; jobs are handed out by PostgreSQL, unless workers can use Redis"),
@@ -40,41 +40,41 @@ fn writes(store: &Shared, standing: &Standing) -> Finding {
                 "a worker could not use Redis {} s ago, though it can be used from here; its log says why",
                 ago.as_secs()
             );
-            finding("redis writes", false, message)
+            diagnostic("redis writes", false, message)
         }
-        (None, None) => finding("redis writes", true, "accepted"),
+        (None, None) => diagnostic("redis writes", true, "accepted"),
     }
 }
 
-fn finding(check: &str, ok: bool, message: impl Into<String>) -> Finding {
-    Finding { check: check.into(), ok, message: message.into() }
+fn diagnostic(check: &str, ok: bool, message: impl Into<String>) -> Diagnostic {
+    Diagnostic { check: check.into(), ok, message: message.into() }
 }
 
-fn version(version: &str) -> Finding {
+fn version(version: &str) -> Diagnostic {
     let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
     let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let ok = found >= OLDEST_VERSION;
     let hint = if ok { "" } else { "; Punctual needs Redis 6.2 or later, or Valkey" };
-    finding("redis", ok, format!("version {version}{hint}"))
+    diagnostic("redis", ok, format!("version {version}{hint}"))
 }
 
 /// A Redis that throws keys away when it is full makes Punctual tell of its jobs again and again.
-async fn eviction(store: &Shared) -> Finding {
+async fn eviction(store: &Shared) -> Diagnostic {
     let Ok(memory) = server::info(&store.server, "memory").await else {
-        return finding("redis memory", true, "is not told");
+        return diagnostic("redis memory", true, "is not told");
     };
     let value = |name: &str| memory.get(name).map_or("unknown", String::as_str);
     let (policy, used, most) = (value("maxmemory_policy"), value("used_memory_human"), value("maxmemory_human"));
     if policy == "noeviction" || value("maxmemory") == "0" {
-        return finding("redis memory", true, format!("{used} in use, nothing is thrown away"));
+        return diagnostic("redis memory", true, format!("{used} in use, nothing is thrown away"));
     }
     let advice =
         "set maxmemory-policy noeviction; no job is lost meanwhile, but queues stand still until they are told anew";
-    finding("redis memory", false, format!("{used} of {most} in use, and {policy} throws keys away: {advice}"))
+    diagnostic("redis memory", false, format!("{used} of {most} in use, and {policy} throws keys away: {advice}"))
 }
 
 /// Whose jobs Redis hands out, and how many hints it has.
-async fn queues(store: &Shared, standing: &Standing) -> Finding {
+async fn queues(store: &Shared, standing: &Standing) -> Diagnostic {
     let (mut told, mut lost) = (Vec::new(), Vec::new());
     for queue in standing.queues() {
         let name = queue.queue.as_str();
@@ -87,27 +87,27 @@ async fn queues(store: &Shared, standing: &Standing) -> Finding {
             Ok(Some((hints, held))) => told.push(format!("{name} ({hints} jobs told, {held} just handed out)")),
             Ok(None) if !store.loader.serves(name) => {}
             Ok(None) => lost.push(name),
-            Err(error) => return finding("redis queues", false, error.to_string()),
+            Err(error) => return diagnostic("redis queues", false, error.to_string()),
         }
     }
     told.sort();
     match (told.is_empty(), lost.is_empty()) {
         (_, false) => {
-            finding("redis queues", false, format!("{} will be told anew by the next worker", lost.join(", ")))
+            diagnostic("redis queues", false, format!("{} will be told anew by the next worker", lost.join(", ")))
         }
-        (true, _) => finding("redis queues", true, "none so far; the first job opens its own"),
-        _ => finding("redis queues", true, told.join(", ")),
+        (true, _) => diagnostic("redis queues", true, "none so far; the first job opens its own"),
+        _ => diagnostic("redis queues", true, told.join(", ")),
     }
 }
 
 /// What had to be put right since Redis was empty last. That is no fault: it is what the repairs are for.
-async fn repairs(store: &Shared) -> Finding {
+async fn repairs(store: &Shared) -> Diagnostic {
     match store.repairs.all().await {
-        Ok(all) if all.is_empty() => finding("redis repairs", true, "none"),
+        Ok(all) if all.is_empty() => diagnostic("redis repairs", true, "none"),
         Ok(all) => {
             let told: Vec<String> = all.iter().map(|(kind, number)| format!("{kind}: {number}")).collect();
-            finding("redis repairs", true, told.join(", "))
+            diagnostic("redis repairs", true, told.join(", "))
         }
-        Err(error) => finding("redis repairs", false, error.to_string()),
+        Err(error) => diagnostic("redis repairs", false, error.to_string()),
     }
 }

@@ -1,4 +1,5 @@
-//! Signs of life. A worker that has given none for long, neither here nor to the ledger, is dead, and its leases need not run out first.
+//! Signs of life. A worker that has given none for long, neither here nor to the ledger, is dead, and its leases need
+//! not run out first.
 
 use std::{
     collections::HashSet,
@@ -6,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use punctual_core::{StoreResult, Timestamp, WorkerId, dispatch::Ledger};
+use punctual_core::{StoreResult, Timestamp, WorkerId, dispatch::PrimaryStore};
 use redis::RedisResult;
 
 use crate::{keys::Namespace, repairs::Repairs, server::Server};
@@ -18,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Signs of life of workers.
 pub(crate) struct Hearts {
-    ledger: Arc<dyn Ledger>,
+    ledger: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     looked: Mutex<Timestamp>,
@@ -27,12 +28,12 @@ pub(crate) struct Hearts {
 }
 
 impl Hearts {
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace) -> Self {
+    pub(crate) fn new(ledger: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace) -> Self {
         Self { ledger, server, namespace, looked: Mutex::new(Timestamp::MIN), buried: Mutex::default() }
     }
 
     /// A worker is there.
-    pub(crate) async fn beat(&self, worker: WorkerId) {
+    pub(crate) async fn heartbeat(&self, worker: WorkerId) {
         let key = self.namespace.worker(worker);
         let said: RedisResult<()> =
             self.server.call(redis::cmd("SET").arg(key).arg(1).arg("EX").arg(ALIVE_FOR.as_secs())).await;

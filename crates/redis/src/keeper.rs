@@ -1,7 +1,8 @@
 //! Who hands out a queue's jobs now.
 //!
-//! The ledger has the last word: until when Redis does, and in which epoch of each queue. Whoever claims prolongs the one and goes by the other,
-//! and asks again before what it knows is old. So nobody hands out jobs that somebody else may be handing out.
+//! The ledger has the last word: until when Redis does, and in which epoch of each queue. Whoever claims prolongs the
+//! one and goes by the other, and asks again before what it knows is old. So nobody hands out jobs that somebody else
+//! may be handing out.
 
 use std::{
     collections::HashMap,
@@ -11,7 +12,7 @@ use std::{
 
 use punctual_core::{
     StoreResult, Timestamp,
-    dispatch::{DispatchedQueue, GRACE, Ledger, Sight},
+    dispatch::{DispatchedQueue, GRACE, PrimaryStore, Sight},
 };
 use redis::RedisResult;
 use tokio::time::{self, Instant};
@@ -40,7 +41,8 @@ const SAY_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// What is said where another server owns the jobs in Redis.
 const IS_A_COPY: &str = "its jobs are of another PostgreSQL server; if this database is a copy of that one, use another Redis, or run \
                          `update punctual_dispatch set ledger = gen_random_uuid()` in the copy";
-/// A job is new for so long after it was stored. By then it is in Redis with all that is known of it, or comes there in another way.
+/// A job is new for so long after it was stored. By then it is in Redis with all that is known of it, or comes there in
+/// another way.
 const NEW_FOR_MS: u64 = 2_000;
 
 /// What this process knows of who hands out jobs.
@@ -110,7 +112,8 @@ impl Standing {
         }
     }
 
-    /// The same, if Redis has been told of all jobs that were stored before, so that nobody else tells it of one that is stored from now on.
+    /// The same, if Redis has been told of all jobs that were stored before, so that nobody else tells it of one that
+    /// is stored from now on.
     pub(crate) fn settled_epoch(&self, queue: &str) -> Option<u64> {
         let loaded = self.queues.get(queue).is_some_and(|queue| queue.loaded);
         self.epoch(queue).filter(|_| loaded)
@@ -134,7 +137,7 @@ impl Standing {
 
 /// Asks the ledger how Redis stands, and prolongs that.
 pub(crate) struct Keeper {
-    ledger: Arc<dyn Ledger>,
+    ledger: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     known: Mutex<Option<Arc<Standing>>>,
@@ -154,7 +157,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// `server_run` is which run of the ledger's server answered.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace, server_run: String) -> Self {
+    pub(crate) fn new(ledger: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace, server_run: String) -> Self {
         Self {
             ledger,
             server,
@@ -296,8 +299,8 @@ impl Keeper {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(why, _)| why.clone())
     }
 
-    /// What Redis shows by a write that it takes: a server that only answers cannot hand out jobs. In a cluster there is a write for each of some
-    /// queues, on the node that has it.
+    /// What Redis shows by a write that it takes: a server that only answers cannot hand out jobs. In a cluster there
+    /// is a write for each of some queues, on the node that has it.
     async fn signs_of_life(&self) -> Result<Signs, String> {
         let keys = if self.server.address().is_cluster() {
             let known = self.known();

@@ -24,7 +24,8 @@ impl Namespace {
         format!("{escaped}:*")
     }
 
-    /// Says which run of the ledger's server the jobs are of, for as long as it is kept. With the name of a queue, on that queue's node.
+    /// Says which run of the ledger's server the jobs are of, for as long as it is kept. With the name of a queue, on
+    /// that queue's node.
     pub(crate) fn owner(&self, queue: Option<&str>) -> String {
         match queue {
             None => format!("{}:owner", self.0),
@@ -62,7 +63,8 @@ impl Namespace {
     }
 }
 
-/// The hash tag of a queue. A brace would end it early: two queues would share keys, or those of one would be on several nodes.
+/// The hash tag of a queue. A brace would end it early: two queues would share keys, or those of one would be on
+/// several nodes.
 fn tag(queue: &str) -> Cow<'_, str> {
     if !queue.contains(['{', '}', '%']) {
         return Cow::Borrowed(queue);
@@ -78,25 +80,27 @@ pub(crate) struct QueueKeys {
 }
 
 impl QueueKeys {
-    /// A hash: the epoch in which the queue is open, the run of the server, whether it is paused, and a field for each other key of the queue that is to go with it;
-    /// that of a lane says which parts it has.
+    /// A hash: the epoch in which the queue is open, the run of the server, whether it is paused, and a field for each
+    /// other key of the queue that is to go with it; that of a lane says which parts it has.
     pub(crate) fn state(&self) -> String {
         format!("{}state", self.prefix)
     }
 
-    /// A sorted set: claims that have taken jobs, by the time at which those are given up that are still in their hands.
+    /// A sorted set: claims that have taken jobs, by the time at which those are given up that are still in their
+    /// hands.
     pub(crate) fn held(&self) -> String {
         format!("{}held", self.prefix)
     }
 
-    /// A hash: jobs in somebody's hands of which their owner may not know yet, with the token of the claim, when it may start, and in which lane
-    /// it was.
+    /// A hash: jobs in somebody's hands of which their owner may not know yet, with the token of the claim, when it may
+    /// start, and in which lane it was.
     pub(crate) fn owners(&self) -> String {
         format!("{}owners", self.prefix)
     }
 }
 
-/// What the key of a lane ends with: a sorted set of its jobs, by the time at which they may start. A long one has more of them, which scripts name.
+/// What the key of a lane ends with: a sorted set of its jobs, by the time at which they may start. A long one has more
+/// of them, which scripts name.
 pub(crate) fn lane_suffix(lane: &Lane) -> String {
     format!("ready:{}:{}", lane.priority, lane.name)
 }

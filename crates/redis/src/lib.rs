@@ -1,7 +1,7 @@
 //! Redis hands out the jobs that another store owns, faster than that store could.
 //!
-//! What it knows of a job is a hint. The owner, a [`Ledger`](punctual_core::dispatch::Ledger), says what is true; `docs/adr/0014` says why
-//! the two never contradict each other for long, and never to anybody's harm.
+//! What it knows of a job is a hint. The owner, a [`PrimaryStore`](punctual_core::dispatch::PrimaryStore), says what is
+//! true; `docs/adr/0014` says why the two never contradict each other for long, and never to anybody's harm.
 //!
 //! | question | file |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! What Redis is told of jobs, other than by whoever has just stored them. A hint too many does no harm: nothing is cached of these, so that
-//! whoever gets one asks the ledger first.
+//! What Redis is told of jobs, other than by whoever has just stored them. A hint too many does no harm: nothing is
+//! cached of these, so that whoever gets one asks the ledger first.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 use futures_util::FutureExt;
 use punctual_core::{
     ClaimRequest, JobId, StoreResult, Timestamp, Watch, WorkerId,
-    dispatch::{HORIZON, Hint, Lane, Ledger},
+    dispatch::{HORIZON, Hint, Lane, PrimaryStore},
 };
 use tokio::time::Instant;
 
@@ -31,7 +31,7 @@ const SWEEP_MAX_JOBS: usize = 5_000;
 
 /// Tells Redis of jobs.
 pub(crate) struct Loader {
-    ledger: Arc<dyn Ledger>,
+    ledger: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     /// Hears when there may be something to tell.
@@ -58,7 +58,7 @@ enum Heard {
 }
 
 impl Loader {
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace) -> Self {
+    pub(crate) fn new(ledger: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace) -> Self {
         let work = tokio::sync::Mutex::new((ledger.watch_work(), None));
         let repairs = Repairs::new(server.clone(), namespace.clone());
         Self { ledger, server, namespace, work, sweep: Mutex::default(), repairs }
@@ -106,7 +106,8 @@ impl Loader {
         Ok(())
     }
 
-    /// Tells of the jobs of a queue that wait for their time. While it was closed, its part of the horizon was passed over.
+    /// Tells of the jobs of a queue that wait for their time. While it was closed, its part of the horizon was passed
+    /// over.
     async fn load_due_of(&self, keeper: &Keeper, name: &str) -> StoreResult<bool> {
         let standing = keeper.standing_since(Instant::now()).await?;
         // Somebody who has just passed it over may have looked a little further: clocks differ.
@@ -144,7 +145,8 @@ impl Loader {
         Ok(())
     }
 
-    /// Tells of jobs, those of open queues; of the others it is told when their queue is opened. Says whether Redis has heard.
+    /// Tells of jobs, those of open queues; of the others it is told when their queue is opened. Says whether Redis has
+    /// heard.
     async fn put(&self, keeper: &Keeper, hints: &[Hint], what: Told) -> StoreResult<bool> {
         let read_at = Instant::now();
         let mut lanes: BTreeMap<&Arc<Lane>, Vec<Hint>> = BTreeMap::new();
@@ -229,7 +231,7 @@ impl Loader {
     }
 
     /// Puts right whatever a crash has left, a bounded part of it at a time.
-    pub(crate) async fn tend(&self, keeper: &Keeper) -> StoreResult<()> {
+    pub(crate) async fn maintain(&self, keeper: &Keeper) -> StoreResult<()> {
         let standing = keeper.standing().await?;
         if !standing.is_open() {
             return Ok(());

@@ -1,8 +1,9 @@
 //! Locks. Redis says no, and the ledger says yes.
 //!
-//! A lock is taken on most of some independent nodes, within its time: Redlock. Whoever fails there asks nobody else, and that is nearly everybody
-//! who wants what somebody has. Whoever succeeds asks the ledger, which gives the fencing token, and refuses while the time of another has not
-//! passed. So neither a node that has forgotten its locks nor a client that stood still makes anybody a second owner; `docs/adr/0015` says more.
+//! A lock is taken on most of some independent nodes, within its time: Redlock. Whoever fails there asks nobody else,
+//! and that is nearly everybody who wants what somebody has. Whoever succeeds asks the ledger, which gives the fencing
+//! token, and refuses while the time of another has not passed. So neither a node that has forgotten its locks nor a
+//! client that stood still makes anybody a second owner; `docs/adr/0015` says more.
 
 use std::time::Duration;
 
@@ -43,7 +44,8 @@ impl Locks {
         Self { nodes }
     }
 
-    /// Takes each of some locks that is free, out of time or the owner's already. Those that are not won are held nowhere afterwards.
+    /// Takes each of some locks that is free, out of time or the owner's already. Those that are not won are held
+    /// nowhere afterwards.
     pub(crate) async fn take(&self, keys: &[String], owner: &str, now: Timestamp, ttl: Duration) -> Vec<Vote> {
         let began = Instant::now();
         let answers = join_all(self.nodes.iter().map(|node| ask(node, keys, owner, now, ttl))).await;

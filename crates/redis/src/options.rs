@@ -9,9 +9,11 @@ use crate::server::Address;
 pub struct Options {
     /// Where jobs are handed out.
     pub address: Address,
-    /// Independent servers for locks: an odd number of them, most of which have to agree. If there are none, the one above decides alone.
+    /// Independent servers for locks: an odd number of them, most of which have to agree. If there are none, the one
+    /// above decides alone.
     pub locks: Vec<Address>,
-    /// Whether jobs that begin before the ledger knows are locked on these servers until it does. Needs [`locks`](Self::locks).
+    /// Whether jobs that begin before the ledger knows are locked on these servers until it does. Needs
+    /// [`locks`](Self::locks).
     pub lock_jobs: bool,
 }
 

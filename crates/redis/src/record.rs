@@ -1,4 +1,5 @@
-//! Executions of which the ledger does not know yet. They are recorded soon; with their end in one go, if they end before.
+//! Executions of which the ledger does not know yet. They are recorded soon; with their end in one go, if they end
+//! before.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -8,7 +9,7 @@ use std::{
 
 use punctual_core::{
     AttemptId, Claim, Ending, Settled, Settlement, StoreError, StoreResult,
-    dispatch::{GRACE, Ledger, Start},
+    dispatch::{GRACE, PrimaryStore, Start},
 };
 use tokio::{
     sync::{Notify, watch},
@@ -43,7 +44,7 @@ impl Unrecorded {
 
 /// Records executions.
 pub(crate) struct Recorder {
-    ledger: Arc<dyn Ledger>,
+    ledger: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     repairs: Repairs,
@@ -64,8 +65,8 @@ struct State {
     recording: HashMap<AttemptId, Instant>,
     /// Those that the ledger has refused, likewise. They stay until their worker has certainly heard of it.
     refused: HashMap<AttemptId, Instant>,
-    /// Those that were given up because they could not be recorded in time. If their worker has ended them all the same, and nobody has taken
-    /// their jobs, that counts.
+    /// Those that were given up because they could not be recorded in time. If their worker has ended them all the
+    /// same, and nobody has taken their jobs, that counts.
     given_up: HashMap<AttemptId, Unrecorded>,
 }
 
@@ -86,7 +87,12 @@ impl State {
 }
 
 impl Recorder {
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, server: Server, namespace: Namespace, job_locks: Option<Locks>) -> Self {
+    pub(crate) fn new(
+        ledger: Arc<dyn PrimaryStore>,
+        server: Server,
+        namespace: Namespace,
+        job_locks: Option<Locks>,
+    ) -> Self {
         Self {
             repairs: Repairs::new(server.clone(), namespace.clone()),
             ledger,
@@ -121,7 +127,8 @@ impl Recorder {
         self.state().unrecorded_since(attempt).map(|since| since + GRACE)
     }
 
-    /// The ledger has handed out these itself: what was known of older executions of the same runs does not count any more.
+    /// The ledger has handed out these itself: what was known of older executions of the same runs does not count any
+    /// more.
     pub(crate) fn claimed(&self, claims: &[Claim]) {
         let mut state = self.state();
         for attempt in claims.iter().map(Claim::attempt_id) {
@@ -160,12 +167,14 @@ impl Recorder {
             // What is being recorded was begun before, too.
             return drop(self.recording.lock().await);
         }
-        // On a task of its own: what is half done must not be dropped. Whoever asks next will hear if the ledger cannot be reached.
+        // On a task of its own: what is half done must not be dropped. Whoever asks next will hear if the ledger cannot
+        // be reached.
         let recorder = Arc::clone(self);
         let _ = tokio::spawn(async move { recorder.record(Duration::ZERO).await }).await;
     }
 
-    /// Records these executions, if the ledger does not know of them: their worker may end them by way of another process.
+    /// Records these executions, if the ledger does not know of them: their worker may end them by way of another
+    /// process.
     pub(crate) async fn record_now(self: &Arc<Self>, attempts: Vec<AttemptId>) -> StoreResult<()> {
         let recorder = Arc::clone(self);
         let record = async move {

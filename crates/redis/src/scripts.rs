@@ -236,7 +236,8 @@ impl Queue<'_> {
         self.server.run(&call).await
     }
 
-    /// Tells of jobs of one lane again, or late; says how many were not known, and nothing if it is not open in this epoch.
+    /// Tells of jobs of one lane again, or late; says how many were not known, and nothing if it is not open in this
+    /// epoch.
     pub(crate) async fn put(&self, hints: &[Hint], what: Told) -> RedisResult<Option<usize>> {
         let Some(first) = hints.first() else { return Ok(Some(0)) };
         let keys = self.keys();
@@ -279,7 +280,8 @@ impl Queue<'_> {
         held.map(|(job, owner)| self.held(&job, &owner).ok_or_else(strange)).collect()
     }
 
-    /// A job in somebody's hands, from what is known of that: the token of the claim, when the job may start, and its lane.
+    /// A job in somebody's hands, from what is known of that: the token of the claim, when the job may start, and its
+    /// lane.
     fn held(&self, job: &str, owner: &str) -> Option<(Hint, String)> {
         let mut words = owner.splitn(3, ' ');
         let (token, run_at, suffix) = (words.next()?, words.next()?.parse().ok()?, words.next()?);

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 
 use punctual_core::{
     StoreResult,
-    dispatch::{Ledger, Sight},
+    dispatch::{PrimaryStore, Sight},
 };
 use tokio::task::JoinSet;
 
@@ -24,7 +24,7 @@ use crate::{
 
 /// The ledger, Redis, and what this process knows of both.
 pub(crate) struct Shared {
-    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) ledger: Arc<dyn PrimaryStore>,
     pub(crate) server: Server,
     pub(crate) namespace: Namespace,
     pub(crate) repairs: Repairs,
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) async fn open(ledger: Arc<dyn Ledger>, options: Options) -> StoreResult<Self> {
+    pub(crate) async fn open(ledger: Arc<dyn PrimaryStore>, options: Options) -> StoreResult<Self> {
         options.check()?;
         let Options { address, locks, lock_jobs } = options;
         let server = Server::new(address);

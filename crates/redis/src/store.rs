@@ -4,16 +4,12 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Count, Enqueued, Event, Filter,
-    Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
-    Notification, Once, Page, Pending, Queue as QueueRecord, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent,
-    ScheduleSave, Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token,
-    TokenId, Verb, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-    dispatch::{GRACE, HORIZON, Hint, Lane, Ledger, Start, Stored},
-    gate::{OccupiedSlot, Passed},
-    measure::Tally,
-    store::Vital,
-    transfer::{Dependency, Parcel},
+    AttemptId, Change, Changed, Claim, ClaimRequest, Claimed, Diagnostic, Enqueued, Heartbeat, JobId, Lock, NewJob,
+    Queue as QueueRecord, QueueEvent, QueueSave, Schema, Settled, Settlement, Status, StoreError, StoreInfo,
+    StoreResult, Timestamp, Verb, Watch, WorkerId, WorkerRecord,
+    dispatch::{GRACE, HORIZON, Hint, Lane, PrimaryStore, Start, Stored},
+    gate::{LimitUsage, OccupiedSlot},
+    store::{Layer, Metric, PassOn, ports::*},
 };
 use tokio::{
     sync::watch,
@@ -51,12 +47,12 @@ impl DispatchStore {
     /// Puts Redis in front of a ledger, which must have been opened to be dispatched.
     ///
     /// Redis need not be there: jobs are handed out without it until it is.
-    pub async fn open(ledger: Arc<dyn Ledger>, options: impl Into<Options>) -> StoreResult<Self> {
+    pub async fn open(ledger: Arc<dyn PrimaryStore>, options: impl Into<Options>) -> StoreResult<Self> {
         Ok(Self(Arc::new(Shared::open(ledger, options.into()).await?)))
     }
 
     /// The store that owns the jobs.
-    pub fn ledger(&self) -> &Arc<dyn Ledger> {
+    pub fn ledger(&self) -> &Arc<dyn PrimaryStore> {
         &self.0.ledger
     }
 
@@ -103,7 +99,8 @@ impl DispatchStore {
         Ok(())
     }
 
-    /// Tells Redis of new jobs of one queue, with all that is known of them, if nobody else can have told of them already; says whether it was so.
+    /// Tells Redis of new jobs of one queue, with all that is known of them, if nobody else can have told of them
+    /// already; says whether it was so.
     async fn push_to(&self, standing: &Standing, name: &str, news: &[News], new_until: u64) -> bool {
         let Some(epoch) = standing.settled_epoch(name) else { return false };
         for part in news.chunks(CALL_MAX_JOBS) {
@@ -134,7 +131,8 @@ impl DispatchStore {
         Ok(())
     }
 
-    /// Records what a dead worker was handed and may have started unrecorded: it may be what the worker died of, and counts as a crash then.
+    /// Records what a dead worker was handed and may have started unrecorded: it may be what the worker died of, and
+    /// counts as a crash then.
     async fn record_started(&self, worker: WorkerId) -> StoreResult<()> {
         let (started_at, since) = (self.0.ledger.now(), Instant::now());
         let mut started = Vec::new();
@@ -232,247 +230,254 @@ impl Watch for Ears {
     }
 }
 
-macro_rules! pass_on {
-    ($($method:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        #[async_trait]
-        impl Store for DispatchStore {
-            fn info(&self) -> StoreInfo {
-                let ledger = self.0.ledger.info();
-                StoreInfo {
-                    engine: "postgres+redis",
-                    version: format!("{} + {}", ledger.version, self.0.version),
-                    location: format!("{} + {}", ledger.location, self.0.server.address()),
-                }
-            }
+impl Layer for DispatchStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.0.ledger
+    }
 
-            fn now(&self) -> Timestamp {
-                self.0.ledger.now()
-            }
+    /// What the ledger is asked, it has to know all for that has begun.
+    async fn around<T: Send>(
+        &self,
+        _operation: &'static str,
+        call: impl Future<Output = StoreResult<T>> + Send,
+    ) -> StoreResult<T> {
+        self.record().await;
+        call.await
+    }
+}
 
-            fn worker_silence_max(&self) -> Option<Duration> {
-                Some(ALIVE_FOR)
-            }
+impl PassOn<dyn LeaseStore> for DispatchStore {}
+impl PassOn<dyn JobReader> for DispatchStore {}
+impl PassOn<dyn FlowStore> for DispatchStore {}
+impl PassOn<dyn ScheduleStore> for DispatchStore {}
+impl PassOn<dyn NotificationStore> for DispatchStore {}
+impl PassOn<dyn TokenStore> for DispatchStore {}
+impl PassOn<dyn TransferStore> for DispatchStore {}
+impl PassOn<dyn RetentionStore> for DispatchStore {}
 
-            fn unrecorded_until(&self, attempt: AttemptId) -> Option<std::time::Instant> {
-                self.0.recorder.unrecorded_until(attempt).map(Instant::into_std)
-            }
+#[async_trait]
+impl JobStore for DispatchStore {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+        let standing = self.0.keeper.standing().await?;
+        // From before they are stored: whoever stands still in between must not take them for new.
+        let new_until = standing.new_until();
+        let stored = self.0.ledger.store(jobs.clone()).await?;
+        // They are stored, whatever else happens.
+        if let Err(error) = self.push(jobs, &stored, &standing, new_until).await {
+            tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long");
+        }
+        if stored.iter().any(|stored| stored.enqueued.updated) {
+            // What is cached of a job that was updated is old.
+            self.0.loader.look(&self.0.keeper, Duration::ZERO).await?;
+        }
+        self.0.work.wake();
+        Ok(stored.into_iter().map(|stored| stored.enqueued).collect())
+    }
 
-            fn watch(&self) -> Box<dyn Watch> {
-                Box::new(Ears { ledger: self.0.ledger.watch(), lost: self.0.recorder.lost.subscribe() })
-            }
+    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+        self.record().await;
+        let gone = |change: &&Change| matches!(change.verb, Verb::Cancel | Verb::Delete);
+        let ids: Vec<JobId> = changes.iter().filter(gone).map(|change| change.job).collect();
+        let changed = self.0.ledger.change(changes).await?;
+        self.forget(&ids).await?;
+        Ok(changed)
+    }
+}
 
-            fn hurry(&self) {
-                self.0.hurry.wake();
-            }
+#[async_trait]
+impl ClaimStore for DispatchStore {
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+        claim::claim(&self.0, request).await
+    }
 
-            async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-                let standing = self.0.keeper.standing().await?;
-                // From before they are stored: whoever stands still in between must not take them for new.
-                let new_until = standing.new_until();
-                let stored = self.0.ledger.store(jobs.clone()).await?;
-                // They are stored, whatever else happens.
-                if let Err(error) = self.push(jobs, &stored, &standing, new_until).await {
-                    tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long");
-                }
-                if stored.iter().any(|stored| stored.enqueued.updated) {
-                    // What is cached of a job that was updated is old.
-                    self.0.loader.look(&self.0.keeper, Duration::ZERO).await?;
-                }
-                self.0.work.wake();
-                Ok(stored.into_iter().map(|stored| stored.enqueued).collect())
-            }
+    async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.around("confirm", self.0.ledger.confirm(worker, attempts)).await
+    }
 
-            async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
-                claim::claim(&self.0, request).await
-            }
+    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        // On a task of its own: what is half done must not be dropped.
+        let recorder = Arc::clone(&self.0.recorder);
+        let settled = tokio::spawn(async move { recorder.settle(settlements).await }).await;
+        settled.map_err(|_| StoreError::Closed)?
+    }
 
-            async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
-                // On a task of its own: what is half done must not be dropped.
-                let recorder = Arc::clone(&self.0.recorder);
-                let settled = tokio::spawn(async move { recorder.settle(settlements).await }).await;
-                settled.map_err(|_| StoreError::Closed)?
-            }
+    async fn share_claims(&self, attempts: Vec<AttemptId>) -> StoreResult<()> {
+        self.0.recorder.record_now(attempts).await
+    }
 
-            async fn share_claims(&self, attempts: Vec<AttemptId>) -> StoreResult<()> {
-                self.0.recorder.record_now(attempts).await
-            }
+    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+        self.take_from_dead(worker).await?;
+        self.0.ledger.claims_of_dead(worker, limit).await
+    }
+}
 
-            async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
-                self.record().await;
-                let gone = |change: &&Change| matches!(change.verb, Verb::Cancel | Verb::Delete);
-                let ids: Vec<JobId> = changes.iter().filter(gone).map(|change| change.job).collect();
-                let changed = self.0.ledger.change(changes).await?;
-                self.forget(&ids).await?;
-                Ok(changed)
-            }
+#[async_trait]
+impl QueueStore for DispatchStore {
+    async fn queues(&self) -> StoreResult<Vec<QueueRecord>> {
+        self.around("queues", self.0.ledger.queues()).await
+    }
 
-            async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
-                self.record().await;
-                let (name, paused) = (save.name.clone(), save.settings.paused);
-                let former = self.0.ledger.queues().await?.into_iter().find(|queue| queue.name == name);
-                let was_guarded = former.is_some_and(|queue| queue.settings.limits.guard_all());
-                let guarded = save.settings.limits.guard_all();
-                if guarded {
-                    self.close(&name).await?;
-                }
-                let saved = self.0.ledger.save_queue(save).await?;
-                let standing = self.0.keeper.standing().await?;
-                if let QueueStanding::Open { epoch, .. } = standing.queue(&name) {
-                    if saved && let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
-                        tracing::warn!(queue = name, %error, "cannot tell Redis whether the queue is paused");
-                    }
-                    if (saved && was_guarded && !guarded) || (!saved && guarded && !was_guarded) {
-                        // Redis hands out its jobs again. Nobody is at its gates: whoever saves waits for those.
-                        self.0.ledger.give(name, epoch, Duration::ZERO).await?;
-                        self.0.keeper.forget();
-                    }
-                }
-                self.0.ledger.look().await?;
-                self.0.work.wake();
-                Ok(saved)
+    async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
+        self.record().await;
+        let (name, paused) = (save.name.clone(), save.settings.paused);
+        let former = self.0.ledger.queues().await?.into_iter().find(|queue| queue.name == name);
+        let was_guarded = former.is_some_and(|queue| queue.settings.limits.guard_all());
+        let guarded = save.settings.limits.guard_all();
+        if guarded {
+            self.close(&name).await?;
+        }
+        let saved = self.0.ledger.save_queue(save).await?;
+        let standing = self.0.keeper.standing().await?;
+        if let QueueStanding::Open { epoch, .. } = standing.queue(&name) {
+            if saved && let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
+                tracing::warn!(queue = name, %error, "cannot tell Redis whether the queue is paused");
             }
-
-            async fn beat(&self, beat: Beat) -> StoreResult<()> {
-                self.0.hearts.beat(beat.id).await;
-                self.record().await;
-                self.0.ledger.beat(beat).await
+            if (saved && was_guarded && !guarded) || (!saved && guarded && !was_guarded) {
+                // Redis hands out its jobs again. Nobody is at its gates: whoever saves waits for those.
+                self.0.ledger.give(name, epoch, Duration::ZERO).await?;
+                self.0.keeper.forget();
             }
+        }
+        self.0.ledger.look().await?;
+        self.0.work.wake();
+        Ok(saved)
+    }
 
-            async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
-                self.record().await;
-                self.0.ledger.leave(worker).await?;
-                self.0.hearts.stop(worker).await;
-                Ok(())
-            }
+    async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
+        self.around("queue_events", self.0.ledger.queue_events(name, limit)).await
+    }
 
-            async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
-                self.take_from_dead(worker).await?;
-                self.0.ledger.claims_of_dead(worker, limit).await
-            }
+    async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
+        self.around("limit_usage", self.0.ledger.limit_usage(queue, key)).await
+    }
 
-            async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
-                let put_back = self.take_from_dead(worker).await?;
-                Ok(put_back + self.0.ledger.end_leases(worker).await?)
-            }
+    async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {
+        self.around("occupied_slots", self.0.ledger.occupied_slots(queue)).await
+    }
+}
 
-            async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-                let key = [self.0.namespace.lock(&name)];
-                if self.0.locks.take(&key, &owner, self.now(), ttl).await == [Vote::Lost] {
-                    return Ok(None);
-                }
-                let lock = self.0.ledger.lock(name, owner.clone(), ttl).await;
-                if !matches!(lock, Ok(Some(_))) {
-                    self.0.locks.release(&key, &owner).await;
-                }
-                lock
-            }
+#[async_trait]
+impl WorkerStore for DispatchStore {
+    async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()> {
+        self.0.hearts.heartbeat(beat.id).await;
+        self.record().await;
+        self.0.ledger.heartbeat(beat).await
+    }
 
-            async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-                let key = [self.0.namespace.lock(&name)];
-                let extended = self.0.ledger.extend_lock(name, owner.clone(), ttl).await?;
-                if extended {
-                    self.0.locks.take(&key, &owner, self.now(), ttl).await;
-                }
-                Ok(extended)
-            }
+    async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
+        self.record().await;
+        self.0.ledger.deregister(worker).await?;
+        self.0.hearts.stop(worker).await;
+        Ok(())
+    }
 
-            async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-                let key = [self.0.namespace.lock(&name)];
-                let freed = self.0.ledger.unlock(name, owner.clone()).await?;
-                self.0.locks.release(&key, &owner).await;
-                Ok(freed)
-            }
+    async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
+        let put_back = self.take_from_dead(worker).await?;
+        Ok(put_back + self.0.ledger.end_leases(worker).await?)
+    }
 
-            async fn vitals(&self) -> StoreResult<Vec<Vital>> {
+    async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
+        self.around("workers", self.0.ledger.workers()).await
+    }
+}
+
+#[async_trait]
+impl LockStore for DispatchStore {
+    async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
+        let key = [self.0.namespace.lock(&name)];
+        if self.0.locks.take(&key, &owner, self.now(), ttl).await == [Vote::Lost] {
+            return Ok(None);
+        }
+        let lock = self.0.ledger.lock(name, owner.clone(), ttl).await;
+        if !matches!(lock, Ok(Some(_))) {
+            self.0.locks.release(&key, &owner).await;
+        }
+        lock
+    }
+
+    async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
+        let key = [self.0.namespace.lock(&name)];
+        let extended = self.0.ledger.extend_lock(name, owner.clone(), ttl).await?;
+        if extended {
+            self.0.locks.take(&key, &owner, self.now(), ttl).await;
+        }
+        Ok(extended)
+    }
+
+    async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
+        let key = [self.0.namespace.lock(&name)];
+        let freed = self.0.ledger.unlock(name, owner.clone()).await?;
+        self.0.locks.release(&key, &owner).await;
+        Ok(freed)
+    }
+
+    async fn locks(&self) -> StoreResult<Vec<Lock>> {
+        self.around("locks", self.0.ledger.locks()).await
+    }
+}
+
+#[async_trait]
+impl EngineStore for DispatchStore {
+    fn info(&self) -> StoreInfo {
+        let ledger = self.0.ledger.info();
+        StoreInfo {
+            engine: "postgres+redis",
+            version: format!("{} + {}", ledger.version, self.0.version),
+            location: format!("{} + {}", ledger.location, self.0.server.address()),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.ledger.now()
+    }
+
+    fn worker_silence_max(&self) -> Option<Duration> {
+        Some(ALIVE_FOR)
+    }
+
+    fn unrecorded_until(&self, attempt: AttemptId) -> Option<std::time::Instant> {
+        self.0.recorder.unrecorded_until(attempt).map(Instant::into_std)
+    }
+
+    fn watch(&self) -> Box<dyn Watch> {
+        Box::new(Ears { ledger: self.0.ledger.watch(), lost: self.0.recorder.lost.subscribe() })
+    }
+
+    fn wake_claims(&self) {
+        self.0.hurry.wake();
+    }
+
+    async fn maintain(&self) -> StoreResult<()> {
+        self.0.loader.maintain(&self.0.keeper).await?;
+        self.0.hearts.look(&self.0.repairs).await?;
+        self.0.ledger.maintain().await
+    }
+
+    async fn metrics(&self) -> StoreResult<Vec<Metric>> {
         const ABOUT: &str = "What had to be put right between Redis and PostgreSQL.";
         const USED: &str = "Whether this process can use Redis: 1, or 0 while PostgreSQL hands out jobs.";
-        let mut vitals = self.0.ledger.vitals().await?;
-        vitals.push(Vital::new("punctual_dispatch_up", USED, f64::from(u8::from(self.0.keeper.refused().is_none()))));
+        let mut metrics = self.0.ledger.metrics().await?;
+        metrics.push(Metric::new("punctual_dispatch_up", USED, f64::from(u8::from(self.0.keeper.refused().is_none()))));
         // While Redis is away there are none to tell.
         for (kind, count) in self.0.repairs.all().await.unwrap_or_default() {
             let labels = vec![("kind", kind)];
-            vitals.push(Vital { labels, ..Vital::new("punctual_dispatch_repairs_total", ABOUT, count as f64) });
+            metrics.push(Metric { labels, ..Metric::new("punctual_dispatch_repairs_total", ABOUT, count as f64) });
         }
-        Ok(vitals)
+        Ok(metrics)
     }
 
-    async fn examine(&self) -> StoreResult<Vec<Finding>> {
-                self.record().await;
-                let mut findings = self.0.ledger.examine().await?;
-                findings.extend(examine::examine(&self.0).await?);
-                Ok(findings)
-            }
+    async fn probe(&self) -> StoreResult<()> {
+        self.around("probe", self.0.ledger.probe()).await
+    }
 
-            async fn tend(&self) -> StoreResult<()> {
-                self.0.loader.tend(&self.0.keeper).await?;
-                self.0.hearts.look(&self.0.repairs).await?;
-                self.0.ledger.tend().await
-            }
+    async fn schema(&self) -> StoreResult<Schema> {
+        self.around("schema", self.0.ledger.schema()).await
+    }
 
-            $(
-                async fn $method(&self, $($argument: $type),*) -> StoreResult<$result> {
-                    self.record().await;
-                    self.0.ledger.$method($($argument),*).await
-                }
-            )*
-        }
-    };
-}
-
-pass_on! {
-    extend(worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> Vec<bool>;
-    held(worker: WorkerId, attempts: Vec<AttemptId>) -> Vec<bool>;
-    confirm(worker: WorkerId, attempts: Vec<AttemptId>) -> Vec<bool>;
-    release_slots(worker: WorkerId, attempts: Vec<AttemptId>) -> ();
-    note(notes: Vec<Note>) -> ();
-    expired(limit: usize) -> Vec<Claim>;
-    promote(limit: usize) -> usize;
-    get(id: JobId) -> Option<Job>;
-    list(filter: Filter, page: Page) -> JobPage;
-    attempts(job: JobId) -> Vec<Attempt>;
-    events(job: JobId) -> Vec<Event>;
-    changes(since: Option<String>, limit: usize) -> Changes;
-    logs(job: JobId, limit: usize) -> Vec<LogLine>;
-    counts() -> Vec<Count>;
-    pending_by_user(limit: usize) -> Vec<Pending>;
-    dead_by_name(since: Timestamp, until: Timestamp) -> Vec<(String, u64)>;
-    tallies(since: Timestamp, until: Timestamp) -> Vec<Tally>;
-    submit(workflow: NewWorkflow, jobs: Vec<NewJob>) -> ();
-    resubmit(changes: Vec<Change>, jobs: Vec<NewJob>) -> Vec<Changed>;
-    workflow(id: WorkflowId) -> Option<Workflow>;
-    workflows(before: Option<WorkflowId>, limit: usize) -> Vec<Workflow>;
-    dependencies(children: Vec<JobId>) -> Vec<Dependency>;
-    import(parcel: Parcel) -> usize;
-    nodes(workflow: WorkflowId) -> Vec<Node>;
-    parents(job: JobId) -> Vec<Relative>;
-    children(job: JobId, limit: usize) -> Vec<Relative>;
-    results(jobs: Vec<JobId>) -> Vec<(JobId, Json)>;
-    schedules(after: Option<String>, limit: usize) -> Vec<Schedule>;
-    schedule(name: String) -> Option<Schedule>;
-    upcoming(after: Option<(Timestamp, String)>, until: Timestamp, limit: usize) -> Vec<Schedule>;
-    save_schedules(saves: Vec<ScheduleSave>) -> Vec<bool>;
-    remove_schedule(name: String, actor: String) -> bool;
-    schedule_events(name: String, limit: usize) -> Vec<ScheduleEvent>;
-    queues() -> Vec<QueueRecord>;
-    queue_events(name: String, limit: usize) -> Vec<QueueEvent>;
-    passed(queue: String, key: Option<String>) -> Passed;
-    occupied_slots(queue: String) -> Vec<OccupiedSlot>;
-    workers() -> Vec<WorkerRecord>;
-    locks() -> Vec<Lock>;
-    notify(messages: Vec<NewNotification>) -> Vec<Notification>;
-    notifications(user: Option<String>, after: u64, limit: usize) -> Vec<Notification>;
-    last_notification() -> u64;
-    drop_notifications(after: Duration, limit: usize) -> usize;
-    add_token(token: Token) -> ();
-    tokens() -> Vec<Token>;
-    remove_token(id: TokenId) -> bool;
-    clear_tokens() -> ();
-    once(key: String, fingerprint: [u8; 32], seed: u64) -> Once;
-    retire(keep: Keep, limit: usize) -> usize;
-    purge(after: Duration, limit: usize) -> usize;
-    trim(after: Duration, limit: usize) -> usize;
-    drop_ephemeral(before: Timestamp, limit: usize) -> usize;
-    drop_days(keep: Keep, deleted: Duration) -> usize;
-    probe() -> ();
-    schema() -> Schema;
+    async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
+        self.record().await;
+        let mut diagnostics = self.0.ledger.check().await?;
+        diagnostics.extend(examine::examine(&self.0).await?);
+        Ok(diagnostics)
+    }
 }

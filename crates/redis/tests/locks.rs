@@ -1,4 +1,5 @@
-//! Locks on five independent servers: whatever these forget, and however long a client stands still, there is one owner.
+//! Locks on five independent servers: whatever these forget, and however long a client stands still, there is one
+//! owner.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use punctual_core::{Lock, ManualClock, Store, Timestamp};
+use punctual_core::{Lock, ManualClock, Timestamp, store::ports::*};
 use punctual_redis::{DispatchStore, Options};
 use punctual_servers::Redis;
 use punctual_testkit::{Fixture, random};

@@ -1,4 +1,5 @@
-//! PostgreSQL with Redis in front does what it does behind slow networks to both. The whole suite behind them takes minutes; random operations call all of the port.
+//! PostgreSQL with Redis in front does what it does behind slow networks to both. The whole suite behind them takes
+//! minutes; random operations call all of the port.
 
 #![allow(clippy::unwrap_used)]
 

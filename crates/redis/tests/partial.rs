@@ -6,7 +6,7 @@ mod common;
 
 use std::{sync::Arc, time::Duration};
 
-use punctual_core::{Change, Changed, Claim, Finding, Outcome, Settled, Verb};
+use punctual_core::{Change, Changed, Claim, Diagnostic, Outcome, Settled, Verb};
 use punctual_redis::{Address, DispatchStore};
 use punctual_servers::{Direction, Fault, Proxy, Redis};
 use punctual_sql::postgres::sqlx::{AssertSqlSafe, Connection, PgConnection, raw_sql};
@@ -48,10 +48,10 @@ async fn succeed(fx: &Fixture, claim: &Claim) -> Settled {
 }
 
 async fn writes(fx: &Fixture) -> (bool, String) {
-    let findings = fx.store.examine().await.unwrap();
+    let diagnostics = fx.store.check().await.unwrap();
     // One that cannot even be asked what it is says nothing of writes.
-    let of_writes = |one: &&Finding| one.check == "redis writes" || (one.check == "redis" && !one.ok);
-    findings.iter().find(of_writes).map(|one| (one.ok, one.message.clone())).unwrap()
+    let of_writes = |one: &&Diagnostic| one.check == "redis writes" || (one.check == "redis" && !one.ok);
+    diagnostics.iter().find(of_writes).map(|one| (one.ok, one.message.clone())).unwrap()
 }
 
 /// Waits until Redis can be used, or cannot.
@@ -90,8 +90,8 @@ async fn postgresql_hands_out_jobs_while_redis_refuses_writes_and_doctor_says_wh
         assert_eq!(succeed(&fx, &claim).await, Settled::Done);
         let told = writes_are(&fx, false).await;
         assert!(told.to_uppercase().contains(why) || told.contains("read only"), "{told}");
-        let vitals = fx.store.vitals().await.unwrap();
-        assert!(vitals.iter().any(|vital| vital.name == "punctual_dispatch_up" && vital.value == 0.0));
+        let metrics = fx.store.metrics().await.unwrap();
+        assert!(metrics.iter().any(|metric| metric.name == "punctual_dispatch_up" && metric.value == 0.0));
         redis.ask(accept).unwrap();
         writes_are(&fx, true).await;
     }
@@ -148,7 +148,7 @@ async fn jobs_are_not_cached_in_a_redis_that_is_nearly_full() {
     let used = redis.ask("INFO memory").unwrap().concat();
     let used: u64 = used.lines().find_map(|line| line.trim().strip_prefix("used_memory:")?.parse().ok()).unwrap();
     redis.ask(&format!("CONFIG SET maxmemory {}", used * 3 / 2)).unwrap();
-    fx.store.examine().await.unwrap();
+    fx.store.check().await.unwrap();
     let id = fx.enqueue(|_| ()).await;
     assert!(redis.ask("KEYS *:jobs:*").unwrap().is_empty());
     assert_eq!(claim_soon(&fx).await.job.id, id);
@@ -195,7 +195,7 @@ async fn a_claim_that_is_shared_is_extended_and_settled_by_another_process() {
         let claim = claim_soon(&one).await;
         let attempts = vec![claim.attempt_id()];
         one.store.share_claims(attempts.clone()).await.unwrap();
-        assert_eq!(other.store.held(claim.worker, attempts.clone()).await.unwrap(), [true]);
+        assert_eq!(other.store.check_leases(claim.worker, attempts.clone()).await.unwrap(), [true]);
         assert_eq!(other.store.extend(claim.worker, LEASE, attempts).await.unwrap(), [true]);
         assert_eq!(succeed(&other, &claim).await, Settled::Done);
         assert_eq!(succeed(&one, &claim).await, Settled::Stale);

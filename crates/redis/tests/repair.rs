@@ -6,13 +6,13 @@ mod common;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use punctual_core::{Beat, Outcome, WorkerId};
+use punctual_core::{Heartbeat, Outcome, WorkerId};
 use punctual_redis::Address;
 use punctual_servers::Redis;
 use punctual_testkit::Fixture;
 
-fn beat(worker: WorkerId) -> Beat {
-    Beat {
+fn beat(worker: WorkerId) -> Heartbeat {
+    Heartbeat {
         id: worker,
         host: "host".into(),
         pid: 7,
@@ -31,13 +31,13 @@ fn own_redis() -> (Redis, Address) {
 }
 
 async fn lost_jobs(fx: &Fixture) -> usize {
-    fx.store.tend().await.unwrap();
+    fx.store.maintain().await.unwrap();
     fx.store.expired(10).await.unwrap().len()
 }
 
-async fn finding(fx: &Fixture, check: &str) -> (bool, String) {
-    let findings = fx.store.examine().await.unwrap();
-    findings.into_iter().find(|one| one.check == check).map(|one| (one.ok, one.message)).unwrap()
+async fn diagnostic(fx: &Fixture, check: &str) -> (bool, String) {
+    let diagnostics = fx.store.check().await.unwrap();
+    diagnostics.into_iter().find(|one| one.check == check).map(|one| (one.ok, one.message)).unwrap()
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn the_jobs_of_a_worker_without_a_heartbeat_are_free_before_their_leases_e
     let fx = common::fixture(address).await;
     fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
-    fx.store.beat(beat(claim.worker)).await.unwrap();
+    fx.store.heartbeat(beat(claim.worker)).await.unwrap();
     let hour = Duration::from_secs(3_600);
     assert_eq!(fx.store.extend(claim.worker, hour, vec![claim.attempt_id()]).await.unwrap(), [true]);
     let key = &redis.ask("KEYS punctual:*:worker:*").unwrap()[0];
@@ -60,7 +60,7 @@ async fn the_jobs_of_a_worker_without_a_heartbeat_are_free_before_their_leases_e
     // Nobody has.
     fx.pass(31);
     assert_eq!(lost_jobs(&fx).await, 1);
-    let (ok, told) = finding(&fx, "redis repairs").await;
+    let (ok, told) = diagnostic(&fx, "redis repairs").await;
     assert!(ok && told.contains("leases of dead workers ended: 1"), "{told}");
 }
 
@@ -68,12 +68,12 @@ async fn the_jobs_of_a_worker_without_a_heartbeat_are_free_before_their_leases_e
 async fn what_redis_has_lost_is_told_anew_and_counted() {
     let (redis, address) = own_redis();
     let fx = common::fixture(address).await;
-    let (_, told) = finding(&fx, "redis queues").await;
+    let (_, told) = diagnostic(&fx, "redis queues").await;
     assert_eq!(told, "none so far; the first job opens its own");
     fx.enqueue(|_| ()).await;
     fx.claim_one(fx.worker()).await;
     let id = fx.enqueue(|_| ()).await;
-    assert_eq!(finding(&fx, "redis queues").await, (true, "default (1 jobs told, 0 just handed out)".to_owned()));
+    assert_eq!(diagnostic(&fx, "redis queues").await, (true, "default (1 jobs told, 0 just handed out)".to_owned()));
     redis.ask("FLUSHALL").unwrap();
     let claim = loop {
         // It stands still until nobody can be about to record what was handed out.
@@ -83,7 +83,7 @@ async fn what_redis_has_lost_is_told_anew_and_counted() {
         fx.pass(1);
     };
     assert_eq!(claim.job.id, id);
-    let (ok, told) = finding(&fx, "redis repairs").await;
+    let (ok, told) = diagnostic(&fx, "redis repairs").await;
     assert!(ok && told.contains("queues told anew that Redis had lost: 1"), "{told}");
 }
 
@@ -112,7 +112,7 @@ async fn a_redis_that_throws_keys_away_is_complained_of() {
     let arguments = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
     let redis = Redis::start_with(&arguments).unwrap();
     let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
-    let (ok, message) = finding(&fx, "redis memory").await;
+    let (ok, message) = diagnostic(&fx, "redis memory").await;
     assert!(!ok && message.contains("set maxmemory-policy noeviction"), "{message}");
 }
 

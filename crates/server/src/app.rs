@@ -9,7 +9,7 @@ use axum::{
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use punctual_client::Punctual;
-use punctual_core::store::Vital;
+use punctual_core::store::Metric;
 use tokio::{sync::Semaphore, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -38,7 +38,7 @@ pub(crate) struct App {
     pub(crate) limits: RequestLimits,
     pub(crate) meter: Meter,
     /// What those count of themselves who work beside the server.
-    pub(crate) vitals: Box<dyn Fn() -> Vec<Vital> + Send + Sync>,
+    pub(crate) metrics: Box<dyn Fn() -> Vec<Metric> + Send + Sync>,
     /// The server is about to end: whoever waits answers now.
     pub(crate) stopping: CancellationToken,
     /// What happens to jobs, for those who listen.

@@ -1,4 +1,5 @@
-//! Who is asking: by a token, by the session of a browser, or, on this machine and while there are no tokens, by nobody's.
+//! Who is asking: by a token, by the session of a browser, or, on this machine and while there are no tokens, by
+//! nobody's.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -138,8 +139,8 @@ pub(crate) fn check_csrf(caller: &Caller, said: Option<&[u8]>) -> Result<(), Pro
     Err(Problem::new(Code::Forbidden, "this did not come from a page of this session; open the page again"))
 }
 
-/// Refuses the page of another site that would listen with the session of somebody who is logged in here: browsers send their cookie along, and let
-/// every page read what a socket says.
+/// Refuses the page of another site that would listen with the session of somebody who is logged in here: browsers send
+/// their cookie along, and let every page read what a socket says.
 pub(crate) fn check_origin(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
     if caller.csrf.is_none() || is_own_origin(headers) == Some(true) {
         return Ok(());
@@ -154,8 +155,8 @@ fn is_own_origin(headers: &HeaderMap) -> Option<bool> {
     Some(origin.split_once("://").is_some_and(|(_, authority)| authority == host && !host.is_empty()))
 }
 
-/// An open server answers only who speaks to it by a name of this machine, and no page of another site: otherwise every page that a
-/// browser here opens could ask it.
+/// An open server answers only who speaks to it by a name of this machine, and no page of another site: otherwise every
+/// page that a browser here opens could ask it.
 fn check_local(headers: &HeaderMap) -> Result<(), Problem> {
     let refused = |what: &str| {
         let detail = format!("{what}; without tokens only this machine is served: `punctual token create` makes one");
@@ -206,7 +207,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// The one with that secret. Whoever has none waits, and few do so at once: what was made a moment ago is looked for only for them.
+    /// The one with that secret. Whoever has none waits, and few do so at once: what was made a moment ago is looked
+    /// for only for them.
     pub(crate) async fn find(&self, secret: &str) -> Result<Token, Problem> {
         if let Some(token) = self.known(secret, KNOWN_FOR).await? {
             return Ok(token);
@@ -240,7 +242,8 @@ impl Tokens {
         }
     }
 
-    /// Whether no token was ever made. Asked of the store each time: another process may have made the first one just now.
+    /// Whether no token was ever made. Asked of the store each time: another process may have made the first one just
+    /// now.
     async fn are_none(&self) -> Result<bool, Problem> {
         Ok(self.punctual.store().tokens().await?.is_empty())
     }

@@ -18,7 +18,7 @@ pub(crate) struct Call {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
     pub(crate) headers: HeaderMap,
-    pub(crate) once: Option<Once>,
+    pub(crate) once: Option<IdempotencyKey>,
     /// The way to a socket, where the route is one.
     pub(crate) upgrade: Option<WebSocketUpgrade>,
     /// The client, while its connection is open.
@@ -27,7 +27,7 @@ pub(crate) struct Call {
 
 /// A request that counts once, however often it is sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Once {
+pub(crate) struct IdempotencyKey {
     pub(crate) key: String,
     pub(crate) fingerprint: [u8; 32],
 }
@@ -50,10 +50,10 @@ impl Call {
     /// Makes jobs: always the same ones, if the request counts once.
     async fn maker(&self) -> Result<Punctual, Problem> {
         let punctual = self.app.punctual.clone().continuing(trace_of(&self.headers));
-        let Some(Once { key, fingerprint }) = &self.once else { return Ok(punctual) };
+        let Some(IdempotencyKey { key, fingerprint }) = &self.once else { return Ok(punctual) };
         // Keys of one token say nothing of those of another.
         let key = format!("{} {key}", self.caller.id());
-        let once = punctual.once(key, *fingerprint).await?;
+        let once = punctual.idempotent_request(key, *fingerprint).await?;
         once.ok_or_else(|| {
             Problem::new(Code::KeyReused, "this Idempotency-Key was used for another request within a day")
         })

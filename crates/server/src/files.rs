@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// Asks for as many open files as the system allows this process, and says how many that are. Many systems begin with a thousand.
+/// Asks for as many open files as the system allows this process, and says how many that are. Many systems begin with a
+/// thousand.
 #[cfg(unix)]
 pub fn raise_file_limit() -> io::Result<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};

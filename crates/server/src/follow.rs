@@ -1,4 +1,5 @@
-//! What happens to jobs, brought to whoever listens: one look at the store serves all of them, and there is none while nobody does.
+//! What happens to jobs, brought to whoever listens: one look at the store serves all of them, and there is none while
+//! nobody does.
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,5 @@
-//! What happened lately, for charts: looks at the counters every few seconds, kept for an hour; and whole hours, which the store keeps.
+//! What happened lately, for charts: looks at the counters every few seconds, kept for an hour; and whole hours, which
+//! the store keeps.
 
 use std::{
     collections::{BTreeMap, VecDeque},

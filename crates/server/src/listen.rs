@@ -18,7 +18,7 @@ use axum_server::{
 };
 use hyper_util::rt::TokioTimer;
 use punctual_client::Punctual;
-use punctual_core::store::Vital;
+use punctual_core::store::Metric;
 use tokio::{
     net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -57,7 +57,7 @@ pub struct Server {
     limits: RequestLimits,
     connections_max: usize,
     stream: StreamLimits,
-    vitals: Box<dyn Fn() -> Vec<Vital> + Send + Sync>,
+    metrics: Box<dyn Fn() -> Vec<Metric> + Send + Sync>,
 }
 
 impl fmt::Debug for Server {
@@ -115,7 +115,7 @@ impl Server {
     /// Serves this store.
     pub fn new(punctual: Punctual) -> Self {
         let limits = RequestLimits::default();
-        let vitals = Box::new(Vec::new);
+        let metrics = Box::new(Vec::new);
         Self {
             punctual,
             tls: None,
@@ -123,7 +123,7 @@ impl Server {
             limits,
             connections_max: CONNECTIONS_MAX,
             stream: StreamLimits::default(),
-            vitals,
+            metrics,
         }
     }
 
@@ -150,8 +150,8 @@ impl Server {
 
     /// Shows also in its metrics what those count of themselves who work beside it.
     #[must_use]
-    pub fn vitals(mut self, vitals: impl Fn() -> Vec<Vital> + Send + Sync + 'static) -> Self {
-        self.vitals = Box::new(vitals);
+    pub fn metrics(mut self, metrics: impl Fn() -> Vec<Metric> + Send + Sync + 'static) -> Self {
+        self.metrics = Box::new(metrics);
         self
     }
 
@@ -198,7 +198,7 @@ impl Server {
             stream: self.stream,
             sockets: Arc::new(Semaphore::new(self.stream.sockets_max)),
             open_sockets: sockets.clone(),
-            vitals: self.vitals,
+            metrics: self.metrics,
             store_name: self.punctual.store().info().location,
             history: History::new(self.punctual.clone()),
             readiness: Readiness::new(self.punctual.clone()),

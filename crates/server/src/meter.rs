@@ -1,5 +1,5 @@
-//! What jobs have done since the server began, read from the counters of the store: those of the hours that are over are kept here, so that a
-//! look costs the same however long the server runs.
+//! What jobs have done since the server began, read from the counters of the store: those of the hours that are over
+//! are kept here, so that a look costs the same however long the server runs.
 
 use std::{collections::BTreeMap, time::Duration};
 

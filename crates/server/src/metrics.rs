@@ -11,7 +11,7 @@ use punctual_client::admin::is_live;
 use punctual_core::{
     AttemptStatus, Filter, Page, Role, Status,
     measure::{Measure, middle},
-    store::Vital,
+    store::Metric,
 };
 
 use crate::{app::App, auth, meter::Counts, problem::Problem};
@@ -73,8 +73,8 @@ async fn page(app: &App, request: Request) -> Result<String, Problem> {
     page.family("punctual_worker_slots_used", "gauge", "Jobs that live workers run now.");
     page.value("", &[], live.iter().map(|worker| f64::from(worker.beat.running)).sum());
     page.counts(&app.meter.look().await?);
-    page.vitals(store.vitals().await?);
-    page.vitals((app.vitals)());
+    page.metrics(store.metrics().await?);
+    page.metrics((app.metrics)());
     Ok(page.0)
 }
 
@@ -146,17 +146,17 @@ impl Metrics {
         }
     }
 
-    fn vitals(&mut self, vitals: Vec<Vital>) {
-        let mut families: BTreeMap<&str, Vec<&Vital>> = BTreeMap::new();
-        for vital in &vitals {
-            families.entry(vital.name).or_default().push(vital);
+    fn metrics(&mut self, metrics: Vec<Metric>) {
+        let mut families: BTreeMap<&str, Vec<&Metric>> = BTreeMap::new();
+        for metric in &metrics {
+            families.entry(metric.name).or_default().push(metric);
         }
-        for (name, vitals) in families {
-            self.family(name, if name.ends_with("_total") { "counter" } else { "gauge" }, vitals[0].about);
-            for vital in vitals {
+        for (name, metrics) in families {
+            self.family(name, if name.ends_with("_total") { "counter" } else { "gauge" }, metrics[0].about);
+            for metric in metrics {
                 let labels: Vec<(&str, &str)> =
-                    vital.labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
-                self.value("", &labels, vital.value);
+                    metric.labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
+                self.value("", &labels, metric.value);
             }
         }
     }

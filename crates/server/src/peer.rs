@@ -1,7 +1,8 @@
 //! Whether the client of a connection is still there.
 //!
-//! A client may close its sending side after a request and still read the answer, and one that has died looks the same: requests of either are answered. Only
-//! a claim that waits for jobs gives up, since jobs that are handed to a dead client have to wait for their lease to expire.
+//! A client may close its sending side after a request and still read the answer, and one that has died looks the same:
+//! requests of either are answered. Only a claim that waits for jobs gives up, since jobs that are handed to a dead
+//! client have to wait for their lease to expire.
 
 use std::{
     io::{self, IoSlice},

@@ -54,7 +54,7 @@ macro_rules! codes {
 codes! {
     /// A part of the request is not accepted.
     Invalid "invalid" BAD_REQUEST "The request is not accepted"
-    /// There is no token, or it is not good.
+    /// The token is missing, invalid or expired.
     Unauthorized "unauthorized" UNAUTHORIZED "A token is needed"
     /// The token does not allow it.
     Forbidden "forbidden" FORBIDDEN "Not allowed"

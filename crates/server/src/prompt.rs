@@ -1,4 +1,5 @@
-//! A connection has to begin. Which version of HTTP it speaks is seen from its first bytes, and whoever never sends them would be waited for without end.
+//! A connection has to begin. Which version of HTTP it speaks is seen from its first bytes, and whoever never sends
+//! them would be waited for without end.
 
 use std::{
     future::Future,

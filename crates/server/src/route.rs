@@ -1,5 +1,5 @@
-//! One thing that can be asked for: where it is, whom it is for, what it is given, what it answers. The router and the OpenAPI document are
-//! both made of these, so that neither can say what the other does not.
+//! One thing that can be asked for: where it is, whom it is for, what it is given, what it answers. The router and the
+//! OpenAPI document are both made of these, so that neither can say what the other does not.
 
 use std::{any::TypeId, future::Future, sync::Arc};
 
@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     app::App,
     auth::{self, Caller},
-    call::{Call, Once},
+    call::{Call, IdempotencyKey},
     problem::{Code, Problem},
 };
 
@@ -181,7 +181,7 @@ async fn upgrade(caller: &Caller, parts: &mut Parts) -> Result<WebSocketUpgrade,
 }
 
 /// What the sender says that counts once.
-fn once(headers: &HeaderMap, path: &str, body: &[u8]) -> Result<Option<Once>, Problem> {
+fn once(headers: &HeaderMap, path: &str, body: &[u8]) -> Result<Option<IdempotencyKey>, Problem> {
     const KEY: &str = "idempotency-key";
     const KEY_MAX_CHARS: usize = 255;
     let Some(key) = headers.get(KEY) else { return Ok(None) };
@@ -193,7 +193,7 @@ fn once(headers: &HeaderMap, path: &str, body: &[u8]) -> Result<Option<Once>, Pr
     hash.update((path.len() as u64).to_le_bytes());
     hash.update(path);
     hash.update(body);
-    Ok(Some(Once { key: key.to_owned(), fingerprint: hash.finalize().into() }))
+    Ok(Some(IdempotencyKey { key: key.to_owned(), fingerprint: hash.finalize().into() }))
 }
 
 /// Reads the parts of the path and the query as one.

@@ -1,4 +1,5 @@
-//! One who listens to the stream: what they hear is sent, in order, for as long as they are there, may listen, and the server runs.
+//! One who listens to the stream: what they hear is sent, in order, for as long as they are there, may listen, and the
+//! server runs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -80,7 +81,8 @@ pub(crate) async fn serve(app: Arc<App>, caller: Caller, mut socket: WebSocket, 
     }
 }
 
-/// Sends the reason and reads until the client has answered: a connection that is closed with unread data is reset, and the client may never see the reason.
+/// Sends the reason and reads until the client has answered: a connection that is closed with unread data is reset, and
+/// the client may never see the reason.
 async fn close_with(socket: &mut WebSocket, close: Frame) {
     if socket.send(close).await.is_ok() {
         while let Some(Ok(_)) = socket.recv().await {}
@@ -191,7 +193,7 @@ async fn beat(app: &App, socket: &mut WebSocket, ears: &mut Ears) -> Result<(), 
     let cursor = ears.cursor.to_string();
     if cursor != ears.sent {
         ears.sent = cursor;
-        say(app, socket, &Message::Beat { cursor: &ears.sent }).await?;
+        say(app, socket, &Message::Heartbeat { cursor: &ears.sent }).await?;
     }
     send(app, socket, Frame::Ping(bytes::Bytes::new())).await
 }

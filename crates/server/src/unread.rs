@@ -1,5 +1,6 @@
-//! A request that is refused before its body was read. A short rest is read and dropped, so that the connection can be used again; otherwise the answer
-//! says that the connection ends, because the next request on it would be read from the middle of that body.
+//! A request that is refused before its body was read. A short rest is read and dropped, so that the connection can be
+//! used again; otherwise the answer says that the connection ends, because the next request on it would be read from
+//! the middle of that body.
 
 use std::{
     pin::Pin,

@@ -1,5 +1,5 @@
-//! Bad requests, made by chance from what the OpenAPI document says: none is answered with a fault of the server, none hangs, none tells more than it
-//! should.
+//! Bad requests, made by chance from what the OpenAPI document says: none is answered with a fault of the server, none
+//! hangs, none tells more than it should.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -94,7 +94,8 @@ async fn answered_meanwhile<T>(world: &World, slow: impl Future<Output = T>) -> 
 async fn who_is_slow_is_ended_while_others_are_answered() {
     let world = World::with(|server| server.limits(short())).await;
     let head = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\n";
-    // Nothing at all, the first byte of what might be HTTP/2, half of its preface, all of it, a line without an end, a head without an end.
+    // Nothing at all, the first byte of what might be HTTP/2, half of its preface, all of it, a line without an end, a
+    // head without an end.
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let beginnings = ["", "P", &preface[..16], preface, "GET /v1/st", head];
     let mut silent = JoinSet::new();

@@ -7,7 +7,7 @@ mod common;
 use std::{collections::BTreeSet, path::Path};
 
 use common::World;
-use punctual_core::{Role, store::Vital};
+use punctual_core::{Role, store::Metric};
 use serde_json::{Value, json};
 
 const WORKER: &str = "wrk_00000000000000000000000000000001";
@@ -31,8 +31,8 @@ fn number(page: &Value, line: &str) -> Option<f64> {
 
 #[tokio::test]
 async fn what_jobs_have_done_is_counted() {
-    let vital = || vec![Vital::new("punctual_worker_stale_settles_total", "Late.", 3.0)];
-    let world = World::with(|server| server.vitals(vital)).await;
+    let metric = || vec![Metric::new("punctual_worker_stale_settles_total", "Late.", 3.0)];
+    let world = World::with(|server| server.metrics(metric)).await;
     run(&world, &["succeeded", "succeeded", "failed"]).await;
     world.post("/v1/jobs", json!({"name": "later", "in": "1h"})).await.good();
     world.post("/v1/queues/default/pause", json!({})).await;
@@ -93,8 +93,8 @@ async fn the_dashboard_for_grafana_shows_only_what_there_is() {
     // What engines and workers count of themselves is not in this process; each says its names in one place.
     for file in ["cli/src/commands/http.rs", "redis/src/store.rs", "sql/src/postgres/session.rs"] {
         let source = read(&format!("crates/{file}"));
-        let vitals = source.split("Vital::new").skip(1).flat_map(|after| after.split('"').skip(1).step_by(2));
-        given.extend(vitals.flat_map(named).map(str::to_owned));
+        let metrics = source.split("Metric::new").skip(1).flat_map(|after| after.split('"').skip(1).step_by(2));
+        given.extend(metrics.flat_map(named).map(str::to_owned));
     }
     let dashboard: Value = serde_json::from_str(&read("docs/grafana.json")).unwrap();
     let mut expressions = Vec::new();

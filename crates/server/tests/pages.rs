@@ -1,4 +1,5 @@
-//! The pages of the dashboard, as a browser without a script sees them: who may see them, what they refuse, and what they never show.
+//! The pages of the dashboard, as a browser without a script sees them: who may see them, what they refuse, and what
+//! they never show.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

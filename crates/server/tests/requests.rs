@@ -20,7 +20,8 @@ use tokio::{
 /// Enough for a slow machine; nothing is measured by it.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Sends that, closes the sending side if wanted, and reads until the server closes the connection, or has said as much as is expected.
+/// Sends that, closes the sending side if wanted, and reads until the server closes the connection, or has said as much
+/// as is expected.
 async fn exchange(world: &World, request: &str, half_close: bool, until: &str) -> String {
     let mut stream = TcpStream::connect(world.server.address()).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -160,12 +161,12 @@ async fn a_worker_is_deregistered_by_the_token_that_registered_it_or_by_an_admin
     };
     for number in [1, 2] {
         let beat = json!({"worker": worker(number), "host": "far", "names": ["x"], "concurrency": 1});
-        assert_eq!(post("/v1/work/beat", &own, beat).await.status, 204);
+        assert_eq!(post("/v1/work/heartbeat", &own, beat).await.status, 204);
         let leaving = json!({"worker": worker(number)});
-        assert_eq!(post("/v1/work/leave", &other, leaving.clone()).await.problem(), (403, "forbidden"));
+        assert_eq!(post("/v1/work/deregister", &other, leaving.clone()).await.problem(), (403, "forbidden"));
         let may = if number == 1 { &own } else { &admin };
-        assert_eq!(post("/v1/work/leave", may, leaving.clone()).await.good(), json!({"jobs": 0}));
-        assert_eq!(post("/v1/work/leave", &own, leaving).await.good(), json!({"jobs": 0}), "it has left");
+        assert_eq!(post("/v1/work/deregister", may, leaving.clone()).await.good(), json!({"jobs": 0}));
+        assert_eq!(post("/v1/work/deregister", &own, leaving).await.good(), json!({"jobs": 0}), "it has left");
     }
     assert!(world.punctual.store().workers().await.unwrap().is_empty());
 }

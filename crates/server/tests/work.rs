@@ -31,7 +31,7 @@ async fn a_remote_worker_runs_jobs_to_every_end() {
         (0..5).map(|number| json!({"name": "mail", "payload": {"number": number, "secret": "raw"}})).collect();
     world.post("/v1/jobs/batch", json!({"jobs": jobs})).await.good();
     let beat = json!({"worker": ONE, "host": "far", "names": ["mail"], "concurrency": 10, "running": 0});
-    assert_eq!(world.post("/v1/work/beat", beat).await.status, 204);
+    assert_eq!(world.post("/v1/work/heartbeat", beat).await.status, 204);
     assert_eq!(world.get("/v1/workers").await.good()[0]["host"], "far");
 
     let claimed = claim(&world, ONE, json!({})).await;
@@ -40,8 +40,8 @@ async fn a_remote_worker_runs_jobs_to_every_end() {
     assert_eq!((&claimed[0]["attempt"], &claimed[0]["timeout_ms"].is_u64()), (&json!(1), &true));
     let attempts: Vec<&str> = claimed.iter().map(|job| job["attempt_id"].as_str().unwrap()).collect();
 
-    let note = json!({"worker": ONE, "notes": [{"attempt_id": attempts[0], "percent": 40, "message": "half", "lines": [{"number": 1, "message": "begun"}]}]});
-    assert_eq!(world.post("/v1/work/note", note).await.status, 204);
+    let note = json!({"worker": ONE, "reports": [{"attempt_id": attempts[0], "percent": 40, "message": "half", "lines": [{"number": 1, "message": "begun"}]}]});
+    assert_eq!(world.post("/v1/work/progress", note).await.status, 204);
     let held =
         world.post("/v1/work/extend", json!({"worker": ONE, "attempts": [attempts[0]], "lease": "1m"})).await.good();
     assert_eq!(held, json!({"held": [true]}));
@@ -82,7 +82,8 @@ async fn a_claim_waits_for_a_job_and_for_nothing_once_the_server_ends() {
     let url = format!("{}/v1/work/claim", server.url());
     let asked = client.post(url).json(&json!({"worker": OTHER, "names": ["mail"], "limit": 1, "wait": "60s"}));
     let mut asked = tokio::spawn(asked.send());
-    // It is waiting once a worker could be seen to wait; there is nothing to see, so it is given a moment, and either order is right.
+    // It is waiting once a worker could be seen to wait; there is nothing to see, so it is given a moment, and either
+    // order is right.
     tokio::task::yield_now().await;
     tokio::select! {
         _ = &mut asked => panic!("there is no job"),
@@ -99,7 +100,7 @@ async fn what_a_worker_holds_goes_back_when_it_leaves() {
     let world = World::new().await;
     world.post("/v1/jobs", json!({"name": "mail"})).await.good();
     let claimed = claim(&world, ONE, json!({"lease": "1h"})).await;
-    assert_eq!(world.post("/v1/work/leave", json!({"worker": ONE})).await.good(), json!({"jobs": 1}));
+    assert_eq!(world.post("/v1/work/deregister", json!({"worker": ONE})).await.good(), json!({"jobs": 1}));
     assert_eq!(world.get("/v1/workers").await.good(), json!([]));
     let held =
         world.post("/v1/work/extend", json!({"worker": ONE, "attempts": [claimed[0]["attempt_id"]]})).await.good();
@@ -122,8 +123,8 @@ async fn bad_wishes_are_named() {
         ),
         ("claim", json!({"worker": ONE, "names": ["a"], "limit": 1, "suspects": "all"}), "suspects"),
         ("confirm", json!({"worker": ONE, "attempts": ["x"]}), "attempts[0]"),
-        ("note", json!({"worker": ONE, "notes": 7}), "notes"),
-        ("beat", json!({"worker": ONE, "host": "", "names": [], "concurrency": 1}), "host"),
+        ("progress", json!({"worker": ONE, "reports": 7}), "reports"),
+        ("heartbeat", json!({"worker": ONE, "host": "", "names": [], "concurrency": 1}), "host"),
     ] {
         let answer = world.post(&format!("/v1/work/{path}"), body.clone()).await;
         assert_eq!(answer.field().0, field, "{path} {body}");
@@ -255,7 +256,7 @@ async fn what_a_remote_job_says_is_kept_without_its_secrets() {
     let attempt = &claim(&world, ONE, json!({})).await[0]["attempt_id"];
     let lines = json!([{"number": 1, "message": "sent to customer=Ada"}, {"number": 2, "message": "token=hunter2"}]);
     let note = json!({"attempt_id": attempt, "percent": 1, "message": "password: hunter2", "lines": lines});
-    assert_eq!(world.post("/v1/work/note", json!({"worker": ONE, "notes": [note]})).await.status, 204);
+    assert_eq!(world.post("/v1/work/progress", json!({"worker": ONE, "reports": [note]})).await.status, 204);
     let job = world.get(&format!("/v1/jobs/{id}")).await.good().to_string();
     assert!(job.matches("[redacted]").count() == 3 && !job.contains("Ada") && !job.contains("hunter2"), "{job}");
 }

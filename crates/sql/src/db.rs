@@ -42,8 +42,8 @@ pub(crate) trait Db {
     /// Runs a statement; says how many rows it changed.
     fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize>;
 
-    /// Runs a statement of which nobody needs to know how many rows it changed. An engine may do so later, for many at once, but before whatever is
-    /// to see it.
+    /// Runs a statement of which nobody needs to know how many rows it changed. An engine may do so later, for many at
+    /// once, but before whatever is to see it.
     fn write(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<()> {
         self.execute(statement, params).map(drop)
     }
@@ -58,7 +58,8 @@ pub(crate) trait Db {
         Ok(changed)
     }
 
-    /// Runs a statement that stores a row, if it is not there, for each of these, of which none is another; returns the numbers that they got.
+    /// Runs a statement that stores a row, if it is not there, for each of these, of which none is another; returns the
+    /// numbers that they got.
     fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>>;
 
     /// Reads rows, one after the other, for as long as they are wanted.
@@ -172,7 +173,8 @@ impl dyn Db + '_ {
         if found.len() == count { Ok(found.into_iter().map(|(_, row)| row).collect()) } else { Err(missing(statement)) }
     }
 
-    /// Runs a statement for as many rows as there must be. If somebody has taken some of them meanwhile, the operation is to begin anew.
+    /// Runs a statement for as many rows as there must be. If somebody has taken some of them meanwhile, the operation
+    /// is to begin anew.
     pub(crate) fn take_each(&self, statement: Statement, count: usize, rows: Rows<'_>) -> StoreResult<()> {
         if self.execute_each(statement, rows)? == count { Ok(()) } else { Err(StoreError::Busy { waited_ms: 0 }) }
     }

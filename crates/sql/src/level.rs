@@ -1,7 +1,7 @@
 //! At which level of its lane a queued job stands.
 
-/// The level at which a queued job stands in its queue and name: its priority, and 16 more if it is a [suspect](punctual_core::Job::is_suspect). So a claim
-/// that takes no suspects, or only them, reads one range.
+/// The level at which a queued job stands in its queue and name: its priority, and 16 more if it is a
+/// [suspect](punctual_core::Job::is_suspect). So a claim that takes no suspects, or only them, reads one range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Level(u8);
 

@@ -1,4 +1,5 @@
-//! PostgreSQL behind a bad network: it passes the suite behind a slow one, and a silent one holds nothing up for longer than it may.
+//! PostgreSQL behind a bad network: it passes the suite behind a slow one, and a silent one holds nothing up for longer
+//! than it may.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -91,7 +92,8 @@ async fn operations_on_a_silent_network_fail_in_time_and_go_on_when_it_is_healed
     }
 }
 
-/// The driver takes a `BEGIN` that was given up for one that was not sent; its answer comes when nobody waits for it any more.
+/// The driver takes a `BEGIN` that was given up for one that was not sent; its answer comes when nobody waits for it
+/// any more.
 #[tokio::test]
 async fn a_transaction_whose_begin_was_given_up_is_not_left_open() {
     let proxy = Proxy::before(&url()).unwrap();

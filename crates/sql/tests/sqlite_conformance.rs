@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{JobId, Outcome, Retry, Settled, Status, Store, Timestamp};
+use punctual_core::{JobId, Outcome, Retry, Settled, Status, Timestamp, store::ports::*};
 use punctual_sql::sqlite::{Options, SqliteStore, rusqlite::Connection};
 use punctual_testkit::{Fixture, conformance, random};
 
@@ -148,8 +148,8 @@ async fn two_processes() -> (Fixture, Fixture) {
 
 /// What `doctor` says of the clock.
 async fn says_of_clock(fx: &Fixture) -> (bool, String) {
-    let findings = fx.store.examine().await.unwrap();
-    let found = findings.into_iter().find(|finding| finding.check == "clock").unwrap();
+    let diagnostics = fx.store.check().await.unwrap();
+    let found = diagnostics.into_iter().find(|diagnostic| diagnostic.check == "clock").unwrap();
     (found.ok, found.message)
 }
 
@@ -179,8 +179,10 @@ async fn a_clock_that_is_set_back_makes_no_lease_retry_or_lock_last_longer() {
     one.clock.step_to(one.now().after(HOUR));
     let retried = one.enqueue(|spec| spec.name = "retried".into()).await;
     let failing = one.claim_one(one.worker()).await;
-    let failure =
-        Outcome::Failed { fault: punctual_core::Fault::new("no luck"), retry: Retry::After(Duration::from_secs(60)) };
+    let failure = Outcome::Failed {
+        fault: punctual_core::JobError::new("no luck"),
+        retry: Retry::After(Duration::from_secs(60)),
+    };
     assert_eq!(one.settle(&failing, failure).await, Settled::Done);
     let asked_for = one.enqueue_in(600, |spec| spec.name = "asked for".into()).await;
     one.enqueue(|spec| spec.name = "lost".into()).await;
@@ -200,8 +202,8 @@ async fn a_clock_that_is_set_back_makes_no_lease_retry_or_lock_last_longer() {
     assert_eq!(two.store.get(retried).await.unwrap().unwrap().status, Status::Queued);
     let (ok, said) = says_of_clock(&two).await;
     assert!(!ok && said.contains("set back by 60 min"), "{said}");
-    for finding in two.store.examine().await.unwrap() {
-        assert!(finding.ok || finding.check == "clock", "{}: {}", finding.check, finding.message);
+    for diagnostic in two.store.check().await.unwrap() {
+        assert!(diagnostic.ok || diagnostic.check == "clock", "{}: {}", diagnostic.check, diagnostic.message);
     }
     one.pass(24 * 3_600);
     assert!(says_of_clock(&two).await.0, "it is told for a day");

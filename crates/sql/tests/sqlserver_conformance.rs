@@ -1,5 +1,5 @@
-//! SQL Server passes the suite, and agrees with the model on random operations. Run where `PUNCTUAL_TEST_SQLSERVER_URL` names a server; `cargo xtask test`
-//! says whether it was.
+//! SQL Server passes the suite, and agrees with the model on random operations. Run where `PUNCTUAL_TEST_SQLSERVER_URL`
+//! names a server; `cargo xtask test` says whether it was.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -39,7 +39,8 @@ fn empty() -> String {
 
 static MAKING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A database that others may use once this is gone. Whoever is the last for now drops all of them, lest the server is left with any.
+/// A database that others may use once this is gone. Whoever is the last for now drops all of them, lest the server is
+/// left with any.
 struct Database(String);
 
 impl Drop for Database {
@@ -270,10 +271,10 @@ async fn workers_of_many_processes_get_every_job_once() {
     assert_eq!(done, expected);
     let before = store.counts().await.unwrap();
     for _ in 0..60 {
-        store.tend().await.unwrap();
+        store.maintain().await.unwrap();
     }
     assert_eq!(store.counts().await.unwrap(), before, "added up, it is the same");
-    for finding in store.examine().await.unwrap() {
-        assert!(finding.ok, "{}: {}", finding.check, finding.message);
+    for diagnostic in store.check().await.unwrap() {
+        assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
     }
 }

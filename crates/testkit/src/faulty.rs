@@ -9,14 +9,9 @@ use std::{
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, ClockStep, Count, Enqueued,
-    Event, Filter, Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node,
-    Note, Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent,
-    ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token, TokenId,
-    Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-    gate::{OccupiedSlot, Passed},
-    measure::Tally,
-    transfer::{Dependency, Parcel},
+    AttemptId, Claim, ClaimRequest, Claimed, ClockStep, Diagnostic, Schema, Settled, Settlement, StoreError, StoreInfo,
+    StoreResult, Timestamp, Watch, WorkerId,
+    store::{self, Layer, Metric, PassOn, ports::*},
 };
 
 /// At which point a call fails.
@@ -57,16 +52,18 @@ impl FaultyStore {
 
     /// Lets the next call of the port's `method` fail that is not already going to.
     pub fn fail_next(&self, method: &'static str, when: When) {
+        assert!(store::is_operation(method), "unknown operation `{method}`");
         self.faults().next.push_back((method, when));
     }
 
     /// Lets every call of the port's `method` fail from now on.
     pub fn fail_always(&self, method: &'static str, when: When) {
+        assert!(store::is_operation(method), "unknown operation `{method}`");
         self.faults().always.insert(method, when);
     }
 
-    /// Answers the next claim with what the last one got, as a server does that has lost that claim in a crash and hands the jobs out again. Their starts
-    /// may be confirmed then, whatever has become of them before.
+    /// Answers the next claim with what the last one got, as a server does that has lost that claim in a crash and
+    /// hands the jobs out again. Their starts may be confirmed then, whatever has become of them before.
     pub fn repeat_claim(&self) {
         self.faults().repeats_claim = true;
     }
@@ -119,151 +116,119 @@ fn injected(method: &str) -> StoreError {
     StoreError::Other(format!("an injected fault in {method}"))
 }
 
-macro_rules! pass_on {
-    ($($method:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        #[async_trait]
-        impl Store for FaultyStore {
-            fn info(&self) -> StoreInfo {
-                self.inner.info()
-            }
+impl Layer for FaultyStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
 
-            fn now(&self) -> Timestamp {
-                self.inner.now()
+    async fn around<T: Send>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = StoreResult<T>> + Send,
+    ) -> StoreResult<T> {
+        match self.fault(operation) {
+            Some(When::Before) => Err(injected(operation)),
+            Some(When::After) => {
+                call.await?;
+                Err(injected(operation))
             }
-
-            fn worker_silence_max(&self) -> Option<Duration> {
-                self.inner.worker_silence_max()
-            }
-
-            fn unrecorded_until(&self, attempt: AttemptId) -> Option<Instant> {
-                self.inner.unrecorded_until(attempt)
-            }
-
-            fn hurry(&self) {
-                self.inner.hurry();
-            }
-
-            fn watch(&self) -> Box<dyn Watch> {
-                self.inner.watch()
-            }
-
-            fn renewal_grace(&self) -> Duration {
-                self.inner.renewal_grace()
-            }
-
-            async fn failed(&self) -> StoreError {
-                self.inner.failed().await
-            }
-
-            async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-                match self.fault("confirm") {
-                    Some(When::Before) => Err(injected("confirm")),
-                    Some(When::After) => {
-                        self.confirm_once(worker, attempts).await?;
-                        Err(injected("confirm"))
-                    }
-                    Some(When::Never) => future::pending().await,
-                    None => self.confirm_once(worker, attempts).await,
-                }
-            }
-
-            async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
-                match self.fault("claim") {
-                    Some(When::Before) => Err(injected("claim")),
-                    Some(When::After) => {
-                        self.claim_once(request).await?;
-                        Err(injected("claim"))
-                    }
-                    Some(When::Never) => future::pending().await,
-                    None => self.claim_once(request).await,
-                }
-            }
-
-            $(
-                async fn $method(&self, $($argument: $type),*) -> StoreResult<$result> {
-                    match self.fault(stringify!($method)) {
-                        Some(When::Before) => Err(injected(stringify!($method))),
-                        Some(When::After) => {
-                            self.inner.$method($($argument),*).await?;
-                            Err(injected(stringify!($method)))
-                        }
-                        Some(When::Never) => future::pending().await,
-                        None => self.inner.$method($($argument),*).await,
-                    }
-                }
-            )*
+            Some(When::Never) => future::pending().await,
+            None => call.await,
         }
-    };
+    }
 }
 
-pass_on! {
-    enqueue(jobs: Vec<NewJob>) -> Vec<Enqueued>;
-    settle(settlements: Vec<Settlement>) -> Vec<Settled>;
-    share_claims(attempts: Vec<AttemptId>) -> ();
-    extend(worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> Vec<bool>;
-    held(worker: WorkerId, attempts: Vec<AttemptId>) -> Vec<bool>;
-    release_slots(worker: WorkerId, attempts: Vec<AttemptId>) -> ();
-    note(notes: Vec<Note>) -> ();
-    expired(limit: usize) -> Vec<Claim>;
-    claims_of_dead(worker: WorkerId, limit: usize) -> Vec<Claim>;
-    promote(limit: usize) -> usize;
-    change(changes: Vec<Change>) -> Vec<Changed>;
-    get(id: JobId) -> Option<Job>;
-    list(filter: Filter, page: Page) -> JobPage;
-    attempts(job: JobId) -> Vec<Attempt>;
-    events(job: JobId) -> Vec<Event>;
-    changes(since: Option<String>, limit: usize) -> Changes;
-    logs(job: JobId, limit: usize) -> Vec<LogLine>;
-    counts() -> Vec<Count>;
-    pending_by_user(limit: usize) -> Vec<Pending>;
-    dead_by_name(since: Timestamp, until: Timestamp) -> Vec<(String, u64)>;
-    tallies(since: Timestamp, until: Timestamp) -> Vec<Tally>;
-    submit(workflow: NewWorkflow, jobs: Vec<NewJob>) -> ();
-    resubmit(changes: Vec<Change>, jobs: Vec<NewJob>) -> Vec<Changed>;
-    workflow(id: WorkflowId) -> Option<Workflow>;
-    workflows(before: Option<WorkflowId>, limit: usize) -> Vec<Workflow>;
-    dependencies(children: Vec<JobId>) -> Vec<Dependency>;
-    import(parcel: Parcel) -> usize;
-    nodes(workflow: WorkflowId) -> Vec<Node>;
-    parents(job: JobId) -> Vec<Relative>;
-    children(job: JobId, limit: usize) -> Vec<Relative>;
-    results(jobs: Vec<JobId>) -> Vec<(JobId, Json)>;
-    schedules(after: Option<String>, limit: usize) -> Vec<Schedule>;
-    schedule(name: String) -> Option<Schedule>;
-    upcoming(after: Option<(Timestamp, String)>, until: Timestamp, limit: usize) -> Vec<Schedule>;
-    save_schedules(saves: Vec<ScheduleSave>) -> Vec<bool>;
-    remove_schedule(name: String, actor: String) -> bool;
-    schedule_events(name: String, limit: usize) -> Vec<ScheduleEvent>;
-    queues() -> Vec<Queue>;
-    save_queue(save: QueueSave) -> bool;
-    queue_events(name: String, limit: usize) -> Vec<QueueEvent>;
-    passed(queue: String, key: Option<String>) -> Passed;
-    occupied_slots(queue: String) -> Vec<OccupiedSlot>;
-    beat(beat: Beat) -> ();
-    leave(worker: WorkerId) -> ();
-    end_leases(worker: WorkerId) -> usize;
-    workers() -> Vec<WorkerRecord>;
-    lock(name: String, owner: String, ttl: Duration) -> Option<Lock>;
-    extend_lock(name: String, owner: String, ttl: Duration) -> bool;
-    unlock(name: String, owner: String) -> bool;
-    locks() -> Vec<Lock>;
-    notify(messages: Vec<NewNotification>) -> Vec<Notification>;
-    notifications(user: Option<String>, after: u64, limit: usize) -> Vec<Notification>;
-    last_notification() -> u64;
-    drop_notifications(after: Duration, limit: usize) -> usize;
-    add_token(token: Token) -> ();
-    tokens() -> Vec<Token>;
-    remove_token(id: TokenId) -> bool;
-    clear_tokens() -> ();
-    once(key: String, fingerprint: [u8; 32], seed: u64) -> Once;
-    retire(keep: Keep, limit: usize) -> usize;
-    purge(after: Duration, limit: usize) -> usize;
-    trim(after: Duration, limit: usize) -> usize;
-    drop_days(keep: Keep, deleted: Duration) -> usize;
-    drop_ephemeral(before: Timestamp, limit: usize) -> usize;
-    tend() -> ();
-    probe() -> ();
-    clock_step() -> Option<ClockStep>;
-    schema() -> Schema;
-    examine() -> Vec<Finding>;
+impl PassOn<dyn JobStore> for FaultyStore {}
+impl PassOn<dyn LeaseStore> for FaultyStore {}
+impl PassOn<dyn JobReader> for FaultyStore {}
+impl PassOn<dyn FlowStore> for FaultyStore {}
+impl PassOn<dyn ScheduleStore> for FaultyStore {}
+impl PassOn<dyn QueueStore> for FaultyStore {}
+impl PassOn<dyn WorkerStore> for FaultyStore {}
+impl PassOn<dyn LockStore> for FaultyStore {}
+impl PassOn<dyn NotificationStore> for FaultyStore {}
+impl PassOn<dyn TokenStore> for FaultyStore {}
+impl PassOn<dyn TransferStore> for FaultyStore {}
+impl PassOn<dyn RetentionStore> for FaultyStore {}
+
+#[async_trait]
+impl ClaimStore for FaultyStore {
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+        self.around("claim", self.claim_once(request)).await
+    }
+
+    async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.around("confirm", self.confirm_once(worker, attempts)).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        self.around("settle", self.inner.settle(settlements)).await
+    }
+
+    async fn share_claims(&self, attempts: Vec<AttemptId>) -> StoreResult<()> {
+        self.around("share_claims", self.inner.share_claims(attempts)).await
+    }
+
+    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+        self.around("claims_of_dead", self.inner.claims_of_dead(worker, limit)).await
+    }
+}
+
+#[async_trait]
+impl EngineStore for FaultyStore {
+    fn info(&self) -> StoreInfo {
+        self.inner.info()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    fn worker_silence_max(&self) -> Option<Duration> {
+        self.inner.worker_silence_max()
+    }
+
+    fn unrecorded_until(&self, attempt: AttemptId) -> Option<Instant> {
+        self.inner.unrecorded_until(attempt)
+    }
+
+    fn watch(&self) -> Box<dyn Watch> {
+        self.inner.watch()
+    }
+
+    fn wake_claims(&self) {
+        self.inner.wake_claims();
+    }
+
+    async fn maintain(&self) -> StoreResult<()> {
+        self.around("maintain", self.inner.maintain()).await
+    }
+
+    async fn metrics(&self) -> StoreResult<Vec<Metric>> {
+        self.around("metrics", self.inner.metrics()).await
+    }
+
+    fn renewal_grace(&self) -> Duration {
+        self.inner.renewal_grace()
+    }
+
+    async fn probe(&self) -> StoreResult<()> {
+        self.around("probe", self.inner.probe()).await
+    }
+
+    async fn failed(&self) -> StoreError {
+        self.inner.failed().await
+    }
+
+    async fn clock_step(&self) -> StoreResult<Option<ClockStep>> {
+        self.around("clock_step", self.inner.clock_step()).await
+    }
+
+    async fn schema(&self) -> StoreResult<Schema> {
+        self.around("schema", self.inner.schema()).await
+    }
+
+    async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
+        self.around("check", self.inner.check()).await
+    }
 }

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use punctual_core::{
-    Claim, ClaimRequest, Clock, Fault, Ids, Job, JobId, Json, ManualClock, NewJob, Outcome, Retry, Settled, Settlement,
-    Spec, Status, Store, Timestamp, WorkerId, settle,
+    Claim, ClaimRequest, Clock, Ids, Job, JobError, JobId, Json, ManualClock, NewJob, Outcome, Retry, Settled,
+    Settlement, Spec, Status, Store, Timestamp, WorkerId, settle,
 };
 
 use crate::Ties;
@@ -169,5 +169,5 @@ pub(crate) fn success() -> Outcome {
 
 /// A failure with that message.
 pub(crate) fn failure(message: &str) -> Outcome {
-    Outcome::Failed { fault: Fault::new(message), retry: Retry::ByPolicy }
+    Outcome::Failed { fault: JobError::new(message), retry: Retry::ByPolicy }
 }

@@ -3,9 +3,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use punctual_core::{
-    Change, Claim, ClaimRequest, Fault, Filter, Job, JobId, Json, Keep, Limits, LogLevel, LogLine, NewJob,
-    NewNotification, NewWorkflow, Note, OnParentFailure, Outcome, Page, Progress, QueueSave, QueueSettings, Rate,
-    Retry, RetryPolicy, Status, Store, StoreResult, Timestamp, Unique, Verb, WorkerId, WorkflowId, settle,
+    Change, Claim, ClaimRequest, Filter, Job, JobError, JobId, Json, Limits, LogLevel, LogLine, NewJob,
+    NewNotification, NewWorkflow, OnParentFailure, Outcome, Page, Progress, ProgressReport, QueueSave, QueueSettings,
+    Rate, RetentionPolicy, Retry, RetryPolicy, Status, Store, StoreResult, Timestamp, Unique, Verb, WorkerId,
+    WorkflowId, settle,
+    store::ports::*,
     transfer::{self, HandedOver},
 };
 
@@ -14,7 +16,8 @@ use crate::{
     fixture::{LEASE, lost},
 };
 
-/// These seeds, and a new one of every run, so that the suite keeps looking; its number is printed when it fails. `PUNCTUAL_TEST_SEED` names it.
+/// These seeds, and a new one of every run, so that the suite keeps looking; its number is printed when it fails.
+/// `PUNCTUAL_TEST_SEED` names it.
 pub fn seeds(known: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
     let given = std::env::var("PUNCTUAL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     known.into_iter().chain([given.unwrap_or_else(|| fastrand::u64(..))])
@@ -34,8 +37,9 @@ pub async fn replay(fixture: &Fixture, seed: u64, steps: usize) {
     crate::conformance::audit(fixture).await;
 }
 
-/// Lets `steps` random operations from `seed` happen in the model, hands everything over to the fixture's store, and goes on there as
-/// [`replay`] does. What was handed over is the same before the next operation, and whatever is done to it later.
+/// Lets `steps` random operations from `seed` happen in the model, hands everything over to the fixture's store, and
+/// goes on there as [`replay`] does. What was handed over is the same before the next operation, and whatever is done
+/// to it later.
 pub async fn replay_handed_over(fixture: &Fixture, seed: u64, steps: usize) {
     println!("random operations from seed {seed}, then handed over");
     let of_model = || ModelStore::new(fixture.clock.clone()).ties(fixture.ties);
@@ -243,7 +247,7 @@ impl Run<'_> {
 
     fn outcome(&mut self) -> Outcome {
         let wait = Duration::from_secs(self.random.u64(0..10));
-        let fault = Fault::new(format!("fault {}", self.random.u8(..)));
+        let fault = JobError::new(format!("fault {}", self.random.u8(..)));
         match self.random.u8(0..10) {
             0..5 => Outcome::Succeeded { result: self.random.bool().then(|| Json::trusted("[1]")) },
             5 => Outcome::Failed { fault, retry: Retry::ByPolicy },
@@ -259,7 +263,7 @@ impl Run<'_> {
         let attempts: Vec<_> = self.claims[recent..].iter().map(Claim::attempt_id).collect();
         let worker = WorkerId::from_bits(self.random.u128(1..4));
         both!(self, place, extend(worker, LEASE, attempts));
-        both!(self, place, held(worker, attempts));
+        both!(self, place, check_leases(worker, attempts));
         if self.random.bool() {
             both!(self, place, confirm(worker, attempts));
         }
@@ -305,22 +309,22 @@ impl Run<'_> {
         let number = self.random.u32(1..4);
         let at = claim.job.updated_at.after(Duration::from_secs(u64::from(number)));
         let line = LogLine { run: claim.job.run, at, level: LogLevel::Info, message: "hello".into() };
-        let notes = vec![Note {
+        let notes = vec![ProgressReport {
             attempt: claim.attempt_id(),
             worker: claim.worker,
             progress: Some(Progress { percent: f32::from(self.random.u8(0..100)), message: None }),
             lines: vec![(number, line)],
         }];
-        both!(self, place, note(notes));
+        both!(self, place, report_progress(notes));
     }
 
     async fn upkeep(&mut self, place: &str) {
         let minute = Duration::from_secs(60);
-        let keep = Keep { succeeded: minute, dead: 2 * minute, cancelled: minute };
+        let keep = RetentionPolicy { succeeded: minute, dead: 2 * minute, cancelled: minute };
         match self.random.u8(0..4) {
-            0 => drop(both!(self, place, retire(keep, 1_000usize))),
+            0 => drop(both!(self, place, expire(keep, 1_000usize))),
             1 => drop(both!(self, place, purge(minute, 1_000usize))),
-            2 => drop(both!(self, place, trim(10 * minute, 100_000usize))),
+            2 => drop(both!(self, place, prune(10 * minute, 100_000usize))),
             _ => drop(both!(self, place, drop_ephemeral(Timestamp::MAX, 1_000usize))),
         }
     }

@@ -30,7 +30,8 @@ struct Ended<'a> {
     attempts: Vec<Attempt>,
 }
 
-/// An execution with the time until which it can have had an effect: its process may have been interrupted before its end.
+/// An execution with the time until which it can have had an effect: its process may have been interrupted before its
+/// end.
 struct Span<'a> {
     execution: &'a Execution,
     until: u64,

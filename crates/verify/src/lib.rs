@@ -43,7 +43,7 @@ pub async fn verify(place: &Place, settings: &Settings, on_progress: OnProgress<
     let punctual = place.fresh("check").await?;
     let info = punctual.store().info();
     // Each behaviour ends with these checks: they would all fail.
-    let checks = punctual.store().examine().await?;
+    let checks = punctual.store().check().await?;
     if let Some(wrong) = checks.iter().find(|check| !check.ok) {
         bail!("the server is not in order: {}: {}", wrong.check, wrong.message);
     }

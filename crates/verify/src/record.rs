@@ -1,4 +1,5 @@
-//! What worker processes write down outside the store: each execution's start and end, by a clock that all processes of the machine share.
+//! What worker processes write down outside the store: each execution's start and end, by a clock that all processes of
+//! the machine share.
 
 use std::{
     collections::HashMap,

@@ -1,6 +1,6 @@
 //! What was verified, and what was found.
 
-use punctual::core::Finding;
+use punctual::core::Diagnostic;
 use serde::Serialize;
 
 /// So many violations of one guarantee are described; the others are counted.
@@ -14,7 +14,7 @@ pub struct Report {
     /// Its version.
     pub version: String,
     /// What `punctual doctor` checks of the server.
-    pub checks: Vec<Finding>,
+    pub checks: Vec<Diagnostic>,
     /// The server's settings that matter.
     pub settings: Vec<Setting>,
     /// How many behaviours of the conformance suite were checked; none if it was skipped.

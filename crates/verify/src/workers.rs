@@ -28,7 +28,8 @@ const HANDLER_MAX_MS: u64 = 100;
 /// The variable that names the folder of the record.
 const FOLDER: &str = "PUNCTUAL_VERIFY_FOLDER";
 
-/// The body of a worker process. It ends with the process that started it, which holds the other end of its standard input.
+/// The body of a worker process. It ends with the process that started it, which holds the other end of its standard
+/// input.
 pub async fn work(url: &str) -> Result<()> {
     let folder = std::env::var_os(FOLDER).context("--worker is for processes that `punctual verify` starts")?;
     let recorder = Arc::new(Recorder::open(Path::new(&folder))?);

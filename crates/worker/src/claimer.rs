@@ -140,7 +140,8 @@ impl Claimer {
         }
     }
 
-    /// Whether suspects are to be looked for: every now and then, and whenever it counts whether there is nothing left at all.
+    /// Whether suspects are to be looked for: every now and then, and whenever it counts whether there is nothing left
+    /// at all.
     fn are_suspects_due(&self) -> bool {
         let due = |at: Instant| at.elapsed() >= self.shared.config.poll_period;
         self.looked_for_suspects_at.is_none_or(due) || self.shared.is_empty_awaited()
@@ -185,8 +186,9 @@ impl Claimer {
         }
     }
 
-    /// Until when claims that were just answered are held, by this worker's own clock; never later than by the store's. They were taken at some time after
-    /// the request was sent. One that has waited may have been taken long after, and what is left of its lease by the store's clock says so.
+    /// Until when claims that were just answered are held, by this worker's own clock; never later than by the store's.
+    /// They were taken at some time after the request was sent. One that has waited may have been taken long after, and
+    /// what is left of its lease by the store's clock says so.
     fn held_until(&self, sent_at: Instant) -> impl Fn(&Claim) -> Instant + use<> {
         let lease = self.shared.config.lease;
         let (answered_at, now) = (Instant::now(), self.shared.store().now());
@@ -196,7 +198,8 @@ impl Claimer {
         }
     }
 
-    /// Claims; waits no longer once somebody wants to know whether there is nothing, or the worker drains. Also answers whether it was hurried so.
+    /// Claims; waits no longer once somebody wants to know whether there is nothing, or the worker drains. Also answers
+    /// whether it was hurried so.
     async fn claim_unless_hurried(&self, asked: usize, wait: Duration) -> (Result<Claimed, StoreError>, bool) {
         let Shared { look, draining, config, .. } = &*self.shared;
         let mut claim = pin!(self.claim(asked, wait));
@@ -207,7 +210,7 @@ impl Claimer {
             () = look.notified(), if self.waiting => {}
             () = draining.cancelled() => {}
         }
-        self.shared.store().hurry();
+        self.shared.store().wake_claims();
         tokio::select! {
             claimed = &mut claim => (claimed, true),
             // A store that does not answer keeps nobody from stopping. A claim that is dropped holds nothing.
@@ -215,14 +218,15 @@ impl Claimer {
         }
     }
 
-    /// How far ahead to claim. A worker that is half busy waits until jobs are due: those that come meanwhile need its slots.
+    /// How far ahead to claim. A worker that is half busy waits until jobs are due: those that come meanwhile need its
+    /// slots.
     fn ahead(&self, room: usize) -> Duration {
         let free = self.slots.available_permits() + room;
         if free > self.shared.config.concurrency.div_ceil(2) { AHEAD } else { Duration::ZERO }
     }
 
-    /// The queues to claim from, and whether in this order. With weights, the order is drawn anew for each claim, so that each queue is first
-    /// as often as its weight says.
+    /// The queues to claim from, and whether in this order. With weights, the order is drawn anew for each claim, so
+    /// that each queue is first as often as its weight says.
     fn queues(&self) -> (Vec<String>, bool) {
         let Config { queues, order, .. } = &self.shared.config;
         match order {

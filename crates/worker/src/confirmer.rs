@@ -47,7 +47,8 @@ pub(crate) async fn run(shared: Arc<Shared>, Requests(mut requests): Requests) {
     }
 }
 
-/// Asks until there is an answer. Asking twice is harmless, and an execution whose lease is lost meanwhile no longer waits.
+/// Asks until there is an answer. Asking twice is harmless, and an execution whose lease is lost meanwhile no longer
+/// waits.
 async fn confirm(shared: &Shared, mut batch: Vec<Request>) {
     let mut pause = BACKOFF.0;
     loop {

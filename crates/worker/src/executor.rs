@@ -5,7 +5,7 @@ use std::{any::Any, future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::
 use futures_util::FutureExt;
 use punctual_client::{Context, Failure};
 use punctual_core::{
-    Claim, Fault, Outcome, Retry,
+    Claim, JobError, Outcome, Retry,
     job::{E_LOST, E_PANIC},
     settle,
 };
@@ -22,7 +22,8 @@ use crate::{
     span,
 };
 
-/// How long ahead of its time a job may be claimed: long enough for the claim to be stored, whatever else the store does.
+/// How long ahead of its time a job may be claimed: long enough for the claim to be stored, whatever else the store
+/// does.
 pub(crate) const AHEAD: Duration = Duration::from_millis(50);
 
 /// How much longer than its grace the handler of an older execution is waited for.
@@ -34,8 +35,9 @@ const ALONE_SNOOZE: Duration = Duration::from_secs(60);
 
 /// Runs a claimed job and hands its outcome to the settler. The slot is free once the handler has ended.
 ///
-/// The outcome is handed over when the handler has ended, or its grace is over: until then the lease is kept, and with it the job's place in its limits. So is
-/// the word that the handler of a cancelled job is gone, which occupies its slot until then, but not longer than its lease lasts.
+/// The outcome is handed over when the handler has ended, or its grace is over: until then the lease is kept, and with
+/// it the job's place in its limits. So is the word that the handler of a cancelled job is gone, which occupies its
+/// slot until then, but not longer than its lease lasts.
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _slot: Slot) {
     let Begun { execution, over_at } = begun;
     let present = Present { shared: Arc::clone(&shared), execution };
@@ -104,7 +106,8 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _sl
     }
 }
 
-/// An execution whose handler may be there. However it ends, others learn that it is gone, and the store does if its job was taken from it.
+/// An execution whose handler may be there. However it ends, others learn that it is gone, and the store does if its
+/// job was taken from it.
 struct Present {
     shared: Arc<Shared>,
     execution: Execution,
@@ -116,8 +119,8 @@ impl Drop for Present {
     }
 }
 
-/// Waits for the time of a job that was claimed ahead of it, for the end of an older execution, and for its share of the process. Says what becomes of the
-/// job if that does not come.
+/// Waits for the time of a job that was claimed ahead of it, for the end of an older execution, and for its share of
+/// the process. Says what becomes of the job if that does not come.
 async fn until_startable(shared: &Shared, claim: &Claim, older: Option<&Execution>) -> Result<Share, Outcome> {
     if let Some(older) = older
         && time::timeout(shared.config.grace + OLDER_SLACK, older.all_gone()).await.is_err()
@@ -158,7 +161,8 @@ async fn until_shared(shared: &Shared, claim: &Claim, share: Option<Share>) -> R
     }
 }
 
-/// Tells a handler to stop, and waits until it has or its grace is over. What it still does then does not count, and it is dropped.
+/// Tells a handler to stop, and waits until it has or its grace is over. What it still does then does not count, and it
+/// is dropped.
 async fn stop(shared: &Shared, ctx: &Context, execution: &Execution, handler: Run) {
     let was_over = execution.is_lease_over();
     if was_over {
@@ -197,8 +201,8 @@ fn log_end(ctx: &Context, outcome: Option<&Outcome>, lasted: Duration) {
     tracing::info!(job = %ctx.id(), %attempt, name = spec.name, queue = spec.queue, duration_ms, result, "executed");
 }
 
-/// Waits for the time of a job that was claimed ahead of it. If more is left of it than ever was, somebody has set the clock
-/// back, and the job is not to wait for that.
+/// Waits for the time of a job that was claimed ahead of it. If more is left of it than ever was, somebody has set the
+/// clock back, and the job is not to wait for that.
 async fn until_due(shared: &Shared, claim: &Claim) {
     loop {
         let left = claim.job.run_at.since(shared.store().now());
@@ -222,17 +226,18 @@ async fn confirmed(shared: &Shared, claim: &Claim, execution: &Execution) -> boo
     }
 }
 
-/// What it means that a running handler had to stop because its worker does: another worker takes the job, unless it runs at most once.
+/// What it means that a running handler had to stop because its worker does: another worker takes the job, unless it
+/// runs at most once.
 fn interrupted(claim: &Claim, reason: &str) -> Outcome {
     if !claim.job.spec.runs_at_most_once() {
         return Outcome::Released;
     }
     let message = format!("{reason}; max_attempts is 1, so the job does not run again");
-    Outcome::Failed { fault: Fault::coded(E_LOST, message), retry: Retry::Never }
+    Outcome::Failed { fault: JobError::coded(E_LOST, message), retry: Retry::Never }
 }
 
-/// Waits until the job is taken from its handler. One that was completed in a transaction of the handler's own is nobody's as
-/// soon as that has committed, and the handler may have more to do.
+/// Waits until the job is taken from its handler. One that was completed in a transaction of the handler's own is
+/// nobody's as soon as that has committed, and the handler may have more to do.
 async fn lost(execution: &Execution, ctx: &Context) {
     execution.lost().await;
     if ctx.is_completed() {
@@ -289,5 +294,5 @@ fn panicked(panic: &(dyn Any + Send)) -> Failure {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "of an unknown kind".to_owned());
-    Failure::of(Fault::coded(E_PANIC, format!("the handler panicked: {message}")), Retry::ByPolicy)
+    Failure::of(JobError::coded(E_PANIC, format!("the handler panicked: {message}")), Retry::ByPolicy)
 }

@@ -45,7 +45,8 @@ pub(crate) struct Isolator {
     isolation: Isolation,
     /// Whoever has a suspect in hand.
     suspect: Arc<Semaphore>,
-    /// All that runs has a share; what runs alone has it whole. Who waits for all of it comes before those who come later.
+    /// All that runs has a share; what runs alone has it whole. Who waits for all of it comes before those who come
+    /// later.
     process: Arc<RwLock<()>>,
 }
 

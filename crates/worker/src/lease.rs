@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use punctual_core::{AttemptId, Beat, StoreResult};
+use punctual_core::{AttemptId, Heartbeat, StoreResult};
 use tokio::{
     task::{AbortHandle, JoinSet},
     time::{self, Instant},
@@ -51,7 +51,8 @@ fn renewal_period(shared: &Shared) -> Duration {
     (shared.config.lease / 3).min(BEAT_PERIOD)
 }
 
-/// Has executions stop whose leases are over by this worker's own clock, until `done`. That depends on no answer of the store: one may never come.
+/// Has executions stop whose leases are over by this worker's own clock, until `done`. That depends on no answer of the
+/// store: one may never come.
 pub(crate) async fn expire_on(shared: Arc<Shared>, done: CancellationToken) {
     let (period, ahead) = (renewal_period(&shared), reconfirmation_period(&shared));
     loop {
@@ -66,26 +67,28 @@ pub(crate) async fn expire_on(shared: Arc<Shared>, done: CancellationToken) {
     }
 }
 
-/// How long before its end a lease is confirmed by a read, where its renewal may wait for another program's lock; zero where it cannot.
+/// How long before its end a lease is confirmed by a read, where its renewal may wait for another program's lock; zero
+/// where it cannot.
 fn reconfirmation_period(shared: &Shared) -> Duration {
     (shared.store().renewal_grace() / 2).min(shared.config.lease / 4)
 }
 
-/// Where a renewal waits for another program to release its lock, all others wait for it too. A read, which waits for none of them, says whether
-/// the jobs are still this worker's; then it goes on for a little.
+/// Where a renewal waits for another program to release its lock, all others wait for it too. A read, which waits for
+/// none of them, says whether the jobs are still this worker's; then it goes on for a little.
 async fn reconfirm(shared: &Shared, ahead: Duration) {
     let asked_at = Instant::now();
     let attempts = shared.attempts_expiring_until(asked_at + ahead);
     if ahead.is_zero() || attempts.is_empty() {
         return;
     }
-    if let Ok(answer) = time::timeout(ahead / 2, shared.store().held(shared.id, attempts.clone())).await {
+    if let Ok(answer) = time::timeout(ahead / 2, shared.store().check_leases(shared.id, attempts.clone())).await {
         confirm_held(shared, &attempts, &answer, asked_at + 2 * ahead);
         lose_missing(shared, attempts, answer, "check");
     }
 }
 
-/// Renewals of leases that are under way, oldest first. Each is a task of its own, so that one without an answer does not hold up the next.
+/// Renewals of leases that are under way, oldest first. Each is a task of its own, so that one without an answer does
+/// not hold up the next.
 #[derive(Default)]
 struct Renewals {
     tasks: JoinSet<()>,
@@ -137,7 +140,7 @@ async fn check(shared: &Shared) {
     if attempts.is_empty() {
         return;
     }
-    let answer = shared.store().held(shared.id, attempts.clone()).await;
+    let answer = shared.store().check_leases(shared.id, attempts.clone()).await;
     lose_missing(shared, attempts, answer, "check");
 }
 
@@ -153,7 +156,7 @@ fn lose_missing(shared: &Shared, attempts: Vec<AttemptId>, answer: StoreResult<V
 
 /// Tells the register that this worker is there.
 pub(crate) async fn beat(shared: &Shared) {
-    let beat = Beat {
+    let beat = Heartbeat {
         id: shared.id,
         host: gethostname::gethostname().to_string_lossy().into_owned(),
         pid: std::process::id(),
@@ -164,7 +167,7 @@ pub(crate) async fn beat(shared: &Shared) {
         registered_by: None,
     };
     let given_at = Instant::now();
-    match shared.store().beat(beat).await {
+    match shared.store().heartbeat(beat).await {
         Ok(()) => shared.confirm_alive(given_at),
         Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot register"),
     }

@@ -1,7 +1,7 @@
 //! The way from handlers to the settler.
 
 use punctual_client::NoteSink;
-use punctual_core::{AttemptId, Note, Settlement};
+use punctual_core::{AttemptId, ProgressReport, Settlement};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Letters that may wait; a handler that ends when there are more waits for the store.
@@ -9,7 +9,7 @@ const MAILBOX_MAX_LETTERS: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) enum Letter {
-    Note(Note),
+    ProgressReport(ProgressReport),
     Settle(Ended),
     /// The handler of an execution that was given up is gone.
     Gone(AttemptId),
@@ -19,8 +19,8 @@ pub(crate) enum Letter {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) settlement: Settlement,
-    /// Whether the handler has ended the job by itself, in a transaction of its own. If that has committed, the settlement
-    /// comes too late, as it should.
+    /// Whether the handler has ended the job by itself, in a transaction of its own. If that has committed, the
+    /// settlement comes too late, as it should.
     pub(crate) completed: bool,
 }
 
@@ -41,7 +41,8 @@ impl Mailbox {
         }
     }
 
-    /// Says that the handler of an execution that was given up is gone. If that cannot be said, its slot is free when its lease ends.
+    /// Says that the handler of an execution that was given up is gone. If that cannot be said, its slot is free when
+    /// its lease ends.
     pub(crate) fn gone(&self, attempt: AttemptId) -> bool {
         self.0.try_send(Letter::Gone(attempt)).is_ok()
     }
@@ -49,9 +50,9 @@ impl Mailbox {
 
 impl NoteSink for Mailbox {
     /// A note that finds the mailbox full is dropped: a handler never waits for its own logs.
-    fn take(&self, note: Note) -> bool {
+    fn take(&self, note: ProgressReport) -> bool {
         let attempt = note.attempt;
-        let full = matches!(self.0.try_send(Letter::Note(note)), Err(TrySendError::Full(_)));
+        let full = matches!(self.0.try_send(Letter::ProgressReport(note)), Err(TrySendError::Full(_)));
         if full {
             tracing::debug!(job = %attempt.job, %attempt, "dropped what a handler said: the store is too slow");
         }

@@ -37,7 +37,7 @@ pub(crate) async fn reap_on(shared: Arc<Shared>, mut restart: Restart, done: Can
         if let Err(error) = restart.look(&shared).await {
             tracing::warn!(worker = %shared.id, %error, "cannot drop ephemeral jobs of a former run");
         }
-        if let Err(error) = shared.store().tend().await {
+        if let Err(error) = shared.store().maintain().await {
             tracing::warn!(worker = %shared.id, %error, "the store's own upkeep broke off; it will be tried again");
         }
     }
@@ -59,7 +59,8 @@ pub(crate) async fn retain_on(shared: Arc<Shared>, retention: Retention, done: C
 struct Seen(HashMap<(AttemptId, Option<Timestamp>), Instant>);
 
 impl Seen {
-    /// Settles claims whose lease has run out as lost; says how many. What [`Store::renewal_grace`] leaves alone is taken later.
+    /// Settles claims whose lease has run out as lost; says how many. What [`Store::renewal_grace`] leaves alone is
+    /// taken later.
     async fn reap(&mut self, store: &dyn Store) -> StoreResult<usize> {
         let (expired, grace) = (store.expired(REAP_MAX_JOBS).await?, store.renewal_grace());
         let lease = |claim: &Claim| (claim.attempt_id(), claim.job.lease_until);
@@ -99,8 +100,8 @@ pub(crate) async fn reap_dead(store: &dyn Store, worker: WorkerId, evidence: &st
     }
 }
 
-/// Settles claims as lost, through the same decision as any other end; says how many were. With evidence that their worker is dead, their leases
-/// need not have run out.
+/// Settles claims as lost, through the same decision as any other end; says how many were. With evidence that their
+/// worker is dead, their leases need not have run out.
 async fn lose(store: &dyn Store, claims: &[Claim], evidence: Option<&str>) -> StoreResult<usize> {
     if claims.is_empty() {
         return Ok(0);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_client::{Context, NoteSink, Punctual};
-use punctual_core::{Claim, ClaimRequest, Error, Job, JobId, Note, Outcome, Status, WorkerId, settle};
+use punctual_core::{Claim, ClaimRequest, Error, Job, JobId, Outcome, ProgressReport, Status, WorkerId, settle};
 use tokio::time;
 
 use crate::{
@@ -37,10 +37,10 @@ pub struct Ran {
 }
 
 #[derive(Debug, Default)]
-struct Notes(Mutex<Vec<Note>>);
+struct Notes(Mutex<Vec<ProgressReport>>);
 
 impl NoteSink for Notes {
-    fn take(&self, note: Note) -> bool {
+    fn take(&self, note: ProgressReport) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
         true
     }
@@ -75,8 +75,8 @@ impl ManualWorker {
         Ok(ticker::tick(&**self.punctual.store(), &self.id.to_string(), self.desk.as_deref()).await?.occurrences)
     }
 
-    /// Looks for what has to be told, if it has [`Alerts`](crate::Alerts), and returns the alerts that it has raised. Their jobs are run
-    /// like any others.
+    /// Looks for what has to be told, if it has [`Alerts`](crate::Alerts), and returns the alerts that it has raised.
+    /// Their jobs are run like any others.
     pub async fn look_for_alerts(&self) -> Result<Vec<Alert>, Error> {
         match &self.desk {
             Some(desk) => alerts::look(desk).await,
@@ -117,7 +117,7 @@ impl ManualWorker {
         ctx.stop();
         ctx.end_notes();
         let notes = std::mem::take(&mut *notes.0.lock().unwrap_or_else(PoisonError::into_inner));
-        store.note(notes).await?;
+        store.report_progress(notes).await?;
         store.settle(vec![settle(&claim, outcome, 0.5)]).await?;
         let Job { id, status, .. } = self.punctual.job(claim.job.id).await?;
         Ok(Ran { id, status })

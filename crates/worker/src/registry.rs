@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, future::Future, marker::PhantomData, pin::
 
 use futures_util::future::join_all;
 use punctual_client::{Context, Failure, Job};
-use punctual_core::{Fault, Json, Retry, job::E_DATA, limits};
+use punctual_core::{JobError, Json, Retry, job::E_DATA, limits};
 
 /// What a handler comes to: the job's result, if it has one.
 pub type HandlerResult = Result<Option<Json>, Failure>;
@@ -67,7 +67,7 @@ pub(crate) fn check_result(result: Option<Json>) -> HandlerResult {
 }
 
 fn data(what: &str, problem: &str) -> Failure {
-    Failure::of(Fault::coded(E_DATA, format!("the {what} does not fit the job: {problem}")), Retry::Never)
+    Failure::of(JobError::coded(E_DATA, format!("the {what} does not fit the job: {problem}")), Retry::Never)
 }
 
 /// All handlers of a worker.

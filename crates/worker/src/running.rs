@@ -94,7 +94,8 @@ impl Execution {
         self.and_older().any(Self::is_confirmed)
     }
 
-    /// The outcome is known; says whether it counts. From here on the store may say at any time that the job is no longer held.
+    /// The outcome is known; says whether it counts. From here on the store may say at any time that the job is no
+    /// longer held.
     pub(crate) fn end(&self) -> bool {
         self.leave_running_for(ENDED)
     }
@@ -129,7 +130,8 @@ impl Execution {
         self.0.state.compare_exchange(RUNNING, state, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Waits until its handler is gone, and those of the executions before it: it may have ended while it waited for them.
+    /// Waits until its handler is gone, and those of the executions before it: it may have ended while it waited for
+    /// them.
     pub(crate) async fn all_gone(&self) {
         for execution in self.and_older() {
             execution.gone().await;
@@ -174,14 +176,16 @@ impl Held {
         !self.execution.is_ended() && !self.execution.is_given_up()
     }
 
-    /// When the execution's lease is over, unless it is confirmed for longer. One that has ended is left alone: its outcome may still be accepted. So is one
-    /// that was told before. One that was given up is not: it may occupy a slot until then.
+    /// When the execution's lease is over, unless it is confirmed for longer. One that has ended is left alone: its
+    /// outcome may still be accepted. So is one that was told before. One that was given up is not: it may occupy a
+    /// slot until then.
     fn given_up_at(&self, alive_until: Option<Instant>) -> Option<Instant> {
         let runs = !self.execution.is_ended() && !self.execution.is_lease_over();
         runs.then(|| [alive_until, self.unrecorded_until].into_iter().flatten().fold(self.lease_until, Instant::min))
     }
 
-    /// Tells the executor if the lease is over by this worker's clock, or the store has not recorded the execution in time; otherwise says when that may be.
+    /// Tells the executor if the lease is over by this worker's clock, or the store has not recorded the execution in
+    /// time; otherwise says when that may be.
     fn expire(
         &mut self,
         now: Instant,
@@ -225,14 +229,15 @@ impl Confirmed {
 /// The executions that a worker has in hand.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    /// Those that are not settled yet: their leases are kept, and losing one must reach the handler. And those that were given up, until the store has
-    /// learned that their handlers are gone.
+    /// Those that are not settled yet: their leases are kept, and losing one must reach the handler. And those that
+    /// were given up, until the store has learned that their handlers are gone.
     unsettled: HashMap<AttemptId, Held>,
     /// Those whose handlers are not gone, settled or not.
     present: HashMap<JobId, Execution>,
     /// Until when the store takes this worker for alive, where it ends the leases of those that it takes for dead.
     alive_until: Option<Instant>,
-    /// Runs of jobs that run at most once. A store that loses what it was told may hand out such a run once more, after its execution has ended, too.
+    /// Runs of jobs that run at most once. A store that loses what it was told may hand out such a run once more, after
+    /// its execution has ended, too.
     confirmed: Confirmed,
     /// When leases are looked at next, whatever is told of them meanwhile.
     next_look: Option<Instant>,
@@ -343,7 +348,8 @@ impl Running {
         self.alive_until = self.alive_until.max(Some(alive_until));
     }
 
-    /// Tells the executor of an attempt that it is no longer this worker's, unless it has ended meanwhile, or was told before.
+    /// Tells the executor of an attempt that it is no longer this worker's, unless it has ended meanwhile, or was told
+    /// before.
     pub(crate) fn lose(&self, attempt: AttemptId) {
         if let Some(held) = self.unsettled.get(&attempt).filter(|held| held.runs()) {
             held.execution.0.lost.notify_one();
@@ -362,8 +368,8 @@ impl Running {
         self.next_look.is_none_or(|next| hold.over_at() < next)
     }
 
-    /// Tells the executors whose leases are over by this worker's clock, and those that the store has not recorded in time; says when to look again: when the
-    /// next one may be over, but at `latest`.
+    /// Tells the executors whose leases are over by this worker's clock, and those that the store has not recorded in
+    /// time; says when to look again: when the next one may be over, but at `latest`.
     pub(crate) fn expire(
         &mut self,
         now: Instant,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use punctual_core::{AttemptId, Ending, Note, Settled, Settlement, StoreError, StoreResult};
+use punctual_core::{AttemptId, Ending, ProgressReport, Settled, Settlement, StoreError, StoreResult};
 use tokio::time::{self, Instant};
 
 use crate::{
@@ -52,13 +52,13 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
     while alone.next().await.is_some() {}
 }
 
-/// Stores the notes among the letters first, since progress counts only while the job is held. What is left: executions that have ended, and those that were
-/// given up and are gone.
+/// Stores the notes among the letters first, since progress counts only while the job is held. What is left: executions
+/// that have ended, and those that were given up and are gone.
 async fn after_notes(shared: &Shared, letters: &mut Vec<Letter>) -> (Vec<Ended>, Vec<AttemptId>) {
     let (mut notes, mut ended, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for letter in letters.drain(..) {
         match letter {
-            Letter::Note(note) => notes.push(note),
+            Letter::ProgressReport(note) => notes.push(note),
             Letter::Settle(one) => ended.push(one),
             Letter::Gone(attempt) => gone.push(attempt),
         }
@@ -94,10 +94,10 @@ async fn release_slots(shared: &Shared, gone: Vec<AttemptId>) {
 }
 
 /// Notes are tried again a few times only: they must not hold up the settlements behind them.
-async fn store_notes(shared: &Shared, notes: Vec<Note>) {
+async fn store_notes(shared: &Shared, notes: Vec<ProgressReport>) {
     let mut pause = BACKOFF.0;
     for _ in 0..3 {
-        match shared.store().note(notes.clone()).await {
+        match shared.store().report_progress(notes.clone()).await {
             Ok(()) => return,
             Err(error) => {
                 tracing::warn!(worker = %shared.id, %error, "cannot store what handlers logged");
@@ -129,7 +129,8 @@ async fn settle_together(shared: &Shared, ended: Vec<Ended>) -> Vec<Ended> {
     Vec::new()
 }
 
-/// One that the store refuses is tried for a while, since the work is done; not if its row is corrupt, which does not pass.
+/// One that the store refuses is tried for a while, since the work is done; not if its row is corrupt, which does not
+/// pass.
 async fn settle_alone(shared: &Shared, ended: Ended) {
     let (settlements, given_up_at) = ([ended.settlement], Instant::now() + REFUSED_PATIENCE);
     let may_pass = |error: &StoreError| !matches!(error, StoreError::CorruptRow { .. }) && Instant::now() < given_up_at;

@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::FutureExt;
 use punctual_client::{NoteSink, Punctual, admin::Retention};
-use punctual_core::{AttemptId, Note, Store, WorkerId};
+use punctual_core::{AttemptId, ProgressReport, Store, WorkerId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::{
@@ -222,7 +222,8 @@ impl Shared {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executions begin, each with the end of its lease by this worker's clock. Nothing for those that are not to begin.
+    /// Executions begin, each with the end of its lease by this worker's clock. Nothing for those that are not to
+    /// begin.
     pub(crate) fn begin(&self, claims: impl IntoIterator<Item = (AttemptId, Instant)>) -> Vec<Option<Begun>> {
         let mut running = self.running();
         let begin = |(attempt, lease_until)| {
@@ -343,13 +344,14 @@ impl Shared {
         self.store().unrecorded_until(attempt).map(Instant::from_std)
     }
 
-    /// Tells the executors whose leases are over by this worker's clock; says when to look again, `latest` at the latest.
+    /// Tells the executors whose leases are over by this worker's clock; says when to look again, `latest` at the
+    /// latest.
     pub(crate) fn expire(&self, now: Instant, latest: Instant) -> Instant {
         self.running().expire(now, latest, |attempt| self.unrecorded_until(attempt))
     }
 
-    /// Whether an execution whose lease was to be over by `over_at` may not start any more: this process may have stood still since the claim, and nobody has
-    /// looked at its leases yet.
+    /// Whether an execution whose lease was to be over by `over_at` may not start any more: this process may have stood
+    /// still since the claim, and nobody has looked at its leases yet.
     pub(crate) fn is_over(&self, execution: &Execution, over_at: Instant) -> bool {
         let now = Instant::now();
         if over_at <= now {
@@ -388,7 +390,8 @@ impl Shared {
         }
     }
 
-    /// The handler of an execution is gone. If its job was cancelled, it may have occupied a slot, as long as its lease lasts.
+    /// The handler of an execution is gone. If its job was cancelled, it may have occupied a slot, as long as its lease
+    /// lasts.
     pub(crate) fn gone(&self, execution: &Execution) {
         let (attempt, given_up) = (execution.attempt(), self.running().gone(execution));
         if given_up && (execution.is_lease_over() || !self.mailbox.gone(attempt)) {
@@ -418,7 +421,7 @@ impl Shared {
 
 /// What handlers say of themselves.
 impl NoteSink for Shared {
-    fn take(&self, note: Note) -> bool {
+    fn take(&self, note: ProgressReport) -> bool {
         self.mailbox.take(note)
     }
 

@@ -7,7 +7,8 @@ use punctual_core::{
 };
 use tracing::Span;
 
-/// Begins it, named and described as the conventions for messaging say. Nothing, and at no cost, if nobody looks at spans.
+/// Begins it, named and described as the conventions for messaging say. Nothing, and at no cost, if nobody looks at
+/// spans.
 pub(crate) fn open(claim: &Claim) -> Span {
     let (job, spec) = (&claim.job, &claim.job.spec);
     let span = tracing::info_span!(

@@ -17,11 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{alerts::Desk, shared::Shared};
 
-/// The lock under which one worker of all does it. Not needed for truth, which lies in the schedules' revisions, but for peace.
+/// The lock under which one worker of all does it. Not needed for truth, which lies in the schedules' revisions, but
+/// for peace.
 const LOCK: &str = "punctual.schedules.tick";
 /// For how long a worker that vanishes in the middle keeps the others from it.
 const LOCK_TTL: Duration = Duration::from_secs(2);
-/// How long something is due before a worker stops to wait for whoever has the lock: a clock may have been wrong when it was taken.
+/// How long something is due before a worker stops to wait for whoever has the lock: a clock may have been wrong when
+/// it was taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look at least: somebody may have brought a schedule.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
@@ -150,8 +152,8 @@ async fn enqueue_page(place: &Place<'_>, page: Vec<Schedule>, ticked: &mut Ticke
     Ok(())
 }
 
-/// Stores schedules with their jobs, and cancels what they replace; says how many jobs. What somebody else has stored meanwhile is
-/// his. One that the store does not take is passed over, so that it does not stop the others.
+/// Stores schedules with their jobs, and cancels what they replace; says how many jobs. What somebody else has stored
+/// meanwhile is his. One that the store does not take is passed over, so that it does not stop the others.
 async fn enqueue(store: &dyn Store, steps: Vec<Step>) -> StoreResult<usize> {
     if steps.is_empty() {
         return Ok(0);
@@ -248,8 +250,8 @@ fn disabled(mut schedule: Schedule, problem: String) -> ScheduleSave {
     ScheduleSave { schedule, is_new: false, jobs: Vec::new(), done }
 }
 
-/// Brings schedules back whose cursor a wrong clock has sent far ahead of their next time. Their jobs' ids keep what has run from
-/// running again.
+/// Brings schedules back whose cursor a wrong clock has sent far ahead of their next time. Their jobs' ids keep what
+/// has run from running again.
 pub(crate) async fn repair(store: &dyn Store, owner: &str) -> StoreResult<()> {
     // The lock is not given back: it also says that it was done.
     let ttl = REPAIR.0 - Duration::from_secs(60);

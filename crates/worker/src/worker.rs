@@ -26,7 +26,8 @@ use crate::{
     ticker,
 };
 
-/// How long after the grace of handlers their jobs are given back for them, if they have not heard that they should stop.
+/// How long after the grace of handlers their jobs are given back for them, if they have not heard that they should
+/// stop.
 const DEAF_SLACK: Duration = Duration::from_millis(500);
 
 /// A worker that has not been started: see [`Worker::builder`].
@@ -145,8 +146,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long a handler that was told to stop may still run; 5 s by default. Its job is settled, and its place in a limit is free, when it has ended or
-    /// this time is over.
+    /// How long a handler that was told to stop may still run; 5 s by default. Its job is settled, and its place in a
+    /// limit is free, when it has ended or this time is over.
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.config.grace = grace;
         self
@@ -158,8 +159,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Runs no job, and needs no handler: it sees to schedules, to what vanished workers held, and to retention. For a place whose jobs
-    /// are run by others.
+    /// Runs no job, and needs no handler: it sees to schedules, to what vanished workers held, and to retention. For a
+    /// place whose jobs are run by others.
     pub const fn upkeep_only(mut self) -> Self {
         self.config.upkeep_only = true;
         self
@@ -172,8 +173,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Looks for what somebody should know of, beside whatever else it does, and tells it. One worker of all that have this does.
-    /// Webhooks are brought their alerts by slots of their own, whatever its queues and however busy it is.
+    /// Looks for what somebody should know of, beside whatever else it does, and tells it. One worker of all that have
+    /// this does. Webhooks are brought their alerts by slots of their own, whatever its queues and however busy it is.
     pub fn alerts(mut self, alerts: Alerts) -> Self {
         self.alerts = Some(alerts);
         self
@@ -282,7 +283,8 @@ pub struct RunningWorker {
     courier: Option<Box<RunningWorker>>,
 }
 
-/// The worker that brings alerts to webhooks, if there are any. It has slots of its own: what they tell of may be that there are none left.
+/// The worker that brings alerts to webhooks, if there are any. It has slots of its own: what they tell of may be that
+/// there are none left.
 #[cfg(feature = "webhooks")]
 fn courier(desk: &Arc<Desk>) -> Result<Option<WorkerBuilder>, Invalid> {
     const ALERTS_AT_ONCE: usize = 4;
@@ -318,7 +320,8 @@ impl RunningWorker {
         move || shared.stats()
     }
 
-    /// Waits until it has nothing to run: no job is due for it, and all that it took is settled. What was enqueued before counts.
+    /// Waits until it has nothing to run: no job is due for it, and all that it took is settled. What was enqueued
+    /// before counts.
     pub async fn until_empty(&self) {
         let _awaiting = Awaiting::begin(&self.shared);
         let mut load = self.shared.load.subscribe();
@@ -335,8 +338,8 @@ impl RunningWorker {
         }
     }
 
-    /// Waits until the store has failed for good in this process, and says why; see [`StoreError::Failed`]. From then on the worker can neither claim nor
-    /// settle, and the process should end with an error. Never, on most engines.
+    /// Waits until the store has failed for good in this process, and says why; see [`StoreError::Failed`]. From then
+    /// on the worker can neither claim nor settle, and the process should end with an error. Never, on most engines.
     pub async fn failed(&self) -> StoreError {
         self.shared.store().failed().await
     }
@@ -354,7 +357,8 @@ impl RunningWorker {
         self.stop_or_hurry(&now).await
     }
 
-    /// As [`stop`](Self::stop), but once `hurry` fires what still runs is told to stop, and given back within half a second.
+    /// As [`stop`](Self::stop), but once `hurry` fires what still runs is told to stop, and given back within half a
+    /// second.
     pub async fn stop_or_hurry(self, hurry: &CancellationToken) -> Stats {
         let Self { shared, executions, claimer, tasks, done, courier } = self;
         if let Some(courier) = courier {
@@ -389,7 +393,7 @@ impl RunningWorker {
         // Handlers that were cut have a moment to put their things away.
         let _ = time::timeout(shared.config.grace, executions.wait()).await;
         shared.registry.stop().await;
-        if let Err(error) = shared.store().leave(shared.id).await {
+        if let Err(error) = shared.store().deregister(shared.id).await {
             tracing::warn!(worker = %shared.id, %error, "cannot sign off");
         }
         tracing::info!(worker = %shared.id, settled, "stopped");

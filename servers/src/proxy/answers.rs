@@ -41,8 +41,8 @@ pub(crate) trait Conversation: Send {
     /// The client has sent bytes.
     fn asked(&mut self, bytes: &[u8]);
 
-    /// The server has sent bytes. The end of an answer, from where the server has said that it is done, is a piece of its own, and
-    /// comes when it is complete.
+    /// The server has sent bytes. The end of an answer, from where the server has said that it is done, is a piece of
+    /// its own, and comes when it is complete.
     fn answered(&mut self, bytes: &[u8]) -> Vec<Piece>;
 }
 

@@ -1,7 +1,8 @@
 //! A TCP proxy in front of a server, which injects faults: a slow, silent or broken network, and lost answers.
 //!
-//! It never sends a byte twice and never drops bytes from the middle of a stream: no network that speaks TCP does. Bytes that it
-//! swallows are held back, as those of lost packets are, and pass when the network is healed, unless their connection was reset meanwhile.
+//! It never sends a byte twice and never drops bytes from the middle of a stream: no network that speaks TCP does.
+//! Bytes that it swallows are held back, as those of lost packets are, and pass when the network is healed, unless
+//! their connection was reset meanwhile.
 
 mod answers;
 mod link;
@@ -171,8 +172,8 @@ impl Proxy {
         self.network.resets.send_modify(|resets| *resets += 1);
     }
 
-    /// The connections that are open now are forgotten on the way, as by a firewall that has kept no state of them: they stay open, and nothing of them ever
-    /// passes again. New ones work.
+    /// The connections that are open now are forgotten on the way, as by a firewall that has kept no state of them:
+    /// they stay open, and nothing of them ever passes again. New ones work.
     pub fn forget(&self) {
         self.network.forgets.send_modify(|forgets| *forgets += 1);
     }

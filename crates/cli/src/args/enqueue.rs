@@ -14,11 +14,11 @@ use crate::human::{Span, parse_instant, parse_log_level};
 /// What a conflict does.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum OnConflict {
-    /// Return the job that is there
+    /// Return the existing job
     Existing,
-    /// Give it the new payload, if it has not started
+    /// Replace the existing job's payload if it has not started
     Replace,
-    /// Push its time back, if it is still scheduled
+    /// Postpone the existing job if it is still scheduled
     Debounce,
 }
 
@@ -38,81 +38,81 @@ impl From<OnConflict> for words::OnConflict {
     \"priority\": 9, \"in\": \"5m\", \"key\": \"k\", \"user\": \"u\", \"tags\": [\"t\"], \"max_attempts\": 5, \"timeout\": \"30s\"}"
 )]
 pub(crate) struct Enqueue {
-    /// The job's name
+    /// Job name
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     pub(crate) name: Option<String>,
-    /// The payload, as JSON
+    /// Payload as JSON
     #[arg(value_name = "JSON")]
     pub(crate) payload: Option<String>,
-    /// Enqueue one job for each line of a file; `-` is standard input
+    /// Enqueue one job per line of a file; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// The queue to stand in
+    /// Target queue
     #[arg(long)]
     pub(crate) queue: Option<String>,
     #[command(flatten)]
     pub(crate) options: OptionArgs,
-    /// Jobs of one queue that share this key share its limit: one at a time, unless the queue says otherwise
+    /// Concurrency key: jobs of a queue with the same key share a limit, one at a time by default
     #[arg(long, value_name = "KEY")]
     pub(crate) concurrency_key: Option<String>,
-    /// Start no sooner than this time from now, such as 5m
+    /// Delay before the job may start, such as 5m
     #[arg(long = "in", value_name = "DURATION", conflicts_with = "at", allow_hyphen_values = true)]
     pub(crate) delay: Option<Span>,
-    /// Start no sooner than this, such as 2026-03-01T12:00:00Z
+    /// Earliest start time, such as 2026-03-01T12:00:00Z
     #[arg(long, value_parser = parse_instant, value_name = "TIME")]
     pub(crate) at: Option<Timestamp>,
-    /// Return the job of this name that holds the key, if there is one
+    /// Unique key: return the existing job of this name with the same key
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Instead of a key: `payload`, or parts of it such as /order,/user/id
+    /// Derive the unique key from the `payload`, or from parts of it such as /order,/user/id
     #[arg(long, value_delimiter = ',', value_name = "PARTS", conflicts_with = "key")]
     pub(crate) unique_by: Vec<String>,
-    /// The key is in force for so long only
+    /// Lifetime of the unique key
     #[arg(long, value_name = "DURATION")]
     pub(crate) unique_for: Option<Span>,
-    /// Only jobs in these statuses count
+    /// Statuses in which a job holds its unique key
     #[arg(long, value_delimiter = ',', value_name = "STATUS")]
     pub(crate) unique_in: Vec<Status>,
-    /// Only jobs of the same queue count
+    /// Unique per queue
     #[arg(long)]
     pub(crate) unique_per_queue: bool,
-    /// Jobs of any name count
+    /// Unique across all job names
     #[arg(long)]
     pub(crate) unique_any_name: bool,
-    /// What to do if there is such a job: existing, replace (its payload), debounce (push it back)
+    /// Action on a conflict: existing, replace (the payload), debounce (postpone)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT", hide_possible_values = true)]
     pub(crate) on_conflict: Vec<OnConflict>,
-    /// On whose behalf it runs
+    /// User the job belongs to
     #[arg(long)]
     pub(crate) user: Option<String>,
-    /// A word to find it by; may be given several times
+    /// Tag for filters; may be repeated
     #[arg(long)]
     pub(crate) tag: Vec<String>,
-    /// Ties together what belongs together
+    /// Correlation id that related jobs share
     #[arg(long, value_name = "ID")]
     pub(crate) correlation: Option<String>,
-    /// A sentence for people
+    /// Description
     #[arg(long)]
     pub(crate) description: Option<String>,
-    /// Anything to keep with it, as JSON
+    /// Metadata as JSON
     #[arg(long, value_name = "JSON")]
     pub(crate) metadata: Option<String>,
-    /// Keep lines of its log from this level on: debug, info, warn, error [default: info]
+    /// Minimum level of log lines that are kept: debug, info, warn, error [default: info]
     #[arg(long, value_parser = parse_log_level, value_name = "LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
-    /// Maximum crashes of its workers before it is dead [default: 3]
+    /// Maximum worker crashes before the job is dead [default: 3]
     #[arg(long, allow_negative_numbers = true, value_name = "COUNT")]
     pub(crate) max_crashes: Option<i64>,
-    /// Drop it at restart
+    /// Drop the job at restart
     #[arg(long)]
     pub(crate) ephemeral: bool,
-    /// Start once these jobs have succeeded; may be given several times
+    /// Parent jobs that must succeed first; may be repeated
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     pub(crate) after: Vec<JobId>,
-    /// What to do if one of those dies or is cancelled: cancel, run, wait, or only (run only then)
+    /// Action if a parent dies or is cancelled: cancel, run, wait, or only (run only then)
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) on_parent_failure: OnParentFailure,
-    /// Wait until it has ended, and print its result
+    /// Wait for the job to finish and print its result
     #[arg(long, conflicts_with = "file")]
     pub(crate) wait: bool,
 }
@@ -121,19 +121,19 @@ pub(crate) struct Enqueue {
 #[derive(Debug, Clone, Default, Args, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OptionArgs {
-    /// 0 to 10, higher first
+    /// Priority from 0 to 10, higher first
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) priority: Option<i64>,
     /// Maximum attempts; with 1, a job runs at most once [default: 10]
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) max_attempts: Option<i64>,
-    /// How long one attempt may take
+    /// Timeout per attempt
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<Span>,
-    /// When to try again: none, or fixed:10s, linear:10s, exponential:5s, list:1s,10s,1m
+    /// Retry policy: none, fixed:10s, linear:10s, exponential:5s, list:1s,10s,1m
     #[arg(long, value_name = "POLICY")]
     pub(crate) retry: Option<String>,
-    /// How long to keep it once finished
+    /// Retention after the job has finished
     #[arg(long, value_name = "DURATION")]
     pub(crate) keep_for: Option<Span>,
 }

@@ -9,16 +9,16 @@ use crate::human::Span;
 
 #[derive(Debug, Args)]
 pub(crate) struct ListenArgs {
-    /// Where the API and the dashboard are; `none` for nowhere
+    /// Listen address of the API and the dashboard; `none` disables them
     #[arg(long, env = "PUNCTUAL_LISTEN", default_value = "127.0.0.1:7878", value_name = "ADDRESS")]
     pub(crate) listen: Listen,
-    /// A certificate, to speak TLS: a PEM file
+    /// TLS certificate, a PEM file
     #[arg(long, env = "PUNCTUAL_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// Its private key: a PEM file
+    /// TLS private key, a PEM file
     #[arg(long, env = "PUNCTUAL_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Let other machines come without TLS: something in front speaks it
+    /// Accept plaintext from other hosts (TLS terminates at a proxy)
     #[arg(long, env = "PUNCTUAL_INSECURE_HTTP")]
     pub(crate) insecure_http: bool,
 }
@@ -41,22 +41,22 @@ impl FromStr for Listen {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token; prints its secret, which nobody can see again
+    /// Create a token; prints its secret, which is not shown again
     Create {
-        /// Whose it is, or what it is for; kept with all that is done with it
+        /// Name of the token's owner or purpose; recorded with every action
         name: String,
-        /// What it allows: read, enqueue, work or admin, which is all of them
+        /// Role: read, enqueue, work or admin (all of them)
         #[arg(long = "role", value_delimiter = ',', required = true, value_name = "ROLE,…")]
         roles: Vec<Role>,
-        /// For how long it is good, such as 90d [default: for good]
+        /// Lifetime, such as 90d [default: never expires]
         #[arg(long, value_name = "DURATION")]
         expires: Option<Span>,
     },
-    /// List the tokens that are good, without their secrets
+    /// List active tokens, without their secrets
     List,
-    /// End a token, and the sessions that were begun with it
+    /// Revoke a token and the sessions that were started with it
     Revoke {
-        /// Its id, as `token list` shows it
+        /// Token id, as `token list` shows it
         id: punctual::TokenId,
         /// Revoke it even if it is the last valid token with the role admin
         #[arg(long)]

@@ -11,78 +11,78 @@ pub(crate) enum Jobs {
     List {
         #[command(flatten)]
         filter: FilterArgs,
-        /// At most so many
+        /// Maximum number of rows
         #[arg(long, default_value_t = 50)]
         limit: usize,
-        /// Continue after the `next` of a former page
+        /// Cursor: the `next` of the previous page
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
     },
-    /// Tell the whole story of a job
+    /// Show a job with its attempts, events and logs
     Show {
-        /// The job
+        /// Job id
         id: JobId,
     },
-    /// Say why a job is not running, and what to do
+    /// Explain why a job is not running, and what to do
     Explain {
-        /// The job
+        /// Job id
         id: JobId,
     },
-    /// Run dead jobs again, or retrying ones now
+    /// Retry dead jobs, or retrying ones now
     Retry(Selection),
-    /// Make sure that jobs do not run (any more)
+    /// Cancel jobs
     Cancel(Selection),
-    /// Hide jobs; retention removes them later
+    /// Delete jobs; retention removes them later
     Delete(Selection),
-    /// Start jobs that wait for their time; of finished ones, a new one each
+    /// Run scheduled jobs now; of finished jobs, enqueue a copy
     Run(Selection),
 }
 
 /// Jobs by id, or by filter.
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
-    /// The jobs
+    /// Job ids
     pub(crate) ids: Vec<JobId>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// Do it for all that the filter selects, without asking
+    /// Apply to all jobs that match the filter, without confirmation
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Only say what would be touched
+    /// Show what would change, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Why; kept with the event
+    /// Reason, recorded with the event
     #[arg(long)]
     pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FilterArgs {
-    /// Any of these statuses
+    /// Filter by statuses
     #[arg(long, value_delimiter = ',', value_name = "STATUS")]
     pub(crate) status: Vec<Status>,
-    /// This queue
+    /// Filter by queue
     #[arg(long)]
     pub(crate) queue: Option<String>,
-    /// This name
+    /// Filter by job name
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// This user
+    /// Filter by user
     #[arg(long)]
     pub(crate) user: Option<String>,
-    /// This correlation id
+    /// Filter by correlation id
     #[arg(long, value_name = "ID")]
     pub(crate) correlation: Option<String>,
-    /// This tag
+    /// Filter by tag
     #[arg(long)]
     pub(crate) tag: Option<String>,
-    /// Occurrences of this schedule
+    /// Filter by schedule
     #[arg(long)]
     pub(crate) schedule: Option<String>,
-    /// Not before: 24h, 7d, or a time. Of finished jobs when they finished, of waiting ones when they are due
+    /// Start of the period: 24h, 7d, or a time. Compared with the end of finished jobs and the due time of waiting ones
     #[arg(long, value_parser = parse_past, value_name = "TIME")]
     pub(crate) since: Option<Past>,
-    /// Before: 1h, or a time
+    /// End of the period: 1h, or a time
     #[arg(long, value_parser = parse_past, value_name = "TIME")]
     pub(crate) until: Option<Past>,
 }

@@ -32,19 +32,21 @@ use crate::{
     Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug shows what happens inside,\n\
     PUNCTUAL_LOG_FORMAT=json as one JSON object a line.")]
 pub(crate) struct Cli {
-    /// Where the jobs are [default: sqlite:punctual.db]
+    /// Store URL [default: sqlite:punctual.db]
     #[arg(long, global = true, env = "PUNCTUAL_STORE", value_name = "URL", hide_env_values = true)]
     pub(crate) store: Option<String>,
-    /// Redis in front of a PostgreSQL store, to hand out its jobs: redis://, rediss://, redis+cluster://, redis+sentinel://
+    /// Redis in front of a PostgreSQL store, to hand out its jobs: redis://, rediss://, redis+cluster://,
+    /// redis+sentinel://
     #[arg(long, global = true, env = "PUNCTUAL_DISPATCH", value_name = "URL", hide_env_values = true)]
     pub(crate) dispatch: Option<String>,
-    /// Independent Redis servers for locks, an odd number of them, most of which have to agree [default: the one of --dispatch]
+    /// Independent Redis servers for locks, an odd number of them, most of which have to agree [default: the one of
+    /// --dispatch]
     #[arg(long, global = true, env = "PUNCTUAL_LOCKS", value_name = "URL,…", hide_env_values = true)]
     pub(crate) locks: Option<String>,
-    /// Also lock each job on these servers until PostgreSQL knows that it has begun
+    /// Also lock each job on these servers until PostgreSQL has recorded its start
     #[arg(long, global = true, env = "PUNCTUAL_LOCK_JOBS")]
     pub(crate) lock_jobs: bool,
-    /// The configuration file [default: punctual.toml, if it exists]
+    /// Configuration file [default: punctual.toml, if it exists]
     #[arg(long, global = true, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Print JSON instead of tables
@@ -56,85 +58,86 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run everything: workers and upkeep, the API and the dashboard, with a live status line
+    /// Run everything in one process: workers, maintenance, the API and the dashboard
     Up(Up),
-    /// Run the API, the dashboard and worker processes for production, each started again when it dies
+    /// Run the API, the dashboard and supervised worker processes, for production
     Serve(Serve),
     /// Run a worker
     Work(Work),
-    /// Enqueue jobs; prints one id a line
+    /// Enqueue jobs; prints one id per line
     Enqueue(Box<Enqueue>),
-    /// See and change jobs
+    /// Inspect and change jobs
     #[command(subcommand)]
     Jobs(Jobs),
-    /// See and change schedules: jobs that recur
+    /// Manage schedules of recurring jobs
     #[command(subcommand)]
     Schedules(Schedules),
-    /// Submit, see and change workflows: jobs that wait for others
+    /// Manage workflows: jobs that depend on each other
     #[command(subcommand)]
     Workflows(Workflows),
-    /// See, pause and resume queues, and say what their jobs are by default
+    /// Manage queues: pause, resume, limits and defaults
     #[command(subcommand)]
     Queues(Queues),
-    /// List the workers
+    /// List workers
     Workers,
-    /// List the locks that are held, or free one
+    /// List held locks, or release one
     Locks {
-        /// Free this lock, whoever holds it
+        /// Release this lock, whoever holds it
         #[arg(long, value_name = "NAME")]
         free: Option<String>,
     },
-    /// Make, list and revoke tokens: who may come over the network
+    /// Manage API tokens
     #[command(subcommand)]
     Token(TokenCommand),
     /// Watch queues, rates, running and dead jobs in the terminal, with keys to pause, retry, cancel and open
     Top(Top),
-    /// Count the jobs by status and queue
+    /// Count jobs by status and queue
     Stats,
-    /// Answer a question about many jobs
+    /// Report on failures, long runs, backlogs, outcomes and durations
     #[command(subcommand)]
     Report(Report),
     /// Run retention now: delete finished jobs past their time, purge deleted ones
     Cleanup,
-    /// Bring the store's schema up to date and show it
+    /// Migrate the store's schema and show its version
     Migrate,
-    /// Move everything from one store to another: jobs with their stories, schedules, queues, workflows, tokens
+    /// Move everything from one store to another: jobs with their histories, schedules, queues, workflows, tokens
     Move(Move),
-    /// Look for damage, bad settings and jobs that nobody will run
+    /// Check the store for damage, bad settings and jobs without a worker
     Doctor,
-    /// Measure speed in a place of its own; no store that holds jobs is touched
+    /// Run benchmarks in a separate database or schema
     Bench(Bench),
-    /// Verify that a database keeps the guarantees: the conformance suite, and worker processes that are killed under load
+    /// Verify that a database keeps the guarantees: the conformance suite, and worker processes that are killed under
+    /// load
     Verify(Verify),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions {
-        /// The shell
+        /// Shell
         shell: clap_complete::Shell,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Move {
-    /// The store that everything is in; it stays as it is
+    /// Source store; it is not changed
     #[arg(long, value_name = "URL")]
     pub(crate) from: String,
-    /// The store that everything comes to: an empty one
+    /// Target store, which must be empty
     #[arg(long, value_name = "URL")]
     pub(crate) to: String,
-    /// Go on with a move that was ended; what is there already stays as it is
+    /// Resume an interrupted move; what has been moved stays as it is
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Move although workers are live at --from
+    /// Move even if workers are live at --from
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// Enqueue a small varied load, so that there is something to see
+    /// Enqueue a small, varied demo load
     #[arg(long)]
     pub(crate) demo: bool,
-    /// Work in so many processes, each started again when it dies [default: in this one]
+    /// Number of supervised worker processes [default: work in this process]
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<usize>,
     #[command(flatten)]
@@ -145,7 +148,7 @@ pub(crate) struct Up {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// How many worker processes; with 0, the API and the dashboard only
+    /// Number of worker processes; 0 runs only the API and the dashboard
     #[arg(long, env = "PUNCTUAL_WORKERS", default_value_t = 1, value_name = "N")]
     pub(crate) workers: usize,
     #[command(flatten)]
@@ -159,7 +162,7 @@ pub(crate) struct Work {
     /// Be a worker process of the one that started us
     #[arg(long, hide = true)]
     pub(crate) supervised: bool,
-    /// Stop once nothing is due and nothing runs
+    /// Stop when no job is due or running
     #[arg(long)]
     pub(crate) until_empty: bool,
     #[command(flatten)]
@@ -168,19 +171,19 @@ pub(crate) struct Work {
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
-    /// Work on these queues only; `a=5,b=1` gives each its share by weight
+    /// Queues to work on [default: all]; `a=5,b=1` shares by weight
     #[arg(long, value_delimiter = ',', env = "PUNCTUAL_QUEUES", value_name = "A,B")]
     pub(crate) queues: Option<Vec<String>>,
-    /// Take nothing of the second queue while there is something of the first
+    /// Strict order: take from a queue only while those before it are empty
     #[arg(long, env = "PUNCTUAL_STRICT", requires = "queues")]
     pub(crate) strict: bool,
-    /// Run at most so many jobs at once [default: 32]
+    /// Maximum concurrent jobs [default: 32]
     #[arg(long, env = "PUNCTUAL_CONCURRENCY", value_name = "N")]
     pub(crate) concurrency: Option<usize>,
-    /// How long a job is held without a sign of life [default: 30s]
+    /// Lease of a job without a heartbeat [default: 30s]
     #[arg(long, env = "PUNCTUAL_LEASE", value_name = "DURATION")]
     pub(crate) lease: Option<Span>,
-    /// How long to wait for running jobs at the end [default: 30s]
+    /// Grace period for running jobs at shutdown [default: 30s]
     #[arg(long, env = "PUNCTUAL_DRAIN_TIMEOUT", value_name = "DURATION")]
     pub(crate) drain_timeout: Option<Span>,
     #[command(flatten)]
@@ -194,10 +197,10 @@ pub(crate) struct WorkerArgs {
     It reads counters and short lists only: the cost does not grow with the number of jobs."
 )]
 pub(crate) struct Top {
-    /// Look so often, from 200ms to 1m
+    /// Refresh interval, from 200ms to 1m
     #[arg(long, default_value = "1s", value_parser = parse_every, value_name = "DURATION")]
     pub(crate) every: Span,
-    /// Print one picture as plain text; --json prints what is in it
+    /// Print one snapshot as plain text, or as JSON with --json
     #[arg(long)]
     pub(crate) once: bool,
 }
@@ -212,43 +215,44 @@ fn parse_every(text: &str) -> Result<Span, String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Report {
-    /// Jobs that died in a period and that nobody has retried
+    /// Dead jobs of a period that have not been retried
     Failures(Period),
-    /// Jobs that have been running for long
+    /// Long-running jobs
     Stuck {
-        /// How long
+        /// Minimum duration
         #[arg(long, default_value = "1h", value_name = "DURATION")]
         longer_than: Span,
     },
     /// Unfinished jobs by user and name
     Pending,
-    /// How the jobs of each name fared
+    /// Outcomes by job name
     Success(Period),
-    /// How long attempts took and how late they started
+    /// Durations and lateness of attempts
     Durations(Period),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Period {
-    /// From when: 24h, 7d, or a time
+    /// Start of the period: 24h, 7d, or a time
     #[arg(long, value_parser = parse_past, default_value = "24h", value_name = "TIME")]
     pub(crate) since: Past,
-    /// Until when
+    /// End of the period
     #[arg(long, value_parser = parse_past, default_value = "0s", value_name = "TIME")]
     pub(crate) until: Past,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, limits, schedules, crash, rebuild, programs, http or sockets
+    /// lifecycle, steady, single, pickup, ontime, backlog, held, report, limits, schedules, crash, rebuild, programs,
+    /// http or sockets
     pub(crate) scenario: BenchScenario,
-    /// How many jobs
+    /// Number of jobs
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
-    /// How many run at once
+    /// Number of jobs that run concurrently
     #[arg(long, default_value_t = 3_000, value_name = "N")]
     pub(crate) concurrency: usize,
-    /// How long `steady` lasts
+    /// Duration of `steady`
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     pub(crate) seconds: u64,
 }

@@ -10,41 +10,41 @@ use crate::human::Span;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Queues {
-    /// List queues with what stands in them
+    /// List queues with their job counts
     List,
-    /// Tell all of a queue
+    /// Show a queue
     Show {
-        /// The queue
+        /// Queue name
         name: String,
     },
-    /// Start nothing of queues until they are resumed; what runs goes on
+    /// Pause queues: running jobs finish, no others start
     Pause {
-        /// The queues; with * and ? for all there are that fit
+        /// Queue names; * and ? are wildcards
         #[arg(required = true)]
         queues: Vec<String>,
     },
-    /// Start jobs of queues again
+    /// Resume queues
     Resume {
-        /// The queues; with * and ? for all there are that fit
+        /// Queue names; * and ? are wildcards
         #[arg(required = true)]
         queues: Vec<String>,
     },
-    /// Say what the jobs of a queue are if they do not say otherwise; what is not given has no default any more
+    /// Set the job defaults of a queue; a default that is not given is removed
     Defaults {
-        /// The queue
+        /// Queue name
         name: String,
         #[command(flatten)]
         defaults: OptionArgs,
     },
-    /// Say how many jobs of a queue may run at once, and start in a time; what is not given stays, `none` takes a limit away
+    /// Set concurrency and rate limits of a queue; a limit that is not given stays, `none` removes one
     #[command(
-        after_help = "Limits hold for all workers together. --key-concurrency and --key-rate count for each concurrency key apart:\n\
-        without a word, one job of a key runs at a time.\n\n  \
+        after_help = "Limits hold for all workers together. --key-concurrency and --key-rate apply per concurrency key:\n\
+        by default, one job per key runs at a time.\n\n  \
         punctual queues limit mail --rate 100/1m\n  \
         punctual queues limit tenants --concurrency 50 --key-concurrency 5 --fair --weight acme=3"
     )]
     Limit {
-        /// The queue
+        /// Queue name
         name: String,
         #[command(flatten)]
         changes: LimitChanges,
@@ -54,25 +54,25 @@ pub(crate) enum Queues {
 /// What becomes of the limits of a queue.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LimitChanges {
-    /// So many of the queue at once
+    /// Maximum concurrent jobs of the queue
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     concurrency: Option<Wish<u32>>,
-    /// So many starts of the queue in a time, such as 100/1m
+    /// Maximum starts of the queue per period, such as 100/1m
     #[arg(long)]
     rate: Option<Wish<Rate>>,
-    /// So many of each concurrency key at once; 0 for any number
+    /// Maximum concurrent jobs per concurrency key; 0 for no limit
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     key_concurrency: Option<Wish<u32>>,
-    /// So many starts of each concurrency key in a time
+    /// Maximum starts per concurrency key and period
     #[arg(long, value_name = "RATE")]
     key_rate: Option<Wish<Rate>>,
-    /// Keys take turns, however many jobs each has
+    /// Fair: keys take turns, however many jobs each has
     #[arg(long)]
     fair: bool,
-    /// First come, first served again
+    /// First come, first served
     #[arg(long, conflicts_with_all = ["fair", "weights"])]
     no_fair: bool,
-    /// So many turns for a key while the others have one each; may be given several times
+    /// Weight of a key among fair turns (others have 1); may be repeated
     #[arg(long = "weight", value_name = "KEY=N", value_parser = weight)]
     weights: Vec<(String, u32)>,
 }

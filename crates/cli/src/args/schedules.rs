@@ -11,75 +11,75 @@ use crate::{
 pub(crate) enum Schedules {
     /// List schedules with their next runs
     List {
-        /// At most so many
+        /// Maximum number of rows
         #[arg(long, default_value_t = 100)]
         limit: usize,
-        /// Continue after the `next` of a former page
+        /// Cursor: the `next` of the previous page
         #[arg(long, value_name = "NAME")]
         after: Option<String>,
     },
-    /// Tell all of a schedule: its next runs, its last jobs
+    /// Show a schedule, its next runs and its last jobs
     Show {
-        /// The schedule
+        /// Schedule name
         name: String,
     },
-    /// Add a schedule, or change the one of that name
+    /// Add or change a schedule
     Put {
-        /// The schedule
+        /// Schedule name
         name: String,
         // Boxed, since it is many times as large as the others.
         #[command(flatten)]
         schedule: Box<ScheduleArgs>,
     },
-    /// Enqueue nothing any more until it is resumed
+    /// Pause schedules
     Pause {
-        /// The schedules
+        /// Schedule names
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Go on with the next run from now
+    /// Resume schedules with their next run from now
     Resume {
-        /// The schedules
+        /// Schedule names
         #[arg(required = true)]
         names: Vec<String>,
     },
     /// Enqueue a job of a schedule now; prints its id
     Trigger {
-        /// The schedule
+        /// Schedule name
         name: String,
     },
-    /// Enqueue the runs of a past time that have no job yet; prints one id a line
+    /// Backfill: enqueue past runs that have no job yet; prints one id per line
     Backfill {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// From when: 24h, 7d, or a time
+        /// Start of the period: 24h, 7d, or a time
         #[arg(long, value_parser = parse_past, value_name = "TIME")]
         since: Past,
-        /// Until when
+        /// End of the period
         #[arg(long, value_parser = parse_past, default_value = "0s", value_name = "TIME")]
         until: Past,
-        /// Only say which
+        /// Show which runs, and enqueue nothing
         #[arg(long)]
         dry_run: bool,
     },
     /// Show the next runs of a schedule, or of a cron expression
     Preview {
-        /// The schedule
+        /// Schedule name
         #[arg(required_unless_present = "cron", conflicts_with = "cron")]
         name: Option<String>,
-        /// A cron expression instead
+        /// Cron expression instead of a schedule
         #[arg(long)]
         cron: Option<String>,
-        /// The time zone of the expression
+        /// Time zone of the expression
         #[arg(long, requires = "cron", default_value = "UTC")]
         zone: String,
-        /// How many
+        /// Number of runs
         #[arg(long, short = 'n', default_value_t = 10)]
         count: usize,
     },
-    /// Remove a schedule; its jobs stay
+    /// Remove schedules; their jobs stay
     Delete {
-        /// The schedules
+        /// Schedule names
         #[arg(required = true)]
         names: Vec<String>,
     },

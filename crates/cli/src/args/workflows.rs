@@ -14,47 +14,47 @@ pub(crate) enum Workflows {
         (by default that of its place),\nand `after`, `on_parent_failure` (cancel, run, wait, only) and `parent_results` (auto, always, never).\n\
         on_success, on_failure and on_complete are jobs too.")]
     Submit {
-        /// The file; `-` is standard input
+        /// File; `-` reads standard input
         file: PathBuf,
-        /// Wait until all of it has ended
+        /// Wait for the workflow to finish
         #[arg(long)]
         wait: bool,
     },
     /// List workflows, latest first
     List {
-        /// At most so many
+        /// Maximum number of rows
         #[arg(long, default_value_t = 50)]
         limit: usize,
-        /// Continue after the `next` of a former page
+        /// Cursor: the `next` of the previous page
         #[arg(long, value_name = "ID")]
         after: Option<WorkflowId>,
     },
-    /// Tell all of a workflow
+    /// Show a workflow
     Show {
-        /// The workflow
+        /// Workflow id
         id: WorkflowId,
-        /// Draw it
+        /// Draw the graph
         #[arg(long)]
         graph: bool,
-        /// Write it as DOT, for Graphviz, to this file; `-` is standard output
+        /// Write the graph as DOT, for Graphviz, to this file; `-` is standard output
         #[arg(long, value_name = "FILE")]
         dot: Option<PathBuf>,
-        /// Write it as SVG to this file; `-` is standard output
+        /// Write the graph as SVG to this file; `-` is standard output
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
-    /// Cancel what has not ended of workflows
+    /// Cancel the unfinished jobs of workflows
     Cancel {
-        /// The workflows
+        /// Workflow ids
         #[arg(required = true)]
         ids: Vec<WorkflowId>,
-        /// Why; kept with the events
+        /// Reason, recorded with the events
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Run again what failed, and what waited for it
+    /// Retry failed jobs and those that depend on them
     Retry {
-        /// The workflows
+        /// Workflow ids
         #[arg(required = true)]
         ids: Vec<WorkflowId>,
     },

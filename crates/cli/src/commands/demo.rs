@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::config::actor;
 
-/// Enqueues jobs that succeed, fail and recover, die, wait, and take their time, alone and in workflows, now and by schedules; says how many.
+/// Enqueues jobs that succeed, fail and recover, die, wait, and take their time, alone and in workflows, now and by
+/// schedules; says how many.
 pub(crate) async fn enqueue(punctual: &Punctual) -> Result<usize> {
     let jobs = jobs();
     let count = punctual.enqueue_all(jobs).await?.len();

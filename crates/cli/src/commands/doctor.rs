@@ -6,7 +6,7 @@ use anyhow::Result;
 use punctual::{
     Punctual, Status,
     admin::{Access, is_live},
-    core::{Count, Finding, limits, schedule::MISFIRE_GRACE},
+    core::{Count, Diagnostic, limits, schedule::MISFIRE_GRACE},
 };
 use serde_json::json;
 
@@ -20,29 +20,29 @@ use crate::{
 
 pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<ExitCode> {
     let punctual = config.connect(cli).await?;
-    let mut findings = punctual.store().examine().await.map_err(punctual::Error::from)?;
-    findings.push(unserved(&punctual).await?);
-    findings.push(vanished(&punctual).await?);
-    findings.push(schedules(&punctual).await?);
-    findings.push(access(&punctual).await?);
-    let well = findings.iter().all(|finding| finding.ok);
+    let mut diagnostics = punctual.store().check().await.map_err(punctual::Error::from)?;
+    diagnostics.push(unserved(&punctual).await?);
+    diagnostics.push(vanished(&punctual).await?);
+    diagnostics.push(schedules(&punctual).await?);
+    diagnostics.push(access(&punctual).await?);
+    let well = diagnostics.iter().all(|diagnostic| diagnostic.ok);
     if cli.json {
-        print_json(&json!({"ok": well, "findings": findings}))?;
+        print_json(&json!({"ok": well, "diagnostics": diagnostics}))?;
     } else {
         anstream::println!("{BOLD}{}{BOLD:#}", punctual.store().info().location);
-        findings.iter().for_each(say);
+        diagnostics.iter().for_each(say);
     }
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
 }
 
-fn say(finding: &Finding) {
-    let style = status_style(if finding.ok { Status::Succeeded } else { Status::Dead });
-    let mark = if finding.ok { "✓" } else { "✗" };
-    anstream::println!("{style}{mark}{style:#} {:<12} {}", finding.check, finding.message);
+fn say(diagnostic: &Diagnostic) {
+    let style = status_style(if diagnostic.ok { Status::Succeeded } else { Status::Dead });
+    let mark = if diagnostic.ok { "✓" } else { "✗" };
+    anstream::println!("{style}{mark}{style:#} {:<12} {}", diagnostic.check, diagnostic.message);
 }
 
 /// Jobs that stand in a queue while no live worker has a handler for them.
-async fn unserved(punctual: &Punctual) -> Result<Finding> {
+async fn unserved(punctual: &Punctual) -> Result<Diagnostic> {
     let now = punctual.store().now();
     let workers = punctual.store().workers().await.map_err(punctual::Error::from)?;
     let live: Vec<_> = workers.iter().filter(|worker| is_live(worker, now)).collect();
@@ -54,18 +54,18 @@ async fn unserved(punctual: &Punctual) -> Result<Finding> {
     };
     let counts = punctual.store().counts().await.map_err(punctual::Error::from)?;
     let waiting = counts.iter().filter(|count| count.status == Status::Queued && !served(count));
-    let lanes: BTreeSet<_> = waiting.map(|count| format!("{} in {}", count.name, count.queue)).collect();
+    let lanes: BTreeSet<_> = waiting.map(|count| format!("`{}` in queue `{}`", count.name, count.queue)).collect();
     let ok = lanes.is_empty();
     let message = if ok {
         format!("{} live workers, every queued job has one", live.len())
     } else {
-        format!("nobody runs {}; start a worker with such a handler", lanes.into_iter().collect::<Vec<_>>().join(", "))
+        format!("no live worker has a handler for {}", lanes.into_iter().collect::<Vec<_>>().join(", "))
     };
-    Ok(Finding { check: "workers".into(), ok, message })
+    Ok(Diagnostic { check: "workers".into(), ok, message })
 }
 
 /// Schedules that are broken, or that nobody enqueues for.
-async fn schedules(punctual: &Punctual) -> Result<Finding> {
+async fn schedules(punctual: &Punctual) -> Result<Diagnostic> {
     let (admin, mut after, mut broken, mut all) = (punctual.admin("doctor"), None, Vec::new(), 0);
     loop {
         let page = admin.schedules(after.take(), limits::PAGE_MAX_SCHEDULES).await?;
@@ -84,22 +84,22 @@ async fn schedules(punctual: &Punctual) -> Result<Finding> {
         (true, Some(schedule)) => format!("{} is overdue; start a worker", schedule.spec.name),
         (true, None) => format!("{all} schedules, none is broken or overdue"),
     };
-    Ok(Finding { check: "schedules".into(), ok: broken.is_empty() && overdue.is_empty(), message })
+    Ok(Diagnostic { check: "schedules".into(), ok: broken.is_empty() && overdue.is_empty(), message })
 }
 
 /// Whether servers on loopback addresses answer without a token.
-async fn access(punctual: &Punctual) -> Result<Finding> {
+async fn access(punctual: &Punctual) -> Result<Diagnostic> {
     let access = punctual.admin("doctor").access().await?;
     let message = match access {
         Access::Open => "open: no token was made yet, or the store was opened since; servers on loopback addresses answer without one".to_owned(),
         Access::Closed { tokens: 0 } => "closed, but no token is valid; create one with `punctual token create`, or open the store with `punctual token open`".to_owned(),
         Access::Closed { tokens } => format!("closed: {tokens} valid tokens"),
     };
-    Ok(Finding { check: "access".into(), ok: access != Access::Closed { tokens: 0 }, message })
+    Ok(Diagnostic { check: "access".into(), ok: access != Access::Closed { tokens: 0 }, message })
 }
 
 /// Jobs whose lease ran out and that nobody has put back.
-async fn vanished(punctual: &Punctual) -> Result<Finding> {
+async fn vanished(punctual: &Punctual) -> Result<Diagnostic> {
     let expired = punctual.store().expired(1_000).await.map_err(punctual::Error::from)?.len();
     let ok = expired == 0;
     let message = if ok {
@@ -107,5 +107,5 @@ async fn vanished(punctual: &Punctual) -> Result<Finding> {
     } else {
         format!("{expired} leases have run out; any live worker puts their jobs back within a second")
     };
-    Ok(Finding { check: "leases".into(), ok, message })
+    Ok(Diagnostic { check: "leases".into(), ok, message })
 }

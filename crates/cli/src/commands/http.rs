@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Error, Result};
 use punctual::{
     Punctual, Stats,
-    core::{StoreError, store::Vital},
+    core::{StoreError, store::Metric},
 };
 use punctual_server::{RunningServer, Server, Tls};
 
@@ -50,11 +50,12 @@ pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: CrewSta
         tracing::warn!(%error, "cannot have more files open than by default");
     }
     let server = Server::new(punctual.clone()).tls(tls).insecure_http(args.insecure_http);
-    let server = server.vitals(move || vitals(stats.now()));
+    let server = server.metrics(move || metrics(stats.now()));
     Ok(Some(server.start(address).await?))
 }
 
-/// Ends it in order. After a failure of the store, `/readyz` says why for a moment, before the process ends with the same error.
+/// Ends it in order. After a failure of the store, `/readyz` says why for a moment, before the process ends with the
+/// same error.
 pub(crate) async fn stop_after(ended: &Result<()>, server: Option<RunningServer>) {
     let Some(server) = server else { return };
     let is_store =
@@ -65,8 +66,8 @@ pub(crate) async fn stop_after(ended: &Result<()>, server: Option<RunningServer>
     server.stop(DRAIN).await;
 }
 
-fn vitals(stats: Stats) -> Vec<Vital> {
-    let total = |name, about, count: u64| Vital::new(name, about, count as f64);
+fn metrics(stats: Stats) -> Vec<Metric> {
+    let total = |name, about, count: u64| Metric::new(name, about, count as f64);
     vec![
         total("punctual_worker_claimed_total", "Jobs that the workers of this server took.", stats.claimed),
         total("punctual_worker_stale_settles_total", "Their settles that came too late to count.", stats.stale),

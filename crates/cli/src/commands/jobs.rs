@@ -185,7 +185,7 @@ async fn act_on_many(
     if cli.json {
         return print_json(&done);
     }
-    println!("{} jobs changed, {} had moved on", human::number(done.changed), human::number(done.passed_over));
+    println!("{} jobs changed, {} skipped (state changed meanwhile)", human::number(done.changed), human::number(done.passed_over));
     Ok(())
 }
 

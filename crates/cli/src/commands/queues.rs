@@ -35,7 +35,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()>
         Queues::Resume { queues } => {
             for name in named(&admin, queues).await? {
                 admin.resume_queue(&name).await?;
-                println!("{name} goes on");
+                println!("{name} resumed");
             }
             Ok(())
         }

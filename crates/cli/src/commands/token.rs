@@ -22,7 +22,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
             if cli.json {
                 return print_json(&created);
             }
-            anstream::eprintln!("{DIM}{}: nobody can see this again{DIM:#}", created.token.id);
+            anstream::eprintln!("{DIM}{}: save it now: it will not be shown again{DIM:#}", created.token.id);
             println!("{}", created.secret);
         }
         TokenCommand::List => {

@@ -83,7 +83,8 @@ pub(crate) struct Eye {
     ended: Mutex<Option<Ended>>,
 }
 
-/// What is known of attempts that ended. Those of the hours that are over are kept here, so that a look costs the same however long it goes on.
+/// What is known of attempts that ended. Those of the hours that are over are kept here, so that a look costs the same
+/// however long it goes on.
 #[derive(Debug, Clone, Copy)]
 struct Ended {
     closed: Totals,

@@ -28,7 +28,8 @@ use crate::human;
 /// Keys that may wait while the picture is drawn.
 const KEYS_MAX: usize = 256;
 
-/// Whether the terminal is ours. It is given back once: a second time would put the cursor where it was before, onto what was said meanwhile.
+/// Whether the terminal is ours. It is given back once: a second time would put the cursor where it was before, onto
+/// what was said meanwhile.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal while it is ours.

@@ -237,7 +237,8 @@ impl State {
         self.cursors[panel as usize].place
     }
 
-    /// The first row to be drawn of a table that has room for so many: the selected one is among them, and nothing moves without need.
+    /// The first row to be drawn of a table that has room for so many: the selected one is among them, and nothing
+    /// moves without need.
     pub(crate) fn first_row(&mut self, panel: Panel, rows: usize, room: usize) -> usize {
         let cursor = &mut self.cursors[panel as usize];
         let lowest = (cursor.place + 1).saturating_sub(room);

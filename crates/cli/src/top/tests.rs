@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use punctual::{
     Context, Draft, Failure, JobId, Punctual, RetryPolicy, Status, Worker,
-    core::{AttemptId, ClaimRequest, Limits, Note, Progress, WorkerId},
+    core::{AttemptId, ClaimRequest, Limits, Progress, ProgressReport, WorkerId},
 };
 use punctual_testkit::{FaultyStore, When};
 use ratatui::{
@@ -201,7 +201,7 @@ async fn p_pauses_the_selected_queue_and_resumes_it_by_the_name_of_the_operator(
     assert_eq!((detail.events[0].actor.as_str(), detail.events[0].what.as_str()), ("cli:ada", "paused"));
     world.type_in("p").await;
     assert!(!world.eye.admin().queue("mail").await.unwrap().queue.settings.paused);
-    assert!(world.picture().contains("● mail goes on"));
+    assert!(world.picture().contains("● mail resumed"));
     world.type_in("2p").await;
     assert!(world.picture().contains("p pauses a queue"), "there is none to pause among running jobs");
 }
@@ -212,7 +212,12 @@ async fn a_running_job_is_shown_and_cancelled_only_after_a_yes() {
     world.enqueue(Draft::new("render", &json!(1)).queue("media").max_attempts(4)).await;
     let (id, attempt, worker) = world.start("media").await;
     let progress = Some(Progress { percent: 41.6, message: Some("frame 7".into()) });
-    world.punctual.store().note(vec![Note { attempt, worker, progress, lines: Vec::new() }]).await.unwrap();
+    world
+        .punctual
+        .store()
+        .report_progress(vec![ProgressReport { attempt, worker, progress, lines: Vec::new() }])
+        .await
+        .unwrap();
     world.look().await;
     world.type_in("2").await;
     let line = world.line("render");

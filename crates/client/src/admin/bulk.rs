@@ -25,7 +25,7 @@ pub struct Preview {
 pub struct BulkDone {
     /// Jobs that were changed.
     pub changed: u64,
-    /// Jobs that had moved on meanwhile, so that the action no longer applied.
+    /// Jobs whose state had changed meanwhile, so that the action no longer applied.
     pub passed_over: u64,
     /// Whether it was ended before all were looked at.
     pub more: bool,
@@ -57,7 +57,8 @@ impl Admin {
         Ok(preview)
     }
 
-    /// Applies `verb` to all the jobs that `filter` selects, a page at a time. `on_page` is told how many are done, and may end it.
+    /// Applies `verb` to all the jobs that `filter` selects, a page at a time. `on_page` is told how many are done, and
+    /// may end it.
     pub async fn bulk(
         &self,
         verb: Verb,

@@ -3,7 +3,7 @@
 use punctual_core::{
     Error, Filter, Job, JobId, Page, Status,
     explain::{Explanation, Facts, Held, explain},
-    gate::Passed,
+    gate::LimitUsage,
     limits,
 };
 
@@ -19,7 +19,7 @@ impl Admin {
         let queue = queue.map(|queue| queue.settings).unwrap_or_default();
         let parents = if job.status == Status::Waiting { store.parents(id).await? } else { Vec::new() };
         let workers = store.workers().await?.into_iter().filter(|worker| is_live(worker, now)).collect();
-        let (passed_queue, passed_key, held) = self.passed(&job).await?;
+        let (passed_queue, passed_key, held) = self.limit_usage(&job).await?;
         let last_event = store.events(id).await?.pop();
         let clock_step = store.clock_step().await?;
         let facts = Facts { job, now, parents, queue, workers, passed_queue, passed_key, held, last_event, clock_step };
@@ -27,15 +27,15 @@ impl Admin {
     }
 
     /// What the gates before a queued job have let through, and who has slots of its queue.
-    async fn passed(&self, job: &Job) -> Result<(Passed, Passed, Vec<Held>), Error> {
+    async fn limit_usage(&self, job: &Job) -> Result<(LimitUsage, LimitUsage, Vec<Held>), Error> {
         if job.status != Status::Queued {
             return Ok(Default::default());
         }
         let (store, queue, key) = (self.punctual.store(), &job.spec.queue, &job.spec.extras.concurrency_key);
-        let passed_queue = store.passed(queue.clone(), None).await?;
+        let passed_queue = store.limit_usage(queue.clone(), None).await?;
         let passed_key = match key {
-            Some(key) => store.passed(queue.clone(), Some(key.clone())).await?,
-            None => Passed::default(),
+            Some(key) => store.limit_usage(queue.clone(), Some(key.clone())).await?,
+            None => LimitUsage::default(),
         };
         let running = Filter { queue: Some(queue.clone()), ..Filter::status(Status::Processing) };
         let held = store.list(running, Page::first(limits::PAGE_MAX_JOBS)).await?.jobs;

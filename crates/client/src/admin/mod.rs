@@ -62,7 +62,7 @@ pub struct JobList {
     pub next: Option<String>,
 }
 
-/// A job with its whole story.
+/// A job with its attempts, events and logs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobDetail {
@@ -129,7 +129,7 @@ impl Admin {
         Ok(JobList { jobs: found.jobs.iter().map(JobView::of).collect(), next: found.next })
     }
 
-    /// A job with its whole story.
+    /// A job with its attempts, events and logs.
     pub async fn job(&self, id: JobId) -> Result<JobDetail, Error> {
         let store = self.punctual.store();
         let job = JobView::of(&self.punctual.job(id).await?);

@@ -92,14 +92,15 @@ impl Admin {
         Ok(names.filter(|name| fits(pattern, name)).collect())
     }
 
-    /// Says what the jobs of a queue are if they do not say otherwise. It counts for jobs that are enqueued from then on; in other processes
-    /// within five seconds.
+    /// Says what the jobs of a queue are if they do not say otherwise. It counts for jobs that are enqueued from then
+    /// on; in other processes within five seconds.
     pub async fn set_queue_defaults(&self, name: &str, defaults: JobDefaults) -> Result<(), Error> {
         defaults.check()?;
         self.change_queue(name, "defaults changed", |settings| settings.defaults = defaults.clone()).await
     }
 
-    /// Says how many jobs of a queue may run at once and start in a time, in all workers together. It counts from the next claim on.
+    /// Says how many jobs of a queue may run at once and start in a time, in all workers together. It counts from the
+    /// next claim on.
     pub async fn set_queue_limits(&self, name: &str, limits: Limits) -> Result<(), Error> {
         self.change_queue_limits(name, |known| known.clone_from(&limits)).await
     }

@@ -212,7 +212,8 @@ impl Admin {
         .map(drop)
     }
 
-    /// Goes on with the next occurrence from now. Those meanwhile are not made up for; [`backfill_schedule`](Self::backfill_schedule) does that.
+    /// Goes on with the next occurrence from now. Those meanwhile are not made up for;
+    /// [`backfill_schedule`](Self::backfill_schedule) does that.
     pub async fn resume_schedule(&self, name: &str) -> Result<(), Error> {
         self.edit(name, "resumed", |schedule, now| {
             if schedule.enabled {
@@ -326,8 +327,8 @@ impl Admin {
         Err(Error::NoSchedule(name.to_owned()))
     }
 
-    /// Changes a schedule and enqueues the jobs that `change` returns, together, unless it finds nothing to do; once more if
-    /// somebody else was faster.
+    /// Changes a schedule and enqueues the jobs that `change` returns, together, unless it finds nothing to do; once
+    /// more if somebody else was faster.
     async fn edit(
         &self,
         name: &str,
@@ -405,7 +406,8 @@ pub(crate) fn decide_put(
     Ok(Some(ScheduleSave { schedule, is_new: known.is_none(), jobs: Vec::new(), done: Some(done.into()) }))
 }
 
-/// A schedule with another definition. Its cursor stays, unless its times are others; whether it is paused stays, unless it had a problem.
+/// A schedule with another definition. Its cursor stays, unless its times are others; whether it is paused stays,
+/// unless it had a problem.
 fn changed(known: &Schedule, spec: ScheduleSpec, actor: &str, now: Timestamp) -> Result<Schedule, Invalid> {
     let times = |spec: &ScheduleSpec| (spec.cron.clone(), spec.zone.clone(), spec.starts_at, spec.ends_at);
     let same_times = times(&known.spec) == times(&spec) && known.problem.is_none();

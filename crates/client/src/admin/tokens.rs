@@ -85,15 +85,15 @@ impl Admin {
         Ok(CreatedToken { token, secret })
     }
 
-    /// The tokens that are good, without sessions.
+    /// Active tokens, without sessions.
     pub async fn tokens(&self) -> Result<Vec<Token>, Error> {
         let (store, now) = (self.punctual.store(), self.punctual.store().now());
         let tokens = store.tokens().await?.into_iter();
         Ok(tokens.filter(|token| token.session_of.is_none() && token.is_good(now)).collect())
     }
 
-    /// Ends a token and its sessions; says whether it was valid. The last valid token with the role admin is refused, unless `allow_last_admin`: without one,
-    /// tokens are only made by those who can reach the store itself.
+    /// Ends a token and its sessions; says whether it was valid. The last valid token with the role admin is refused,
+    /// unless `allow_last_admin`: without one, tokens are only made by those who can reach the store itself.
     pub async fn revoke_token(&self, id: TokenId, allow_last_admin: bool) -> Result<bool, Error> {
         let tokens = if allow_last_admin { Vec::new() } else { self.tokens().await? };
         let (revoked, others): (Vec<_>, Vec<_>) =
@@ -115,8 +115,8 @@ impl Admin {
         Ok(Access::Closed { tokens: valid })
     }
 
-    /// Opens a store in which tokens were made: servers on loopback addresses answer without a token again, until the next one is made. Refused while a token
-    /// is valid.
+    /// Opens a store in which tokens were made: servers on loopback addresses answer without a token again, until the
+    /// next one is made. Refused while a token is valid.
     pub async fn open_access(&self) -> Result<(), Error> {
         self.punctual.store().clear_tokens().await?;
         match self.access().await? {

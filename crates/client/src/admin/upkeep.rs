@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{Error, Keep};
+use punctual_core::{Error, RetentionPolicy};
 use serde::Serialize;
 
 use super::Admin;
@@ -11,7 +11,7 @@ use super::Admin;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Finished jobs, until they are deleted.
-    pub keep: Keep,
+    pub keep: RetentionPolicy,
     /// Deleted jobs, until they are purged.
     pub deleted: Duration,
     /// Attempts and logs.
@@ -21,11 +21,11 @@ pub struct Retention {
 }
 
 impl Default for Retention {
-    /// A week for what succeeded or was cancelled and for what users were told, ninety days for what died and for attempts and logs, a day
-    /// more for what was deleted.
+    /// A week for what succeeded or was cancelled and for what users were told, ninety days for what died and for
+    /// attempts and logs, a day more for what was deleted.
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(24 * 3_600);
-        Self { keep: Keep::default(), deleted: DAY, history: 90 * DAY, notifications: 7 * DAY }
+        Self { keep: RetentionPolicy::default(), deleted: DAY, history: 90 * DAY, notifications: 7 * DAY }
     }
 }
 
@@ -52,12 +52,12 @@ impl Admin {
         mut on_step: impl FnMut(CleanupDone),
     ) -> Result<CleanupDone, Error> {
         let store = self.punctual.store();
-        let purged = store.drop_days(retention.keep, retention.deleted).await?;
+        let purged = store.drop_partitions(retention.keep, retention.deleted).await?;
         let mut done = CleanupDone { purged, ..CleanupDone::default() };
         loop {
-            let deleted = store.retire(retention.keep, BATCH_MAX_JOBS).await?;
+            let deleted = store.expire(retention.keep, BATCH_MAX_JOBS).await?;
             let purged = store.purge(retention.deleted, BATCH_MAX_JOBS).await?;
-            let trimmed = store.trim(retention.history, 10 * BATCH_MAX_JOBS).await?
+            let trimmed = store.prune(retention.history, 10 * BATCH_MAX_JOBS).await?
                 + store.drop_notifications(retention.notifications, BATCH_MAX_JOBS).await?;
             done.deleted += deleted;
             done.purged += purged;

@@ -1,7 +1,7 @@
 //! A job as people may see it.
 
 use punctual_core::{
-    Fault, Job, JobId, Json, Occurrence, OnParentFailure, Progress, RetryPolicy, Status, Timestamp, WorkerId,
+    Job, JobError, JobId, Json, Occurrence, OnParentFailure, Progress, RetryPolicy, Status, Timestamp, WorkerId,
     WorkflowId, redact,
 };
 use serde::Serialize;
@@ -84,7 +84,7 @@ pub struct JobView {
     /// The result with its secrets hidden.
     pub result_preview: Option<Value>,
     /// Why its last attempt failed.
-    pub error: Option<Fault>,
+    pub error: Option<JobError>,
     /// When it was enqueued.
     pub created_at: Timestamp,
     /// When its status last changed.

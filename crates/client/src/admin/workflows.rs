@@ -136,8 +136,8 @@ impl Admin {
         Ok(u64::from(after.ends.cancelled.saturating_sub(before.workflow.ends.cancelled)))
     }
 
-    /// Retries a workflow: its dead jobs run again; in the places of those that were cancelled, and of its callbacks, there are new ones,
-    /// which wait as the old ones did. What succeeded, or is under way, is left alone.
+    /// Retries a workflow: its dead jobs run again; in the places of those that were cancelled, and of its callbacks,
+    /// there are new ones, which wait as the old ones did. What succeeded, or is under way, is left alone.
     pub async fn retry_workflow(&self, id: WorkflowId) -> Result<WorkflowRetried, Error> {
         let nodes = self.workflow(id).await?.nodes;
         let dead: Vec<&Node> = nodes.iter().filter(|node| node.status == Status::Dead && !is_callback(node)).collect();

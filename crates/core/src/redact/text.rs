@@ -4,13 +4,15 @@ use std::{borrow::Cow, ops::Range};
 
 use super::{REDACTED, is_secret, normal};
 
-/// Headers whose value follows a colon without quotes. After other words a colon begins prose: `invalid token: expired`.
+/// Headers whose value follows a colon without quotes. After other words a colon begins prose: `invalid token:
+/// expired`.
 const SECRET_HEADERS: [&str; 4] = ["authorization", "proxyauthorization", "cookie", "setcookie"];
 /// Words before the secret in such a header.
 const SCHEMES: [&str; 3] = ["bearer", "basic", "digest"];
 
-/// The text with its secrets hidden: the password of `scheme://user:password@host`, and the values of secret-bearing keys, the same as in
-/// [previews](super::preview), where they are written as `key=value`, `"key": value`, `key: "value"` or, as in YAML, `key: value`.
+/// The text with its secrets hidden: the password of `scheme://user:password@host`, and the values of secret-bearing
+/// keys, the same as in [previews](super::preview), where they are written as `key=value`, `"key": value`, `key:
+/// "value"` or, as in YAML, `key: value`.
 ///
 /// ```
 /// use punctual_core::redact;
@@ -56,7 +58,8 @@ fn secret_at(text: &str, mark: usize, own: &[String]) -> Option<Range<usize>> {
     (!found.is_empty()).then(|| found.start + start..found.end + start)
 }
 
-/// Whether a key and its value stand as documents write them: the key first in its line or its list, and one word as the whole value.
+/// Whether a key and its value stand as documents write them: the key first in its line or its list, and one word as
+/// the whole value.
 fn is_entry(before: &str, key: &str, rest: &str) -> bool {
     let before = before.rfind(key).map_or("", |start| before[..start].trim_end_matches([' ', '\t', '-']));
     let after = rest[unquoted(rest).end..].trim_start_matches([' ', '\t', '\r']);

@@ -128,7 +128,8 @@ fn parse(text: &str) -> Result<Cron, CronError> {
 const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// Whether the letters of an item belong into its field, as whole words. The parser takes names for numbers wherever they stand.
+/// Whether the letters of an item belong into its field, as whole words. The parser takes names for numbers wherever
+/// they stand.
 fn is_plausible(item: &str, field: &str) -> bool {
     let item = if field == "day of week" { item.strip_prefix('+').unwrap_or(item) } else { item };
     if item.is_empty() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{Misfire, Overlap, Schedule, Timing};
 use crate::Timestamp;
 
-/// How far ahead of their time occurrences are enqueued, so that their jobs start on time however many there are. Those that must
-/// look at the one before are enqueued when they are due.
+/// How far ahead of their time occurrences are enqueued, so that their jobs start on time however many there are. Those
+/// that must look at the one before are enqueued when they are due.
 pub const AHEAD: Duration = Duration::from_secs(1);
 
 /// A schedule whose next occurrence is overdue by more has misfired: nobody was there.
@@ -32,8 +32,8 @@ pub fn look_at(overlap: Overlap, next_run_at: Timestamp) -> Timestamp {
     if overlap == Overlap::Allow { next_run_at.before(AHEAD) } else { next_run_at }
 }
 
-/// Decides which occurrences are to be enqueued at `now`. `busy` says whether the job of the one before is unfinished. Fails with
-/// the reason if the schedule cannot be evaluated.
+/// Decides which occurrences are to be enqueued at `now`. `busy` says whether the job of the one before is unfinished.
+/// Fails with the reason if the schedule cannot be evaluated.
 pub fn due(schedule: &Schedule, now: Timestamp, busy: bool) -> Result<Option<Due>, String> {
     let Some(first) = schedule.next_run_at else { return Ok(None) };
     let (spec, timing) = (&schedule.spec, schedule.spec.timing().map_err(|invalid| invalid.to_string())?);

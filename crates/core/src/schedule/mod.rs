@@ -1,7 +1,7 @@
 //! Schedules: jobs that recur.
 //!
-//! A [`ScheduleSpec`] says what and when, as plain data; its [`Timing`] answers which instants that means; [`due()`] decides which
-//! occurrences are to be enqueued now. A [`Schedule`] is what the store has: the spec and a cursor.
+//! A [`ScheduleSpec`] says what and when, as plain data; its [`Timing`] answers which instants that means; [`due()`]
+//! decides which occurrences are to be enqueued now. A [`Schedule`] is what the store has: the spec and a cursor.
 
 mod cadence;
 mod due;
@@ -19,7 +19,8 @@ pub use self::{
 };
 use crate::{Invalid, JobId, Json, NewJob, ScheduleId, Spec, Timestamp, check, limits, time::millis};
 
-/// The name under which alerts remember what they have told: a schedule that never runs. Nobody else may have it, and no list shows it.
+/// The name under which alerts remember what they have told: a schedule that never runs. Nobody else may have it, and
+/// no list shows it.
 pub const MEMORY_OF_ALERTS: &str = "punctual.alerts";
 
 /// What is to be done again and again, and when.
@@ -189,7 +190,8 @@ impl ScheduleSpec {
         }
     }
 
-    /// From what an engine stored for the schedule of that name. What cannot be read has no times, and stays what it is.
+    /// From what an engine stored for the schedule of that name. What cannot be read has no times, and stays what it
+    /// is.
     pub fn from_stored(name: &str, text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_else(|error| {
             let unreadable = Unreadable { text: text.to_owned(), problem: error.to_string() };
@@ -216,7 +218,8 @@ impl ScheduleSpec {
         }
     }
 
-    /// The same, but what has had its time is right: a program does not stop to start because one of its schedules has ended.
+    /// The same, but what has had its time is right: a program does not stop to start because one of its schedules has
+    /// ended.
     pub fn check_defined(&self, now: Timestamp) -> Result<(), Invalid> {
         if self.ends_at.is_some_and(|end| self.starts_at.is_none_or(|start| start < end)) {
             return self.check_limits().map(drop);
@@ -268,7 +271,8 @@ impl ScheduleSpec {
         Ok(Timing { cadence: self.cron.parse()?, zone, starts_at: self.starts_at, ends_at: self.ends_at })
     }
 
-    /// The job of the occurrence at `at`. Whoever makes it again makes the same, with the same id, so that it is stored once.
+    /// The job of the occurrence at `at`. Whoever makes it again makes the same, with the same id, so that it is stored
+    /// once.
     pub fn occurrence(&self, at: Timestamp) -> NewJob {
         let mut key = Sha256::new();
         key.update(self.name.as_bytes());
@@ -382,7 +386,8 @@ pub struct Schedule {
     pub updated_by: String,
 }
 
-/// A schedule as it is to be from now on, and jobs to enqueue with it: all of it or, if somebody else was faster, nothing.
+/// A schedule as it is to be from now on, and jobs to enqueue with it: all of it or, if somebody else was faster,
+/// nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleSave {
     /// The schedule. The store counts its revision on.

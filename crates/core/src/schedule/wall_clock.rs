@@ -1,12 +1,12 @@
 //! Which instants the times of a cron expression are, in a zone whose clocks change.
 //!
-//! Between two changes, wall clock and instants differ by a constant. So each search looks at one such stretch after the other, and
-//! only at their borders there is something to decide:
+//! Between two changes, wall clock and instants differ by a constant. So each search looks at one such stretch after
+//! the other, and only at their borders there is something to decide:
 //!
-//! - An expression with `*` in its seconds, minutes or hours follows the clock: what the clock leaves out does not happen, what it
-//!   shows twice happens twice.
-//! - Any other names times of day, and each happens once a day: what the clock leaves out happens when the gap ends, what it shows
-//!   twice happens the first time.
+//! - An expression with `*` in its seconds, minutes or hours follows the clock: what the clock leaves out does not
+//!   happen, what it shows twice happens twice.
+//! - Any other names times of day, and each happens once a day: what the clock leaves out happens when the gap ends,
+//!   what it shows twice happens the first time.
 
 use croner::{Cron, errors::CronError};
 use jiff::{

@@ -73,19 +73,21 @@ pub fn seeds() -> Vec<u64> {
     [TWO_ENDS, LIMIT_ENDS, NEXT_HAS_GONE, new_seed()].into()
 }
 
-/// A seed that is new in every run, so that the suite keeps looking; its number is printed when it fails. `PUNCTUAL_TEST_SEED` names it.
+/// A seed that is new in every run, so that the suite keeps looking; its number is printed when it fails.
+/// `PUNCTUAL_TEST_SEED` names it.
 pub fn new_seed() -> u64 {
     let given = std::env::var("PUNCTUAL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     given.unwrap_or_else(|| fastrand::u64(..))
 }
 
-/// A machine that pauses for so long passes bounds of time that the dispatch goes by: an answer of Redis counts as lost after two seconds, and
-/// what was handed out meanwhile comes back later than the model says.
+/// A machine that pauses for so long passes bounds of time that the dispatch goes by: an answer of Redis counts as lost
+/// after two seconds, and what was handed out meanwhile comes back later than the model says.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Only a machine that pauses all the time voids so many runs.
 const RUNS_MAX: usize = 5;
 
-/// Runs `replay` on a store of its own. Where it fails and the machine paused meanwhile, it runs again: what happens within pauses is the subject of other tests.
+/// Runs `replay` on a store of its own. Where it fails and the machine paused meanwhile, it runs again: what happens
+/// within pauses is the subject of other tests.
 pub async fn without_pauses<F: Future<Output = ()> + Send + 'static>(
     fixture: impl AsyncFn() -> Fixture,
     replay: impl Fn(Fixture) -> F,
@@ -123,8 +125,8 @@ impl Answers {
 /// Asks both servers again and again.
 async fn watch(store: Arc<dyn Store>, answers: Arc<Mutex<Answers>>) {
     loop {
-        let (vitals, read) = (store.vitals().await.unwrap_or_default(), store.schedules(None, 1).await);
-        if read.is_ok() && vitals.iter().any(|vital| vital.name == "punctual_dispatch_up" && vital.value > 0.0) {
+        let (metrics, read) = (store.metrics().await.unwrap_or_default(), store.schedules(None, 1).await);
+        if read.is_ok() && metrics.iter().any(|metric| metric.name == "punctual_dispatch_up" && metric.value > 0.0) {
             answers.lock().unwrap().note();
         }
         time::sleep(Duration::from_millis(50)).await;

@@ -109,7 +109,7 @@ pub(crate) enum Message<'a> {
         since: Timestamp,
     },
     /// Nothing was to be told for a while, but the cursor has moved.
-    Beat { cursor: &'a str },
+    Heartbeat { cursor: &'a str },
 }
 
 /// Where a reader has come to: the number of the last notification, and the store's cursor of jobs' events.

@@ -21,7 +21,7 @@ pub(crate) struct NewToken {
     name: String,
     /// What it allows.
     roles: BTreeSet<Role>,
-    /// For how long it is good; for good if nothing is said.
+    /// Lifetime; without one, the token never expires.
     expires: Option<Span>,
 }
 

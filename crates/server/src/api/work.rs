@@ -1,4 +1,5 @@
-//! Remote workers: they claim jobs, keep them while they run, and tell how they ended. A claim is fenced by its attempt and its worker, as any other is.
+//! Remote workers: they claim jobs, keep them while they run, and tell how they ended. A claim is fenced by its attempt
+//! and its worker, as any other is.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -8,9 +9,9 @@ use std::{
 
 use punctual_client::Failure;
 use punctual_core::{
-    AttemptId, Beat, Claim, ClaimRequest, Claimed, Fault, Job, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry,
-    Role, Settled, Settlement, Store, StoreResult, Timestamp, WorkerId, WorkerRecord, check, job::cut_bytes, limits,
-    redact, settle as decide, time::Span,
+    AttemptId, Claim, ClaimRequest, Claimed, Heartbeat, Job, JobError, Json, LogLevel, LogLine, Outcome, Progress,
+    ProgressReport, Retry, Role, Settled, Settlement, Store, StoreResult, Timestamp, WorkerId, WorkerRecord, check,
+    job::cut_bytes, limits, redact, settle as decide, time::Span,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,13 +55,13 @@ pub(crate) struct SignOfLife {
     running: u32,
 }
 
-pub(crate) async fn beat(call: Call, _: Nothing, sign: SignOfLife) -> Result<(), Problem> {
+pub(crate) async fn heartbeat(call: Call, _: Nothing, sign: SignOfLife) -> Result<(), Problem> {
     let SignOfLife { worker, host, pid, queues, names, concurrency, running } = sign;
     check::word("host", &host, limits::LABEL_MAX_CHARS)?;
     check_words(&queues, &names)?;
     let registered_by = call.caller.token_id();
-    let beat = Beat { id: worker, host, pid, queues, names, concurrency, running, registered_by };
-    Ok(call.punctual().store().beat(beat).await?)
+    let beat = Heartbeat { id: worker, host, pid, queues, names, concurrency, running, registered_by };
+    Ok(call.punctual().store().heartbeat(beat).await?)
 }
 
 fn check_words(queues: &[String], names: &[String]) -> Result<(), Problem> {
@@ -97,10 +98,12 @@ pub(crate) struct Wish {
     lease: Option<Span>,
     /// How long to wait if there is none, a minute at most.
     wait: Option<Span>,
-    /// Which of the jobs that were running when their worker was lost. They may crash their process again, so that no two of them may run in one.
+    /// Which of the jobs that were running when their worker was lost. They may crash their process again, so that no
+    /// two of them may run in one.
     #[serde(default)]
     suspects: Suspects,
-    /// Whether the worker confirms starts itself, as `confirm` of a job says. If not, they count as started once this is answered.
+    /// Whether the worker confirms starts itself, as `confirm` of a job says. If not, they count as started once this
+    /// is answered.
     #[serde(default)]
     confirms: bool,
 }
@@ -185,11 +188,13 @@ pub(crate) struct RemoteJob {
     metadata: Option<Value>,
     /// Lines of its log below this level are not wanted.
     log_level: Option<LogLevel>,
-    /// Whether it was running when its worker was lost. Ask for no other suspect (`"suspects": "elsewhere"`) before it has ended.
+    /// Whether it was running when its worker was lost. Ask for no other suspect (`"suspects": "elsewhere"`) before it
+    /// has ended.
     suspect: bool,
     /// Whether nothing else may run in its process while it runs: let the others end first.
     runs_alone: bool,
-    /// Whether its start has to be confirmed right before it starts, because it does not run again if its worker is lost after that.
+    /// Whether its start has to be confirmed right before it starts, because it does not run again if its worker is
+    /// lost after that.
     confirm: bool,
     /// What it is given.
     payload: Json,
@@ -243,7 +248,8 @@ async fn claimed(store: &dyn Store, request: ClaimRequest, suspects: Suspects) -
     }
 }
 
-/// The claims, without those that need confirmation and could not be confirmed. If nobody can be asked, all of them go back.
+/// The claims, without those that need confirmation and could not be confirmed. If nobody can be asked, all of them go
+/// back.
 async fn confirmed(call: &Call, mut claims: Vec<Claim>) -> Result<Vec<Claim>, Problem> {
     let unconfirmed: Vec<&Claim> = claims.iter().filter(|claim| claim.job.needs_confirmation()).collect();
     let Some(worker) = unconfirmed.first().map(|claim| claim.worker) else { return Ok(claims) };
@@ -299,11 +305,10 @@ async fn remote(call: &Call, claim: &Claim, confirms: bool) -> Result<RemoteJob,
     })
 }
 
-/// Jobs to keep.
+/// Leases to extend.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Extension")]
-pub(crate) struct Keep {
+pub(crate) struct Extension {
     /// Who holds them.
     worker: WorkerId,
     /// The executions.
@@ -319,7 +324,11 @@ pub(crate) struct Held {
     held: Vec<bool>,
 }
 
-pub(crate) async fn extend(call: Call, _: Nothing, Keep { worker, attempts, lease }: Keep) -> Result<Held, Problem> {
+pub(crate) async fn extend(
+    call: Call,
+    _: Nothing,
+    Extension { worker, attempts, lease }: Extension,
+) -> Result<Held, Problem> {
     check_count("attempts", attempts.len())?;
     let lease = lease.map_or(LEASE_DEFAULT, |span| span.0);
     check::duration("lease", lease, limits::LEASE_MIN, limits::LEASE_MAX)?;
@@ -350,29 +359,29 @@ fn check_count(field: &str, count: usize) -> Result<(), Problem> {
     Err(Problem::invalid(field, format!("{count} of them, at most {max} are allowed")))
 }
 
-/// What jobs say while they run.
+/// Progress and log lines of running jobs.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "JobNotes")]
-pub(crate) struct Notes {
-    /// Who runs them.
+#[schemars(rename = "JobReports")]
+pub(crate) struct Reports {
+    /// The worker that runs them.
     worker: WorkerId,
-    /// What each says.
-    notes: Vec<RemoteNote>,
+    /// One report per attempt.
+    reports: Vec<RemoteReport>,
 }
 
-/// What a job says.
+/// Progress and log lines of a running job.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "JobNote")]
-pub(crate) struct RemoteNote {
-    /// The execution.
+#[schemars(rename = "JobReport")]
+pub(crate) struct RemoteReport {
+    /// The attempt.
     attempt_id: AttemptId,
-    /// How far it has come, 0 to 100.
+    /// Progress in percent, 0 to 100.
     percent: Option<f32>,
-    /// What it is doing.
+    /// What the job is doing.
     message: Option<String>,
-    /// What it logs.
+    /// New log lines.
     #[serde(default)]
     lines: Vec<RemoteLine>,
 }
@@ -393,30 +402,30 @@ pub(crate) struct RemoteLine {
     message: String,
 }
 
-pub(crate) async fn note(call: Call, _: Nothing, Notes { worker, notes }: Notes) -> Result<(), Problem> {
-    check_count("notes", notes.len())?;
+pub(crate) async fn progress(call: Call, _: Nothing, Reports { worker, reports }: Reports) -> Result<(), Problem> {
+    check_count("reports", reports.len())?;
     let now = call.punctual().store().now();
-    let mut all = Vec::with_capacity(notes.len());
-    for (place, note) in notes.into_iter().enumerate() {
-        if note.lines.iter().any(|line| line.number == 0 || line.number as usize > limits::LOG_MAX_LINES) {
+    let mut all = Vec::with_capacity(reports.len());
+    for (place, report) in reports.into_iter().enumerate() {
+        if report.lines.iter().any(|line| line.number == 0 || line.number as usize > limits::LOG_MAX_LINES) {
             let problem = format!("is not between 1 and {}", limits::LOG_MAX_LINES);
-            return Err(Problem::invalid(format!("notes[{place}].lines.number"), problem));
+            return Err(Problem::invalid(format!("reports[{place}].lines.number"), problem));
         }
-        let (run, attempt) = (note.attempt_id.run, note.attempt_id);
-        let own_keys = redact_keys(&call, &note).await?;
+        let (run, attempt) = (report.attempt_id.run, report.attempt_id);
+        let own_keys = redact_keys(&call, &report).await?;
         let shown = |text: &str| cut_bytes(redact::text(text, &own_keys).into_owned(), limits::LOG_LINE_MAX_BYTES);
         let line = |line: RemoteLine| {
             (line.number, LogLine { run, at: line.at.unwrap_or(now), level: line.level, message: shown(&line.message) })
         };
-        let message = note.message.as_deref().map(shown);
-        let progress = note.percent.map(|percent| Progress { percent: percent.clamp(0.0, 100.0), message });
-        all.push(Note { attempt, worker, progress, lines: note.lines.into_iter().map(line).collect() });
+        let message = report.message.as_deref().map(shown);
+        let progress = report.percent.map(|percent| Progress { percent: percent.clamp(0.0, 100.0), message });
+        all.push(ProgressReport { attempt, worker, progress, lines: report.lines.into_iter().map(line).collect() });
     }
-    Ok(call.punctual().store().note(all).await?)
+    Ok(call.punctual().store().report_progress(all).await?)
 }
 
 /// The keys whose values a job keeps secret, if anything is said that may have some.
-async fn redact_keys(call: &Call, note: &RemoteNote) -> Result<Vec<String>, Problem> {
+async fn redact_keys(call: &Call, note: &RemoteReport) -> Result<Vec<String>, Problem> {
     if note.lines.is_empty() && note.message.is_none() {
         return Ok(Vec::new());
     }
@@ -488,7 +497,7 @@ impl End {
                 Outcome::Succeeded { result: self.result.filter(|result| result.as_str() != "null") }
             }
             RemoteOutcome::Failed => Outcome::Failed {
-                fault: Fault::new(self.error.unwrap_or_else(|| "it did not say why".into())),
+                fault: JobError::new(self.error.unwrap_or_else(|| "it did not say why".into())),
                 retry: match (self.retry, after) {
                     (Some(false), _) => Retry::Never,
                     (_, Some(after)) => Retry::After(after),
@@ -524,7 +533,8 @@ pub(crate) async fn settle(call: Call, _: Nothing, Ends { worker, jobs }: Ends) 
         let settlement = match outcome {
             Outcome::Succeeded { result } => Some(Settlement::succeed(attempt, worker, result)),
             Outcome::Released => Some(Settlement::release(attempt, worker)),
-            // What follows is decided by the job as it is; the fence holds only if it still is what the worker was given.
+            // What follows is decided by the job as it is; the fence holds only if it still is what the worker was
+            // given.
             outcome => store.get(attempt.job).await?.map(|job| {
                 let job = Box::new(Job { run: attempt.run, ..job });
                 decide(&Claim::new(job, worker), outcome, fastrand::f64())
@@ -557,7 +567,7 @@ pub(crate) struct Left {
 const OTHERS_WORKER: &str =
     "this worker was not registered with your token; only that token, or one with the role admin, may deregister it";
 
-pub(crate) async fn leave(call: Call, _: Nothing, Leaving { worker }: Leaving) -> Result<Left, Problem> {
+pub(crate) async fn deregister(call: Call, _: Nothing, Leaving { worker }: Leaving) -> Result<Left, Problem> {
     let store = call.punctual().store();
     if !call.caller.has(Role::Admin) {
         let own = call.caller.token_id();
@@ -570,6 +580,6 @@ pub(crate) async fn leave(call: Call, _: Nothing, Leaving { worker }: Leaving) -
         }
     }
     let jobs = store.end_leases(worker).await?;
-    store.leave(worker).await?;
+    store.deregister(worker).await?;
     Ok(Left { jobs })
 }

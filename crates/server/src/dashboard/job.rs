@@ -79,7 +79,7 @@ fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) 
             format!("Failed {}, retries {}.", kit::times(attempt), kit::relative(job.run_at, now))
         }
         Status::Dead => format!(
-            "Died {} after {}: nobody will try again unless you do.",
+            "Dead {} after {}, no retries left.",
             ago(job.finished_at),
             kit::plural(attempt.into(), "attempt", "attempts")
         ),
@@ -129,7 +129,7 @@ async fn actions(visit: &Visit, view: &JobView) -> Result<Markup, Problem> {
 }
 
 /// The first line, then the whole.
-fn fault(error: &punctual_core::Fault) -> Markup {
+fn fault(error: &punctual_core::JobError) -> Markup {
     let (first, rest) = error.message.split_once('\n').unwrap_or((&error.message, ""));
     html! {
         div.fault {

@@ -399,7 +399,7 @@ pub(super) async fn bulk(visit: Visit, bulk: Which) -> Answer {
         let done = admin.bulk(verb, bulk.filter(), enough).await?;
         let more = if done.more { "; there are more" } else { "" };
         let passed = if done.passed_over > 0 {
-            format!("; {} had moved on", kit::number(done.passed_over))
+            format!("; {} skipped (state changed meanwhile)", kit::number(done.passed_over))
         } else {
             String::new()
         };

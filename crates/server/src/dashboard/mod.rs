@@ -191,7 +191,8 @@ impl Page {
 
 /// Whether an address is one of this server.
 fn is_own(address: &str) -> bool {
-    // Browsers drop tabs and line breaks from an address, and take a backslash for a slash, before they look for a host in it.
+    // Browsers drop tabs and line breaks from an address, and take a backslash for a slash, before they look for a host
+    // in it.
     let is_path = address.strip_prefix('/').is_some_and(|rest| !rest.starts_with('/'));
     is_path && !address.contains(|c: char| c == '\\' || c.is_control())
 }

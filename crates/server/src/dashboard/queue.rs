@@ -146,7 +146,7 @@ pub(super) async fn pause(visit: Visit, Named { name }: Named) -> Answer {
 
 pub(super) async fn resume(visit: Visit, Named { name }: Named) -> Answer {
     visit.admin().resume_queue(&name).await?;
-    Ok(visit.done("/queues", &format!("{name} goes on.")))
+    Ok(visit.done("/queues", &format!("{name} resumed.")))
 }
 
 /// Limits as they are typed; an empty field is none.

@@ -122,7 +122,7 @@ fn duration_table(rows: &[DurationRow]) -> Markup {
 
 fn pending_table(rows: &[Pending]) -> Markup {
     if rows.is_empty() {
-        return html! { p.muted { "Nobody waits for anything." } };
+        return html! { p.muted { "No pending jobs." } };
     }
     html! {
         div.scroll { table.rows {

@@ -13,7 +13,7 @@ pub(super) async fn show(visit: Visit, _: Nothing) -> Answer {
     let content = html! {
         section #workers data-live {
             @if workers.is_empty() {
-                (kit::empty("No worker is on the register.", "A worker is your program with handlers, or this command with its own:", "punctual work"))
+                (kit::empty("No workers registered.", "A worker is your program with handlers, or this command with its own:", "punctual work"))
             } @else {
                 div.scroll { table.rows {
                     thead { tr { th { "State" } th { "Host" } th.num.wide { "Process" } th { "Queues" } th.wide { "Names" } th.num { "Running" } th.num.wide { "Up for" } th.num { "Seen" } th { "Id" } } }

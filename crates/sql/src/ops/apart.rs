@@ -2,7 +2,8 @@
 
 use std::{collections::HashSet, hash::Hash};
 
-/// Parts of a list in each of which nothing has a mark of another one. `is_apart` names the marks of one, and says whether all of them were new.
+/// Parts of a list in each of which nothing has a mark of another one. `is_apart` names the marks of one, and says
+/// whether all of them were new.
 pub(crate) fn apart<'t, T, M: Eq + Hash>(
     items: &'t [T],
     is_apart: impl Fn(&'t T, &mut dyn FnMut(M) -> bool) -> bool,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use punctual_core::{
-    AttemptStatus, Change, Changed, Job, JobId, Keep, Refused, Status, StoreResult, Timestamp, Verb,
+    AttemptStatus, Change, Changed, Job, JobId, Refused, RetentionPolicy, Status, StoreResult, Timestamp, Verb,
     change::{self, KeyChange, KeyHolder},
 };
 
@@ -180,7 +180,7 @@ fn keep_longer(tx: &Tx<'_>, Known { seq, job: before, .. }: &Known, after: &Job)
 }
 
 /// Makes finished jobs deleted that have been kept long enough.
-pub(crate) fn retire(tx: &mut Tx<'_>, keep: Keep, limit: usize) -> StoreResult<usize> {
+pub(crate) fn retire(tx: &mut Tx<'_>, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
     let mut seqs: Vec<i64> = Vec::new();
     for status in [Status::Succeeded, Status::Dead, Status::Cancelled] {
         let cutoff = tx.now.before(keep.of(status)).as_micros();

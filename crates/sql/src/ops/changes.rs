@@ -1,5 +1,6 @@
-//! What happened since a former look. Events are numbered, so that a number is a cursor. Where several write at once, an event can be seen after others
-//! with greater numbers; the numbers that are missing are part of the cursor, and looked for again.
+//! What happened since a former look. Events are numbered, so that a number is a cursor. Where several write at once,
+//! an event can be seen after others with greater numbers; the numbers that are missing are part of the cursor, and
+//! looked for again.
 
 use std::{ops::Range, time::Duration};
 

@@ -207,8 +207,8 @@ fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, P
 }
 
 impl Chosen<'_> {
-    /// The chosen jobs are held now: looks what their keys may start after that. Says when a rate lets more through of what it holds
-    /// back.
+    /// The chosen jobs are held now: looks what their keys may start after that. Says when a rate lets more through of
+    /// what it holds back.
     pub(crate) fn look_after(&self, tx: &Tx<'_>, gated: &Gated) -> StoreResult<Option<Timestamp>> {
         let keys = self.keys.iter().map(|((queue, key), more)| ((*queue, key.as_str()), *more));
         let (more, full): (Vec<_>, Vec<_>) =

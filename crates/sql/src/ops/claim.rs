@@ -24,8 +24,8 @@ use super::{
 use crate::db::{Db, Row, params};
 use crate::level::Level;
 
-/// A claim of at most so many jobs reads them in the writer's transaction; of more, a reader does it afterwards, while the
-/// writer goes on. For few, the way to another thread takes longer than it saves.
+/// A claim of at most so many jobs reads them in the writer's transaction; of more, a reader does it afterwards, while
+/// the writer goes on. For few, the way to another thread takes longer than it saves.
 const READ_AT_ONCE_MAX_JOBS: usize = 64;
 
 /// A look ahead reads so many jobs for each one that it wants; the others may be for other workers.
@@ -193,8 +193,8 @@ fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> St
     places.iter().zip(queued).map(|(place, job)| hold(tx, request, place, job)).collect()
 }
 
-/// Takes jobs that will be due within the instants that the request names, each as of its time. Gates count starts as they happen, so
-/// that what has to pass one is left alone.
+/// Takes jobs that will be due within the instants that the request names, each as of its time. Gates count starts as
+/// they happen, so that what has to pass one is left alone.
 fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize, gated: &Gated) -> StoreResult<Vec<Hold>> {
     let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
     let free = |job: &DueJob| {

@@ -35,7 +35,8 @@ fn stands_alone(job: &NewJob) -> bool {
     job.spec.unique_key().is_none() && job.parents.is_empty() && job.spec.place().is_none()
 }
 
-/// What a job has that another may have too. Of those, what becomes of the second depends on what has become of the first.
+/// What a job has that another may have too. Of those, what becomes of the second depends on what has become of the
+/// first.
 #[derive(PartialEq, Eq, Hash)]
 enum Mark<'j> {
     Id(JobId),

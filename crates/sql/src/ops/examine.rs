@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::{Finding, StoreResult};
+use punctual_core::{Diagnostic, StoreResult};
 
 use super::{read, statements as sql};
 use crate::db::{Db, Row};
 
 /// Looks for counters that are wrong, jobs in the wrong place, and broken stories.
-pub(crate) fn examine(db: &dyn Db) -> StoreResult<Vec<Finding>> {
+pub(crate) fn examine(db: &dyn Db) -> StoreResult<Vec<Diagnostic>> {
     Ok(vec![counters(db)?, places(db)?, stories(db)?])
 }
 
-pub(crate) fn finding(check: &str, ok: bool, message: impl Into<String>) -> Finding {
-    Finding { check: check.into(), ok, message: message.into() }
+pub(crate) fn diagnostic(check: &str, ok: bool, message: impl Into<String>) -> Diagnostic {
+    Diagnostic { check: check.into(), ok, message: message.into() }
 }
 
 /// The counters must equal what they count.
-fn counters(db: &dyn Db) -> StoreResult<Finding> {
+fn counters(db: &dyn Db) -> StoreResult<Diagnostic> {
     type Counts = BTreeMap<(String, String, String), u64>;
     let kept: Counts = read::counts(db)?
         .into_iter()
@@ -35,23 +35,23 @@ fn counters(db: &dyn Db) -> StoreResult<Finding> {
         let wrong = true_ones.iter().filter(|(key, count)| kept.get(*key) != Some(count)).count();
         format!("{wrong} of {} counters are wrong; was something edited by hand?", true_ones.len())
     };
-    Ok(finding("counters", ok, message))
+    Ok(diagnostic("counters", ok, message))
 }
 
 /// Every unfinished job must stand where claims find it.
-fn places(db: &dyn Db) -> StoreResult<Finding> {
+fn places(db: &dyn Db) -> StoreResult<Diagnostic> {
     let misplaced: i64 = db.only(sql::EXAMINE_PLACES, &[], |row| row.get(0))?;
     let message = match misplaced {
-        0 => "every job stands in its place".to_owned(),
+        0 => "job indexes are consistent".to_owned(),
         _ => format!("{misplaced} jobs stand in a wrong place"),
     };
-    Ok(finding("places", misplaced == 0, message))
+    Ok(diagnostic("places", misplaced == 0, message))
 }
 
 /// Every event must be found from its job's last one.
-fn stories(db: &dyn Db) -> StoreResult<Finding> {
+fn stories(db: &dyn Db) -> StoreResult<Diagnostic> {
     let broken: i64 = db.only(sql::EXAMINE_STORIES, &[], |row| row.get(0))?;
     let message =
-        if broken == 0 { "every job has its whole story".to_owned() } else { format!("{broken} stories are broken") };
-    Ok(finding("events", broken == 0, message))
+        if broken == 0 { "event history is complete".to_owned() } else { format!("{broken} event histories are incomplete") };
+    Ok(diagnostic("events", broken == 0, message))
 }

@@ -1,12 +1,12 @@
 //! Which queued jobs may start, where limits are set. What is decided, [`punctual_core::gate`] says.
 //!
-//! Jobs with a concurrency key stand in a table of their own. Whatever happens to one of them, its key is looked at in the same transaction:
-//! `punctual_heads` has which keys have something to start. So a claim costs what it takes, and not what waits. What time and changed limits
-//! open is marked, and looked at by the next claim.
+//! Jobs with a concurrency key stand in a table of their own. Whatever happens to one of them, its key is looked at in
+//! the same transaction: `punctual_heads` has which keys have something to start. So a claim costs what it takes, and
+//! not what waits. What time and changed limits open is marked, and looked at by the next claim.
 
 use std::collections::{BTreeSet, HashMap};
 
-use punctual_core::{ClaimRequest, Limits, Rate, StoreResult, Timestamp, gate::Passed};
+use punctual_core::{ClaimRequest, Limits, Rate, StoreResult, Timestamp, gate::LimitUsage};
 
 use super::{
     gated::Gated,
@@ -21,7 +21,8 @@ use crate::level::Level;
 const LOOK_MAX_KEYS: usize = 2_000;
 /// Under this key, `punctual_starts` and `punctual_turns` know the queue itself.
 pub(super) const QUEUE: &str = "";
-/// Under this key, which nobody can have, `punctual_turns` knows the jobs without one. No blank: to some engines that is nothing.
+/// Under this key, which nobody can have, `punctual_turns` knows the jobs without one. No blank: to some engines that
+/// is nothing.
 pub(super) const KEYLESS: &str = "\u{1}";
 
 /// Puts a queued job where claims find it.
@@ -112,8 +113,8 @@ fn look_in(tx: &Tx<'_>, gated: &Gated, queue: &str) -> StoreResult<bool> {
     Ok(all)
 }
 
-/// The limits of a queue have changed: its keys are to be looked at, and starts that are counted as later than now, in moments of a rate that is
-/// another now, are counted as of now.
+/// The limits of a queue have changed: its keys are to be looked at, and starts that are counted as later than now, in
+/// moments of a rate that is another now, are counted as of now.
 pub(crate) fn limits_changed(tx: &Tx<'_>, queue: &str) -> StoreResult<()> {
     tx.write(sql::MARK_QUEUE, params![queue])?;
     let now = tx.now.as_micros();
@@ -244,26 +245,26 @@ pub(super) fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) ->
 }
 
 /// What a gate has let through, all that is known of it.
-pub(crate) fn passed(db: &dyn Db, now: Timestamp, queue: &str, key: Option<&str>) -> StoreResult<Passed> {
+pub(crate) fn passed(db: &dyn Db, now: Timestamp, queue: &str, key: Option<&str>) -> StoreResult<LimitUsage> {
     let now = now.as_micros();
     let running = match key {
         Some(key) => db.only(sql::HELD_OF_KEY, params![queue, key, now], |row| row.get(0))?,
         None => db.only(sql::HELD_OF_QUEUE, params![queue, now], |row| row.get(0))?,
     };
-    Ok(Passed { running, starts: db.all(sql::STARTS, params![queue, key.unwrap_or(QUEUE), 0], start)? })
+    Ok(LimitUsage { running, starts: db.all(sql::STARTS, params![queue, key.unwrap_or(QUEUE), 0], start)? })
 }
 
 fn start(row: &dyn Row) -> StoreResult<(Timestamp, u32)> {
     Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?))
 }
 
-pub(super) fn passed_keys(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Vec<Passed>> {
+pub(super) fn passed_keys(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> StoreResult<Vec<LimitUsage>> {
     let running = tx.db.only_each(
         sql::HELD_OF_KEY,
         &mut |row| keys.iter().try_for_each(|(queue, key)| row(params![queue, key, tx.now.as_micros()])),
         |row| row.get(0),
     )?;
-    let mut passed: Vec<_> = running.into_iter().map(|running| Passed { running, starts: Vec::new() }).collect();
+    let mut passed: Vec<_> = running.into_iter().map(|running| LimitUsage { running, starts: Vec::new() }).collect();
     let rated: Vec<_> = keys
         .iter()
         .enumerate()
@@ -280,7 +281,7 @@ pub(super) fn passed_keys(tx: &Tx<'_>, gated: &Gated, keys: &[Key<'_>]) -> Store
     Ok(passed)
 }
 
-pub(super) fn passed_queue(tx: &Tx<'_>, limits: &Limits, queue: &str) -> StoreResult<Passed> {
+pub(super) fn passed_queue(tx: &Tx<'_>, limits: &Limits, queue: &str) -> StoreResult<LimitUsage> {
     let running = tx.db.only(sql::HELD_OF_QUEUE, params![queue, tx.now.as_micros()], |row| row.get(0))?;
-    Ok(Passed { running, starts: starts(tx, limits.rate, queue, QUEUE)? })
+    Ok(LimitUsage { running, starts: starts(tx, limits.rate, queue, QUEUE)? })
 }

@@ -6,7 +6,7 @@ use punctual_core::{
     AttemptId, Job, JobId, Limits, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status,
     StoreError, StoreResult, Timestamp, Workflow,
     measure::Tally,
-    transfer::{Dependency, Parcel, Record},
+    transfer::{Dependency, ExportBatch, Record},
 };
 
 use super::{
@@ -41,19 +41,19 @@ pub(crate) fn dependencies(db: &dyn Db, children: &[JobId]) -> StoreResult<Vec<D
 }
 
 /// Takes over a part; says how much of it was new.
-pub(crate) fn import(tx: &mut Tx<'_>, parcel: &Parcel) -> StoreResult<usize> {
+pub(crate) fn import(tx: &mut Tx<'_>, parcel: &ExportBatch) -> StoreResult<usize> {
     (tx.woke_work, tx.woke_jobs) = (true, true);
     match parcel {
-        Parcel::Queues(all) => new_of(all, |(queue, done)| import_queue(tx, queue, done)),
-        Parcel::Jobs(all) => {
+        ExportBatch::Queues(all) => new_of(all, |(queue, done)| import_queue(tx, queue, done)),
+        ExportBatch::Jobs(all) => {
             let parts = apart(all, |record, is_new| is_new(record.job.id));
             parts.into_iter().try_fold(0, |new, part| Ok(new + import_jobs(tx, part)?))
         }
-        Parcel::Dependencies(all) => import_dependencies(tx, all),
-        Parcel::Workflows(all) => new_of(all, |(workflow, nodes)| import_workflow(tx, workflow, nodes)),
-        Parcel::Schedules(all) => new_of(all, |(schedule, done)| import_schedule(tx, schedule, done)),
-        Parcel::Tallies(hour, all) => import_tallies(tx, *hour, all),
-        Parcel::Notifications(all) => new_of(all, |message| import_notification(tx, message)),
+        ExportBatch::Dependencies(all) => import_dependencies(tx, all),
+        ExportBatch::Workflows(all) => new_of(all, |(workflow, nodes)| import_workflow(tx, workflow, nodes)),
+        ExportBatch::Schedules(all) => new_of(all, |(schedule, done)| import_schedule(tx, schedule, done)),
+        ExportBatch::Tallies(hour, all) => import_tallies(tx, *hour, all),
+        ExportBatch::Notifications(all) => new_of(all, |message| import_notification(tx, message)),
     }
 }
 

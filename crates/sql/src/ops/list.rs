@@ -20,8 +20,8 @@ pub(crate) fn list(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<Job
     }
 }
 
-/// Steps through a source, from after a key, until the page is full, the bound is reached, or it ends. Asks for few rows first: most pages need
-/// no more, and some engines bring all that they are asked for.
+/// Steps through a source, from after a key, until the page is full, the bound is reached, or it ends. Asks for few
+/// rows first: most pages need no more, and some engines bring all that they are asked for.
 fn scan<K: Copy>(
     mut from: K,
     limit: usize,

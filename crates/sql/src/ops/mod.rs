@@ -1,5 +1,5 @@
-//! The operations of the port within one transaction, for engines that do not do the most of it in statements of their own. An engine brings a
-//! connection and the texts of the statements.
+//! The operations of the port within one transaction, for engines that do not do the most of it in statements of their
+//! own. An engine brings a connection and the texts of the statements.
 //!
 //! | question | file |
 //! |---|---|

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use punctual_core::{Beat, Lock, StoreResult, Timestamp, TokenId, WorkerId, WorkerRecord};
+use punctual_core::{Heartbeat, Lock, StoreResult, Timestamp, TokenId, WorkerId, WorkerRecord};
 
 use super::{rows, slots, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
-pub(crate) fn beat(tx: &Tx<'_>, beat: &Beat) -> StoreResult<()> {
+pub(crate) fn beat(tx: &Tx<'_>, beat: &Heartbeat) -> StoreResult<()> {
     let (queues, names) = (rows::text(&beat.queues)?, rows::text(&beat.names)?);
-    let Beat { host, pid, concurrency, running, .. } = beat;
+    let Heartbeat { host, pid, concurrency, running, .. } = beat;
     let (id, now) = (beat.id.to_bytes(), tx.now.as_micros());
     let registered_by = beat.registered_by.map(TokenId::to_bytes);
     tx.write(sql::BEAT, params![id, host, pid, queues, names, concurrency, running, now, registered_by])
@@ -29,7 +29,7 @@ pub(crate) fn workers(db: &dyn Db) -> StoreResult<Vec<WorkerRecord>> {
 }
 
 fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
-    let beat = Beat {
+    let beat = Heartbeat {
         id: WorkerId::from_bytes(row.get(0)?),
         host: row.get(1)?,
         pid: row.get(2)?,

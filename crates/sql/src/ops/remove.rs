@@ -30,7 +30,8 @@ pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, before: Timestamp, limit: usize) -
     remove_some(tx, &seqs)
 }
 
-/// Removes jobs until many rows have gone; says how many jobs. A job may have a long log, and others wait for the writer.
+/// Removes jobs until many rows have gone; says how many jobs. A job may have a long log, and others wait for the
+/// writer.
 fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     const MANY_ROWS: usize = 20_000;
     const FEW_ROWS: usize = 1_000;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Extras, Fault, Job, JobId, Json, Progress, Spec, StoreError, StoreResult, Timestamp, WorkerId, WorkflowId,
+    Job, JobError, JobId, JobOptions, Json, Progress, Spec, StoreError, StoreResult, Timestamp, WorkerId, WorkflowId,
 };
 
 use crate::db::{Row, corrupt};
@@ -50,7 +50,7 @@ fn read_job(row: &dyn Row) -> StoreResult<(i64, Job)> {
         workflow_id: row.get::<Option<[u8; 16]>>(16)?.map(WorkflowId::from_bytes),
         keep_for: row.get::<Option<u64>>(17)?.map(Duration::from_millis),
         ephemeral: row.get(18)?,
-        extras: document::<Extras>(row, 24)?.unwrap_or_default(),
+        extras: document::<JobOptions>(row, 24)?.unwrap_or_default(),
     };
     let job = Job {
         id: JobId::from_bytes(row.get(1)?),
@@ -65,7 +65,7 @@ fn read_job(row: &dyn Row) -> StoreResult<(i64, Job)> {
         waiting_on: row.get(19)?,
         progress: document::<Progress>(row, 26)?,
         result: row.get::<Option<Box<str>>>(27)?.map(Json::trusted),
-        error: document::<Fault>(row, 28)?,
+        error: document::<JobError>(row, 28)?,
         created_at: instant(row, 20)?,
         updated_at: instant(row, 21)?,
         started_at: optional_instant(row, 22)?,
@@ -75,8 +75,8 @@ fn read_job(row: &dyn Row) -> StoreResult<(i64, Job)> {
 }
 
 /// The extras as they are stored: nothing for the many jobs that have none.
-pub(crate) fn extras_text(extras: &Extras) -> StoreResult<Option<String>> {
-    if *extras == Extras::default() { Ok(None) } else { text(extras).map(Some) }
+pub(crate) fn extras_text(extras: &JobOptions) -> StoreResult<Option<String>> {
+    if *extras == JobOptions::default() { Ok(None) } else { text(extras).map(Some) }
 }
 
 /// A value as a stored document.

@@ -3,7 +3,8 @@
 use std::{collections::HashSet, time::Duration};
 
 use punctual_core::{
-    AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreResult, Timestamp, WorkerId, measure::Measure,
+    AttemptId, AttemptStatus, ProgressReport, Settled, Settlement, Status, StoreResult, Timestamp, WorkerId,
+    measure::Measure,
 };
 
 use super::{
@@ -19,8 +20,8 @@ use crate::db::{Db, params};
 /// A lease counts as lost only if that could be stored within so long.
 const LOST_MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Closes the attempt of a job that is taken from its worker: its row, its counters, and the end of the lease. What it has of a limit, it keeps until
-/// its handler is gone.
+/// Closes the attempt of a job that is taken from its worker: its row, its counters, and the end of the lease. What it
+/// has of a limit, it keeps until its handler is gone.
 pub(crate) fn close(tx: &mut Tx<'_>, held: &Running, id: [u8; 16], status: AttemptStatus) -> StoreResult<()> {
     tx.write(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
     slots::occupy(tx, held, id)?;
@@ -96,7 +97,8 @@ fn find(tx: &Tx<'_>, settlements: &[Settlement]) -> StoreResult<Held> {
     Ok(found)
 }
 
-/// Ends an execution that this process remembers to have begun; says whether it did. If not, what the table has is found.
+/// Ends an execution that this process remembers to have begun; says whether it did. If not, what the table has is
+/// found.
 fn end_remembered(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) -> StoreResult<bool> {
     let id = settlement.attempt.job.to_bytes();
     let Some(held) = tx.held.remove(&id) else { return Ok(false) };
@@ -119,7 +121,8 @@ fn may_end(tx: &Tx<'_>, held: &Running, settlement: &Settlement) -> bool {
     held.is_of(settlement) && (!settlement.only_if_expired || is_lost(tx, held))
 }
 
-/// Whether a lease has run out for good. Whoever had to wait long to say so waited for the same lock as the worker's renewal, which may be next.
+/// Whether a lease has run out for good. Whoever had to wait long to say so waited for the same lock as the worker's
+/// renewal, which may be next.
 fn is_lost(tx: &Tx<'_>, held: &Running) -> bool {
     held.lease_until <= tx.now && tx.waited < LOST_MAX_WAIT
 }
@@ -268,7 +271,7 @@ pub(crate) fn held(db: &dyn Db, worker: WorkerId, attempts: &[AttemptId]) -> Sto
 }
 
 /// Keeps progress and logs of running handlers.
-pub(crate) fn note(tx: &mut Tx<'_>, notes: &[Note]) -> StoreResult<()> {
+pub(crate) fn note(tx: &mut Tx<'_>, notes: &[ProgressReport]) -> StoreResult<()> {
     for note in notes {
         let progress = note.progress.as_ref().map(rows::text).transpose()?;
         write_note(tx, note, progress.as_deref())?;
@@ -276,7 +279,7 @@ pub(crate) fn note(tx: &mut Tx<'_>, notes: &[Note]) -> StoreResult<()> {
     Ok(())
 }
 
-fn write_note(tx: &mut Tx<'_>, note: &Note, progress: Option<&str>) -> StoreResult<()> {
+fn write_note(tx: &mut Tx<'_>, note: &ProgressReport, progress: Option<&str>) -> StoreResult<()> {
     let (id, run) = (note.attempt.job.to_bytes(), note.attempt.run);
     if let Some(progress) = progress {
         tx.write(sql::SET_PROGRESS, params![id, run, note.worker.to_bytes(), progress])?;

@@ -1,7 +1,7 @@
 //! Slots in limits that executions of cancelled jobs occupy until their handlers have ended; see [`OccupiedSlot`].
 //!
-//! They are rows of their own, so that everything else that asks what runs need not know of them. When a lease ends, its slot counts no longer; a
-//! mark has the next claim look at its key then.
+//! They are rows of their own, so that everything else that asks what runs need not know of them. When a lease ends,
+//! its slot counts no longer; a mark has the next claim look at its key then.
 
 use punctual_core::{AttemptId, JobId, Settled, Settlement, StoreResult, Timestamp, WorkerId, gate::OccupiedSlot};
 

@@ -1,17 +1,19 @@
-//! The port by way of the operations. An engine brings what is its own, and these three: `read`, `write` and `write_soon`, which a loss of power may
-//! undo; and `write_many`, which is told how many rows there are, roughly.
+//! The ports by way of the operations. An engine brings `read`, `write`, `write_soon`, which a loss of power may undo,
+//! `write_many`, which is told how many rows there are, roughly, and `claim_or_wait`; and it implements
+//! [`EngineStore`](punctual_core::store::EngineStore) itself.
 
 /// All that the implementation names.
 pub(crate) mod names {
     pub(crate) use punctual_core::{
-        Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued,
-        Event, Filter, Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow,
-        Node, Note, Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent,
-        ScheduleSave, Schema, Settled, Settlement, Store, StoreError, StoreInfo, StoreResult, Timestamp, Token,
-        TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-        gate::{OccupiedSlot, Passed},
+        Attempt, AttemptId, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Diagnostic, Enqueued,
+        Event, Filter, Heartbeat, IdempotentRequest, Job, JobId, JobPage, Json, Lock, LogLine, NewJob, NewNotification,
+        NewWorkflow, Node, Notification, Page, Pending, ProgressReport, Queue, QueueEvent, QueueSave, Relative,
+        RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, StoreError, StoreInfo,
+        StoreResult, Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+        gate::{LimitUsage, OccupiedSlot},
         measure::Tally,
-        transfer::{Dependency, Parcel},
+        store::ports::*,
+        transfer::{Dependency, ExportBatch},
     };
 
     pub(crate) use crate::ops::{
@@ -20,30 +22,55 @@ pub(crate) mod names {
     };
 }
 
-/// Implements the port.
+/// Implements all ports but the engine's own.
 macro_rules! store_by_operations {
-    ($store:ty, $($own:tt)*) => {
+    ($store:ty) => {
         #[async_trait]
-        impl Store for $store {
-            $($own)*
-
+        impl JobStore for $store {
             async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
                 self.write_many(jobs.len(), move |tx| enqueue::enqueue(tx, &jobs)).await
             }
 
-            async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
-                self.write_many(settlements.len(), move |tx| settle::settle_ended(tx, &settlements)).await
+            async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+                self.write(move |tx| change::change(tx, &changes)).await
             }
+        }
 
-            async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-                self.write_soon(move |tx| settle::extend(tx, worker, lease, &attempts)).await
+        #[async_trait]
+        impl ClaimStore for $store {
+            async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+                self.claim_or_wait(request).await
             }
 
             async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
                 self.write(move |tx| settle::confirm(tx, worker, &attempts)).await
             }
 
-            async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+            async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+                self.write_many(settlements.len(), move |tx| settle::settle_ended(tx, &settlements)).await
+            }
+
+            async fn share_claims(&self, _attempts: Vec<AttemptId>) -> StoreResult<()> {
+                Ok(())
+            }
+
+            async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+                self.read(move |db| claim::claims_of(db, worker, limit)).await
+            }
+        }
+
+        #[async_trait]
+        impl LeaseStore for $store {
+            async fn extend(
+                &self,
+                worker: WorkerId,
+                lease: Duration,
+                attempts: Vec<AttemptId>,
+            ) -> StoreResult<Vec<bool>> {
+                self.write_soon(move |tx| settle::extend(tx, worker, lease, &attempts)).await
+            }
+
+            async fn check_leases(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
                 self.read(move |db| settle::held(db, worker, &attempts)).await
             }
 
@@ -51,7 +78,7 @@ macro_rules! store_by_operations {
                 self.write_soon(move |tx| slots::release(tx, worker, &attempts)).await
             }
 
-            async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
+            async fn report_progress(&self, notes: Vec<ProgressReport>) -> StoreResult<()> {
                 self.write_soon(move |tx| settle::note(tx, &notes)).await
             }
 
@@ -59,24 +86,22 @@ macro_rules! store_by_operations {
                 let now = self.now();
                 let claim::Expired { claims, corrupt } = self.read(move |db| claim::expired(db, now, limit)).await?;
                 if !corrupt.is_empty() {
-                    tracing::error!(jobs = corrupt.len(), "jobs whose leases have run out and whose rows are corrupt are set aside as dead");
+                    tracing::error!(
+                        jobs = corrupt.len(),
+                        "jobs whose leases have run out and whose rows are corrupt are set aside as dead"
+                    );
                     self.settle(corrupt).await?;
                 }
                 Ok(claims)
             }
 
-            async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
-                self.read(move |db| claim::claims_of(db, worker, limit)).await
-            }
-
             async fn promote(&self, limit: usize) -> StoreResult<usize> {
                 self.write_soon(move |tx| claim::promote(tx, limit)).await
             }
+        }
 
-            async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
-                self.write(move |tx| change::change(tx, &changes)).await
-            }
-
+        #[async_trait]
+        impl JobReader for $store {
             async fn get(&self, id: JobId) -> StoreResult<Option<Job>> {
                 self.read(move |db| read::get(db, id)).await
             }
@@ -117,21 +142,16 @@ macro_rules! store_by_operations {
             async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
                 self.read(move |db| read::tallies(db, since, until)).await
             }
+        }
 
+        #[async_trait]
+        impl FlowStore for $store {
             async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
                 self.write_many(jobs.len(), move |tx| workflows::submit(tx, &workflow, &jobs)).await
             }
 
             async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
                 self.write(move |tx| workflows::resubmit(tx, &changes, &jobs)).await
-            }
-
-            async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
-                self.read(move |db| import::dependencies(db, &children)).await
-            }
-
-            async fn import(&self, parcel: Parcel) -> StoreResult<usize> {
-                self.write(move |tx| import::import(tx, &parcel)).await
             }
 
             async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
@@ -157,7 +177,10 @@ macro_rules! store_by_operations {
             async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
                 self.read(move |db| workflows::results(db, &jobs)).await
             }
+        }
 
+        #[async_trait]
+        impl ScheduleStore for $store {
             async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
                 let after = after.unwrap_or_default();
                 self.read(move |db| schedules::schedules(db, &after, limit)).await
@@ -189,7 +212,10 @@ macro_rules! store_by_operations {
             async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
                 self.read(move |db| schedules::events(db, &name, limit)).await
             }
+        }
 
+        #[async_trait]
+        impl QueueStore for $store {
             async fn queues(&self) -> StoreResult<Vec<Queue>> {
                 self.read(queues::queues).await
             }
@@ -202,7 +228,7 @@ macro_rules! store_by_operations {
                 self.read(move |db| queues::events(db, &name, limit)).await
             }
 
-            async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
+            async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
                 let now = self.now();
                 self.read(move |db| gates::passed(db, now, &queue, key.as_deref())).await
             }
@@ -211,23 +237,29 @@ macro_rules! store_by_operations {
                 let now = self.now();
                 self.read(move |db| slots::occupied(db, now, &queue)).await
             }
+        }
 
-            async fn beat(&self, beat: Beat) -> StoreResult<()> {
+        #[async_trait]
+        impl WorkerStore for $store {
+            async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()> {
                 self.write_soon(move |tx| registry::beat(tx, &beat)).await
+            }
+
+            async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
+                self.write_soon(move |tx| registry::leave(tx, worker)).await
             }
 
             async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
                 self.write_soon(move |tx| registry::end_leases(tx, worker)).await
             }
 
-            async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
-                self.write_soon(move |tx| registry::leave(tx, worker)).await
-            }
-
             async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
                 self.read(registry::workers).await
             }
+        }
 
+        #[async_trait]
+        impl LockStore for $store {
             async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
                 self.write(move |tx| registry::lock(tx, &name, &owner, ttl)).await
             }
@@ -244,12 +276,20 @@ macro_rules! store_by_operations {
                 let now = self.now();
                 self.read(move |db| registry::locks(db, now)).await
             }
+        }
 
+        #[async_trait]
+        impl NotificationStore for $store {
             async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
                 self.write(move |tx| notifications::notify(tx, &messages)).await
             }
 
-            async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
+            async fn notifications(
+                &self,
+                user: Option<String>,
+                after: u64,
+                limit: usize,
+            ) -> StoreResult<Vec<Notification>> {
                 self.read(move |db| notifications::list(db, user.as_deref(), after, limit)).await
             }
 
@@ -260,7 +300,10 @@ macro_rules! store_by_operations {
             async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
                 self.write(move |tx| notifications::drop(tx, after, limit)).await
             }
+        }
 
+        #[async_trait]
+        impl TokenStore for $store {
             async fn add_token(&self, token: Token) -> StoreResult<()> {
                 self.write(move |tx| tokens::add(tx, &token)).await
             }
@@ -277,11 +320,30 @@ macro_rules! store_by_operations {
                 self.write(move |tx| tokens::clear(tx)).await
             }
 
-            async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {
+            async fn idempotent_request(
+                &self,
+                key: String,
+                fingerprint: [u8; 32],
+                seed: u64,
+            ) -> StoreResult<IdempotentRequest> {
                 self.write(move |tx| tokens::once(tx, &key, fingerprint, seed)).await
             }
+        }
 
-            async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
+        #[async_trait]
+        impl TransferStore for $store {
+            async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
+                self.read(move |db| import::dependencies(db, &children)).await
+            }
+
+            async fn import(&self, parcel: ExportBatch) -> StoreResult<usize> {
+                self.write(move |tx| import::import(tx, &parcel)).await
+            }
+        }
+
+        #[async_trait]
+        impl RetentionStore for $store {
+            async fn expire(&self, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
                 self.write(move |tx| change::retire(tx, keep, limit)).await
             }
 
@@ -289,12 +351,16 @@ macro_rules! store_by_operations {
                 self.write(move |tx| remove::purge(tx, after, limit)).await
             }
 
-            async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+            async fn prune(&self, after: Duration, limit: usize) -> StoreResult<usize> {
                 self.write(move |tx| remove::trim(tx, after, limit)).await
             }
 
             async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
                 self.write(move |tx| remove::drop_ephemeral(tx, before, limit)).await
+            }
+
+            async fn drop_partitions(&self, _keep: RetentionPolicy, _deleted: Duration) -> StoreResult<usize> {
+                Ok(0)
             }
         }
     };

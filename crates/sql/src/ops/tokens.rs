@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_core::{Once, Role, StoreResult, Token, TokenId, limits};
+use punctual_core::{IdempotentRequest, Role, StoreResult, Token, TokenId, limits};
 
 use super::{rows, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
@@ -52,11 +52,11 @@ pub(crate) fn clear(tx: &Tx<'_>) -> StoreResult<()> {
     tx.write(sql::CLEAR_TOKENS, params![tx.now.as_micros()])
 }
 
-pub(crate) fn once(tx: &Tx<'_>, key: &str, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {
+pub(crate) fn once(tx: &Tx<'_>, key: &str, fingerprint: [u8; 32], seed: u64) -> StoreResult<IdempotentRequest> {
     tx.write(sql::INSERT_REQUEST, params![key, fingerprint, tx.now.as_micros(), seed.cast_signed()])?;
     tx.db.only(sql::REQUEST, params![key], |row| {
         let seed = row.get::<i64>(2)?.cast_unsigned();
-        Ok(Once { fingerprint: row.get(0)?, at: rows::instant(row, 1)?, seed })
+        Ok(IdempotentRequest { fingerprint: row.get(0)?, at: rows::instant(row, 1)?, seed })
     })
 }
 

@@ -42,8 +42,8 @@ pub(crate) struct Tx<'c> {
     workflows: BTreeMap<WorkflowId, EndsChange>,
     /// Changes of the counts of users' unfinished jobs.
     pending: HashMap<(String, String), i64>,
-    /// Claims that this process made, so that their settles need not look them up. A hint: whoever uses it lets the row in the
-    /// table decide.
+    /// Claims that this process made, so that their settles need not look them up. A hint: whoever uses it lets the row
+    /// in the table decide.
     pub(crate) held: Held,
     /// The lane that was used last, which is nearly always the next one too.
     last_lane: usize,
@@ -192,7 +192,8 @@ impl<'c> Tx<'c> {
         self.ends.push((seq, from, to));
     }
 
-    /// Looks up the workflows whose jobs have come to an end, or back from one. Before another job can take the place of one of them.
+    /// Looks up the workflows whose jobs have come to an end, or back from one. Before another job can take the place
+    /// of one of them.
     pub(crate) fn count_ends(&mut self) -> StoreResult<()> {
         let ends = std::mem::take(&mut self.ends);
         let workflows = self.db.all_each(
@@ -271,8 +272,8 @@ impl<'c> Tx<'c> {
     }
 }
 
-/// Lets what follows from the ends of jobs happen, looks at the keys to whose jobs something happened, and writes the counters. The last step
-/// of every operation.
+/// Lets what follows from the ends of jobs happen, looks at the keys to whose jobs something happened, and writes the
+/// counters. The last step of every operation.
 pub(crate) fn finish(tx: &mut Tx<'_>) -> StoreResult<()> {
     flow::follow(tx)?;
     gates::look_at_touched(tx)?;

@@ -6,8 +6,8 @@ use std::{
 };
 
 use punctual_core::{
-    Change, Changed, Job, JobId, Keep, NewJob, Status, StoreError, Timestamp, Verb, WorkflowId, change, limits,
-    workflow::EndsChange,
+    Change, Changed, Job, JobId, NewJob, RetentionPolicy, Status, StoreError, Timestamp, Verb, WorkflowId, change,
+    limits, workflow::EndsChange,
 };
 use sqlx::{PgConnection, Row};
 
@@ -183,11 +183,11 @@ fn or_nothing(done: sqlx::Result<usize>) -> sqlx::Result<usize> {
 }
 
 /// Makes finished jobs deleted that have been kept long enough.
-pub(crate) async fn retire(store: &Core, keep: Keep, limit: usize) -> sqlx::Result<usize> {
+pub(crate) async fn retire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::Result<usize> {
     or_nothing(try_retire(store, keep, limit).await)
 }
 
-async fn try_retire(store: &Core, keep: Keep, limit: usize) -> sqlx::Result<usize> {
+async fn try_retire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let now = store.sessions.now(&mut unit).await?;
     let ids = retirable(store, &mut unit, keep, now, limit).await?;
@@ -222,7 +222,7 @@ async fn keep_longer(connection: &mut PgConnection, before: &Job, after: &Job) -
 async fn retirable(
     store: &Core,
     connection: &mut PgConnection,
-    keep: Keep,
+    keep: RetentionPolicy,
     now: Timestamp,
     limit: usize,
 ) -> sqlx::Result<BTreeSet<JobId>> {

@@ -1,9 +1,11 @@
-//! What happened since a former look: what could not be seen then and can be now. docs/adr/0019 says why by transactions and not by time.
+//! What happened since a former look: what could not be seen then and can be now. docs/adr/0019 says why by
+//! transactions and not by time.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
 use punctual_core::{
-    Changes, Event, EventId, Extras, JobEvent, JobId, StoreError, Timestamp, WorkflowId, changes::bad_cursor, limits,
+    Changes, Event, EventId, JobEvent, JobId, JobOptions, StoreError, Timestamp, WorkflowId, changes::bad_cursor,
+    limits,
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
@@ -138,7 +140,7 @@ async fn with_jobs(store: &Core, events: Vec<(JobId, Event)>) -> sqlx::Result<Ve
 }
 
 fn job_event(id: JobId, row: &PgRow, event: Event) -> sqlx::Result<JobEvent> {
-    let extras = rows::document::<Extras>(row, 6)?.unwrap_or_default();
+    let extras = rows::document::<JobOptions>(row, 6)?.unwrap_or_default();
     Ok(JobEvent {
         user_id: row.try_get(3)?,
         correlation_id: row.try_get(4)?,

@@ -24,8 +24,8 @@ use super::{
     value::{At, Uuid, job_id, uuid},
 };
 
-/// Claims jobs, and waits for some if the request says so. A caller that goes meanwhile holds nothing: whatever was claimed for
-/// it goes back.
+/// Claims jobs, and waits for some if the request says so. A caller that goes meanwhile holds nothing: whatever was
+/// claimed for it goes back.
 pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed, StoreError> {
     let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
     let mut hurried = store.hints.hurry.listen();
@@ -201,8 +201,8 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
     Ok(())
 }
 
-/// The claims of what was taken; reads the jobs that the claim did not tell of. Those whose rows are corrupt are to be ended: a worker could not be given
-/// them, and they would be in the way of all others.
+/// The claims of what was taken; reads the jobs that the claim did not tell of. Those whose rows are corrupt are to be
+/// ended: a worker could not be given them, and they would be in the way of all others.
 async fn read_claims(
     store: &Core,
     request: &ClaimRequest,
@@ -364,10 +364,12 @@ pub(crate) async fn claims_of(store: &Core, worker: WorkerId, limit: usize) -> s
     Ok(claims_under(store, leases).await?.0)
 }
 
-/// A row of what runs: its id, whether its worker has confirmed that its handler is about to start, its run, its worker.
+/// A row of what runs: its id, whether its worker has confirmed that its handler is about to start, its run, its
+/// worker.
 type Lease = (Uuid, bool, i32, Uuid);
 
-/// The claims under some leases, as far as they are still held, and what ends those whose rows are corrupt once they have run out.
+/// The claims under some leases, as far as they are still held, and what ends those whose rows are corrupt once they
+/// have run out.
 async fn claims_under(store: &Core, leases: Vec<Lease>) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
     let ids: Vec<JobId> = leases.iter().map(|(id, ..)| job_id(*id)).collect();
     let mut jobs = read::get_each(store, &ids).await?;

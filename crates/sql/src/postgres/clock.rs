@@ -12,11 +12,12 @@ use super::value::At;
 
 /// Measurements of which the quickest counts: the longer an answer takes, the less it says.
 const SAMPLES: usize = 5;
-/// How far this machine's two clocks may come apart before the server is asked again: somebody has set one, or it slept.
+/// How far this machine's two clocks may come apart before the server is asked again: somebody has set one, or it
+/// slept.
 const APART_MAX: Duration = Duration::from_millis(100);
 
-/// What the server's clock showed, and when that was. What has passed since is told by a clock that nobody sets and that goes on
-/// while the machine sleeps.
+/// What the server's clock showed, and when that was. What has passed since is told by a clock that nobody sets and
+/// that goes on while the machine sleeps.
 #[derive(Debug)]
 pub(crate) struct ServerClock(Mutex<Reading>);
 
@@ -24,25 +25,28 @@ pub(crate) struct ServerClock(Mutex<Reading>);
 struct Reading {
     server: Timestamp,
     local: Timestamp,
-    at: Passed,
+    at: SinceBoot,
 }
 
 impl ServerClock {
     /// As if the server had the same time.
     pub(crate) fn new() -> Self {
         let local = SystemClock.now();
-        Self(Mutex::new(Reading { server: local, local, at: Passed::now() }))
+        Self(Mutex::new(Reading { server: local, local, at: SinceBoot::now() }))
     }
 
     /// Asks the server for its time.
     pub(crate) async fn measure(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let mut best: Option<(Duration, Reading)> = None;
         for _ in 0..SAMPLES {
-            let asked = Passed::now();
+            let asked = SinceBoot::now();
             let server: At = sqlx::query_scalar("select clock_timestamp()").fetch_one(&mut *connection).await?;
             let took = asked.elapsed();
-            let reading =
-                Reading { server: server.0, local: SystemClock.now().before(took / 2), at: Passed(asked.0 + took / 2) };
+            let reading = Reading {
+                server: server.0,
+                local: SystemClock.now().before(took / 2),
+                at: SinceBoot(asked.0 + took / 2),
+            };
             if best.is_none_or(|(quickest, _)| took < quickest) {
                 best = Some((took, reading));
             }
@@ -73,9 +77,9 @@ impl ServerClock {
 
 /// A point on the clock that goes on from the start of the machine, or of the process where there is no such clock.
 #[derive(Debug, Clone, Copy)]
-struct Passed(Duration);
+struct SinceBoot(Duration);
 
-impl Passed {
+impl SinceBoot {
     #[cfg(target_os = "linux")]
     fn now() -> Self {
         let since_boot = nix::time::ClockId::CLOCK_BOOTTIME.now().map(Duration::from);

@@ -1,8 +1,8 @@
 //! Partitions, a day each.
 //!
-//! Jobs and labels lie in the day they are scheduled for, logs and events in the day they were written. What
-//! has no day of its own lies in the partition `…_rest`. A statement that changes jobs names the day's partition itself:
-//! through the parent, it would open all of them.
+//! Jobs and labels lie in the day they are scheduled for, logs and events in the day they were written. What has no day
+//! of its own lies in the partition `…_rest`. A statement that changes jobs names the day's partition itself: through
+//! the parent, it would open all of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,8 @@ pub(crate) struct Table {
     pub(crate) fill: u8,
 }
 
-/// More than half of a page is kept for the rows' second versions, which the settle writes and which are a little longer.
+/// More than half of a page is kept for the rows' second versions, which the settle writes and which are a little
+/// longer.
 pub(crate) const JOBS: Table = Table { name: "punctual_jobs", column: "scheduled_at", fill: 45 };
 pub(crate) const LABELS: Table = Table { name: "punctual_labels", column: "scheduled_at", fill: 100 };
 pub(crate) const LOGS: Table = Table { name: "punctual_logs", column: "at", fill: 100 };
@@ -41,7 +42,8 @@ impl Table {
         format!("{}_{}", self.name, day.suffix())
     }
 
-    /// Whether there is a partition for that day. `to_regclass` would answer from the session's cache, which may be older than the statement.
+    /// Whether there is a partition for that day. `to_regclass` would answer from the session's cache, which may be
+    /// older than the statement.
     pub(crate) async fn has(self, connection: &mut PgConnection, day: Day) -> sqlx::Result<bool> {
         let there =
             "select exists (select from pg_class where relname = $1 and relnamespace = current_schema()::regnamespace)";

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     ClaimRequest, Claimed, JobId, NewJob, Settlement, StoreResult, Timestamp, Watch,
-    dispatch::{DispatchedQueue, Dispatching, GRACE, Hint, Lane, Ledger, ServedLanes, Sight, Start, Stored},
+    dispatch::{DispatchedQueue, Dispatching, GRACE, Hint, Lane, PrimaryStore, ServedLanes, Sight, Start, Stored},
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
@@ -161,7 +161,7 @@ async fn of_queue(store: &Core, text: &'static str, queue: &str, epoch: u64) -> 
 }
 
 #[async_trait]
-impl Ledger for PostgresStore {
+impl PrimaryStore for PostgresStore {
     async fn store(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Stored>> {
         // Who names a parent that is not there must not take others along; who may change other jobs holds them.
         if jobs.iter().any(|job| !job.parents.is_empty() || job.spec.unique().updates()) {

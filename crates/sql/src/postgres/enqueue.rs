@@ -22,8 +22,8 @@ use super::{
     value::{At, Uuid, job_id, some_of, uuid},
 };
 
-/// How many days ahead a job's day gets partitions of its own as soon as a job is scheduled for it. What is further away
-/// waits in `…_rest` until its day comes near.
+/// How many days ahead a job's day gets partitions of its own as soon as a job is scheduled for it. What is further
+/// away waits in `…_rest` until its day comes near.
 const HORIZON_DAYS: i64 = 30;
 
 /// How often an enqueue begins anew because a parent moved on meanwhile.
@@ -80,8 +80,8 @@ pub(crate) fn announce(store: &Core, jobs: &[NewJob], tells: Tells) {
     }
 }
 
-/// Makes the lanes and days that jobs need, apart from the transaction that brings them: others may need them too, and are
-/// not to wait for it.
+/// Makes the lanes and days that jobs need, apart from the transaction that brings them: others may need them too, and
+/// are not to wait for it.
 pub(crate) async fn prepare(store: &Core, jobs: &[NewJob]) -> Result<(), StoreError> {
     let error = |error| store.sessions.error(error);
     let lanes = store.lanes.unknown(jobs);
@@ -187,8 +187,8 @@ async fn known_of_keyed(connection: &mut PgConnection, jobs: &[NewJob], how: How
     if how.ids == Ids::New || keyed.is_empty() { Ok(HashSet::new()) } else { known(connection, &keyed).await }
 }
 
-/// A repeated enqueue is answered with its own job, whichever job holds the key now. Nothing is in its way then, so that storing it fails
-/// because its id is known, and all begins anew with [`Ids::Unknown`].
+/// A repeated enqueue is answered with its own job, whichever job holds the key now. Nothing is in its way then, so
+/// that storing it fails because its id is known, and all begins anew with [`Ids::Unknown`].
 async fn forget_repeated(
     connection: &mut PgConnection,
     jobs: &[NewJob],
@@ -262,7 +262,8 @@ async fn store_wanted(
     } else {
         insert(store, connection, &wanted, how, None).await?
     };
-    // One that was stored between the look for it and now has taken its key then: what was taken here is undone, and it is looked for again.
+    // One that was stored between the look for it and now has taken its key then: what was taken here is undone, and it
+    // is looked for again.
     let is_known = |job: &NewJob| new.ids.contains(&job.id) || known.contains(&job.id);
     if wanted.iter().any(|job| job.spec.unique_key.is_some() && !is_known(job)) {
         return Err(error::moved_on());

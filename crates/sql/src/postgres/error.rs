@@ -18,7 +18,8 @@ pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
             // A statement that was slow once need not be slow again.
             "57014" => unreachable(format!("{refused}; the limit is the address's statement_timeout")),
             "42501" => StoreError::Other(format!("{refused}; docs/operations.md says what the role needs")),
-            // The server is going, coming, or full of connections; it gave up on a frozen process; or it does not know us.
+            // The server is going, coming, or full of connections; it gave up on a frozen process; or it does not know
+            // us.
             "57P01" | "57P02" | "57P03" | "53300" | "25P03" => unreachable(refused.to_string()),
             "28000" | "28P01" | "3D000" => unreachable(format!("{refused}; check user, password and database")),
             _ => StoreError::Other(refused.to_string()),
@@ -34,7 +35,8 @@ pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
     }
 }
 
-/// Whether the same statement may succeed at once: two of them waited for each other, and this one was chosen to give way.
+/// Whether the same statement may succeed at once: two of them waited for each other, and this one was chosen to give
+/// way.
 pub(crate) fn gave_way(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if matches!(refused.code().as_deref(), Some("40P01" | "40001")))
 }

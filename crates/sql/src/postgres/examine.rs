@@ -1,6 +1,6 @@
 //! What `punctual doctor` looks at in a PostgreSQL database.
 
-use punctual_core::Finding;
+use punctual_core::Diagnostic;
 use sqlx::PgConnection;
 
 use super::Core;
@@ -9,13 +9,13 @@ use super::Core;
 const OLDEST_VERSION: i32 = 130_000;
 
 /// Looks for damage and bad settings.
-pub(crate) async fn examine(store: &Core) -> sqlx::Result<Vec<Finding>> {
+pub(crate) async fn examine(store: &Core) -> sqlx::Result<Vec<Diagnostic>> {
     let mut unit = store.sessions.several().await?;
     // Everything is read whole here, once.
     sqlx::query("select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_bitmapscan']) name")
         .execute(&mut *unit)
         .await?;
-    let findings = vec![
+    let diagnostics = vec![
         version(&mut unit).await?,
         rights(&mut unit).await?,
         counters(&mut unit).await?,
@@ -24,27 +24,27 @@ pub(crate) async fn examine(store: &Core) -> sqlx::Result<Vec<Finding>> {
         open_transactions(&mut unit).await?,
     ];
     unit.done().await?;
-    Ok(findings)
+    Ok(diagnostics)
 }
 
-fn finding(check: &str, ok: bool, message: impl Into<String>) -> Finding {
-    Finding { check: check.into(), ok, message: message.into() }
+fn diagnostic(check: &str, ok: bool, message: impl Into<String>) -> Diagnostic {
+    Diagnostic { check: check.into(), ok, message: message.into() }
 }
 
 async fn number(connection: &mut PgConnection, sql: &'static str) -> sqlx::Result<i64> {
     sqlx::query_scalar(sql).persistent(false).fetch_one(connection).await
 }
 
-async fn version(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+async fn version(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let found: i32 =
         sqlx::query_scalar("select current_setting('server_version_num')::int4").fetch_one(connection).await?;
     let ok = found >= OLDEST_VERSION;
     let hint = if ok { "" } else { "; Punctual needs 13 or later" };
-    Ok(finding("version", ok, format!("PostgreSQL {}.{}{hint}", found / 10_000, found % 10_000)))
+    Ok(diagnostic("version", ok, format!("PostgreSQL {}.{}{hint}", found / 10_000, found % 10_000)))
 }
 
 /// The role must be able to do what the corridor and the upkeep do.
-async fn rights(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+async fn rights(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let missing: Vec<String> = sqlx::query_scalar(
         "select c.relname::text from pg_class c
          where c.relnamespace = current_schema()::regnamespace and c.relname like 'punctual\\_%' and c.relkind in ('r', 'p')
@@ -60,11 +60,11 @@ async fn rights(connection: &mut PgConnection) -> sqlx::Result<Finding> {
     } else {
         format!("the role does not own {}; docs/operations.md says what it needs", missing.join(", "))
     };
-    Ok(finding("rights", ok, message))
+    Ok(diagnostic("rights", ok, message))
 }
 
 /// The counters must equal what they count.
-async fn counters(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+async fn counters(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let wrong = number(
         connection,
         "with kept as (
@@ -84,7 +84,7 @@ async fn counters(connection: &mut PgConnection) -> sqlx::Result<Finding> {
     let ok = wrong == 0;
     let message =
         if ok { "as counted".to_owned() } else { format!("{wrong} counters are wrong; were tables edited by hand?") };
-    Ok(finding("counters", ok, message))
+    Ok(diagnostic("counters", ok, message))
 }
 
 /// What must not be there, each as a number of rows.
@@ -100,7 +100,8 @@ const MISPLACED: [(&str, &str); 24] = [
         "select count(*) from punctual_ready r join punctual_jobs j on j.id = r.id join punctual_lanes l on l.lane = r.lane
          where r.gate is distinct from j.extras::json ->> 'concurrency_key' or l.keyed <> (r.gate is not null)",
     ),
-    // A key that waits must be known to claims: by its first job, by a mark, or because it is held back until one of its jobs ends.
+    // A key that waits must be known to claims: by its first job, by a mark, or because it is held back until one of
+    // its jobs ends.
     (
         "keys that wait",
         "select count(*) from (
@@ -215,7 +216,7 @@ const MISPLACED: [(&str, &str); 24] = [
 ];
 
 /// Every unfinished job must stand where claims find it, and everything about a job must have its job.
-async fn places(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+async fn places(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let mut wrong = Vec::new();
     for (what, sql) in MISPLACED {
         let misplaced = number(connection, sql).await?;
@@ -225,12 +226,12 @@ async fn places(connection: &mut PgConnection) -> sqlx::Result<Finding> {
     }
     let ok = wrong.is_empty();
     let message =
-        if ok { "every job stands in its place".to_owned() } else { format!("some do not fit: {}", wrong.join(", ")) };
-    Ok(finding("places", ok, message))
+        if ok { "job indexes are consistent".to_owned() } else { format!("inconsistent: {}", wrong.join(", ")) };
+    Ok(diagnostic("places", ok, message))
 }
 
 /// Every job must have as many events as it says.
-async fn stories(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+async fn stories(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let broken = number(
         connection,
         "with told as (
@@ -253,12 +254,12 @@ async fn stories(connection: &mut PgConnection) -> sqlx::Result<Finding> {
     )
     .await?;
     let ok = broken == 0;
-    let message = if ok { "every job has its whole story".to_owned() } else { format!("{broken} stories are broken") };
-    Ok(finding("events", ok, message))
+    let message = if ok { "event history is complete".to_owned() } else { format!("{broken} event histories are incomplete") };
+    Ok(diagnostic("events", ok, message))
 }
 
 /// A transaction that stays open keeps the server from clearing away what is behind it.
-async fn open_transactions(connection: &mut PgConnection) -> sqlx::Result<Finding> {
+async fn open_transactions(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     const LONG_SECONDS: i64 = 300;
     let oldest = number(
         connection,
@@ -268,5 +269,5 @@ async fn open_transactions(connection: &mut PgConnection) -> sqlx::Result<Findin
     .await?;
     let ok = oldest < LONG_SECONDS;
     let hint = if ok { "" } else { "; nothing behind it can be cleared away, end it" };
-    Ok(finding("transactions", ok, format!("the oldest is {oldest} s old{hint}")))
+    Ok(diagnostic("transactions", ok, format!("the oldest is {oldest} s old{hint}")))
 }

@@ -222,8 +222,8 @@ pub(crate) async fn affected(
     Ok(affected)
 }
 
-/// Lets what follows from the ends of jobs happen. Those jobs are held, and so are the waiting ones of `held`. If more of them have to be by
-/// now, the transaction must begin anew: to hold them as well would be out of order.
+/// Lets what follows from the ends of jobs happen. Those jobs are held, and so are the waiting ones of `held`. If more
+/// of them have to be by now, the transaction must begin anew: to hold them as well would be out of order.
 pub(crate) async fn follow(
     connection: &mut PgConnection,
     now: Option<At>,

@@ -13,7 +13,8 @@ use tokio::sync::oneshot;
 pub(crate) type Work<T, R> =
     Arc<dyn Fn(Vec<T>) -> Pin<Box<dyn Future<Output = Result<Vec<R>, StoreError>> + Send>> + Send + Sync>;
 
-/// Batches under way at once. With one, the server would wait for the client between two; more would make small batches.
+/// Batches under way at once. With one, the server would wait for the client between two; more would make small
+/// batches.
 const UNDER_WAY_MAX: usize = 2;
 /// Items in one batch.
 const BATCH_MAX_ITEMS: usize = 2_000;

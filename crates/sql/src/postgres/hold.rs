@@ -1,11 +1,12 @@
 //! Who changes jobs, or brings others that wait for them, holds them first.
 //!
-//! In one order everywhere, so that nobody waits for somebody who waits for them: the places of running jobs, of queued ones, of those that
-//! wait for their time; those jobs; the places of jobs that wait for others; those jobs; then unique keys. Of each kind, smaller ids (or keys)
-//! come first. Claims, promotions and settles take the place before the job too, and what follows from an end comes after it.
+//! In one order everywhere, so that nobody waits for somebody who waits for them: the places of running jobs, of queued
+//! ones, of those that wait for their time; those jobs; the places of jobs that wait for others; those jobs; then
+//! unique keys. Of each kind, smaller ids (or keys) come first. Claims, promotions and settles take the place before
+//! the job too, and what follows from an end comes after it.
 //!
-//! A job whose place is held stays where it is. One that moved on before its place was held must not be waited for: whoever moves it may be
-//! waiting for us. So it is looked for again before the job itself is held.
+//! A job whose place is held stays where it is. One that moved on before its place was held must not be waited for:
+//! whoever moves it may be waiting for us. So it is looked for again before the job itself is held.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +53,8 @@ pub(crate) async fn look(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -
     rows.iter().map(standing).collect()
 }
 
-/// Holds jobs and, besides, the places of `waiting` ones. Nothing if one of the jobs moved on between the look at it and the hold of it.
+/// Holds jobs and, besides, the places of `waiting` ones. Nothing if one of the jobs moved on between the look at it
+/// and the hold of it.
 pub(crate) async fn hold(
     connection: &mut PgConnection,
     ids: &BTreeSet<JobId>,

@@ -7,7 +7,7 @@ use punctual_core::{
     Workflow, WorkflowId,
     measure::Tally,
     spec::DEFAULT_PRIORITY,
-    transfer::{Dependency, Parcel, Record},
+    transfer::{Dependency, ExportBatch, Record},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -39,18 +39,18 @@ pub(crate) async fn dependencies(store: &Core, children: &[JobId]) -> sqlx::Resu
 }
 
 /// Takes over a part; says how much of it was new.
-pub(crate) async fn import(store: &Core, parcel: &Parcel) -> Result<usize, StoreError> {
+pub(crate) async fn import(store: &Core, parcel: &ExportBatch) -> Result<usize, StoreError> {
     let error = |error| store.sessions.error(error);
     let jobs: Vec<NewJob> = match parcel {
-        Parcel::Jobs(records) => records.iter().map(|one| NewJob::new(one.job.id, one.job.spec.clone())).collect(),
+        ExportBatch::Jobs(records) => records.iter().map(|one| NewJob::new(one.job.id, one.job.spec.clone())).collect(),
         _ => Vec::new(),
     };
     enqueue::prepare(store, &jobs).await?;
-    if let Parcel::Jobs(records) = parcel {
+    if let ExportBatch::Jobs(records) = parcel {
         let suspects: Vec<_> = records.iter().map(|one| &one.job).filter(|job| job.is_suspect()).collect();
         suspects::make_lanes_of(store, &suspects).await.map_err(error)?;
     }
-    if let Parcel::Tallies(_, tallies) = parcel {
+    if let ExportBatch::Tallies(_, tallies) = parcel {
         make_lanes(store, tallies).await.map_err(error)?;
     }
     let mut unit = store.sessions.several().await.map_err(error)?;
@@ -64,17 +64,17 @@ pub(crate) async fn import(store: &Core, parcel: &Parcel) -> Result<usize, Store
 async fn take_over(
     store: &Core,
     connection: &mut PgConnection,
-    parcel: &Parcel,
+    parcel: &ExportBatch,
     jobs: &[NewJob],
 ) -> sqlx::Result<usize> {
     match parcel {
-        Parcel::Queues(all) => import_queues(connection, all).await,
-        Parcel::Jobs(records) => import_jobs(store, connection, records, jobs).await,
-        Parcel::Dependencies(all) => import_dependencies(connection, all).await,
-        Parcel::Workflows(all) => import_workflows(connection, all).await,
-        Parcel::Schedules(all) => import_schedules(connection, all).await,
-        Parcel::Tallies(hour, all) => import_tallies(store, connection, *hour, all).await,
-        Parcel::Notifications(all) => import_notifications(connection, all).await,
+        ExportBatch::Queues(all) => import_queues(connection, all).await,
+        ExportBatch::Jobs(records) => import_jobs(store, connection, records, jobs).await,
+        ExportBatch::Dependencies(all) => import_dependencies(connection, all).await,
+        ExportBatch::Workflows(all) => import_workflows(connection, all).await,
+        ExportBatch::Schedules(all) => import_schedules(connection, all).await,
+        ExportBatch::Tallies(hour, all) => import_tallies(store, connection, *hour, all).await,
+        ExportBatch::Notifications(all) => import_notifications(connection, all).await,
     }
 }
 
@@ -424,7 +424,8 @@ fn lane_of(store: &Core, queue: &String, name: &String) -> Option<i32> {
     store.lanes.of(Some(queue), Some(name)).first().copied()
 }
 
-/// Makes the lanes that tallies need, apart from the transaction that brings them: this process remembers them even if that fails.
+/// Makes the lanes that tallies need, apart from the transaction that brings them: this process remembers them even if
+/// that fails.
 async fn make_lanes(store: &Core, tallies: &[Tally]) -> sqlx::Result<()> {
     let unknown = tallies.iter().filter(|tally| lane_of(store, &tally.queue, &tally.name).is_none());
     let level = Level::of(DEFAULT_PRIORITY, false);

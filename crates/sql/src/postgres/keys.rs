@@ -19,8 +19,8 @@ pub(crate) fn key_of(job: &NewJob) -> Option<Key> {
     job.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()))
 }
 
-/// Takes the unique keys of those that want one and are not `known` to be stored; returns the jobs that are in the way of those that do
-/// not get theirs.
+/// Takes the unique keys of those that want one and are not `known` to be stored; returns the jobs that are in the way
+/// of those that do not get theirs.
 pub(crate) async fn take(
     store: &Core,
     connection: &mut PgConnection,
@@ -139,8 +139,8 @@ pub(crate) async fn retake(
     if taken.rows_affected() == 1 { Ok(Ok(())) } else { Err(error::moved_on()) }
 }
 
-/// Whether jobs have to be stored one after the other: because one may change what is in its way, or because of two that want the same key, one
-/// may be in the way of the other only as it turns out.
+/// Whether jobs have to be stored one after the other: because one may change what is in its way, or because of two
+/// that want the same key, one may be in the way of the other only as it turns out.
 pub(crate) fn need_order(jobs: &[NewJob]) -> bool {
     // One whose parent has failed may be cancelled as it comes, and keeps no key then.
     let conditional =

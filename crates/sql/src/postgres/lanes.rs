@@ -1,4 +1,5 @@
-//! Lanes: a queue, a name and a level, without or with concurrency keys. Claims go from lane to lane, so they must know which there are.
+//! Lanes: a queue, a name and a level, without or with concurrency keys. Claims go from lane to lane, so they must know
+//! which there are.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,7 +18,8 @@ pub(crate) type Lane = (String, String, Level, bool);
 /// A queued job may turn up this long behind one that has been claimed: its enqueue began before, and ended after.
 pub(crate) const SLACK: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A place in the order of a lane: that of a job, or before all jobs of an instant. Many jobs may be queued in the same instant.
+/// A place in the order of a lane: that of a job, or before all jobs of an instant. Many jobs may be queued in the same
+/// instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) run_at: Timestamp,

@@ -64,16 +64,16 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event,
-    Filter, Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
-    Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave,
-    Schema, Settled, Settlement, Store, StoreInfo, StoreResult, Timestamp, Token, TokenId, Watch, WorkerId,
-    WorkerRecord, Workflow, WorkflowId,
-    dispatch::{Ledger, Stored},
-    gate::{OccupiedSlot, Passed},
+    Attempt, AttemptId, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Diagnostic, Enqueued,
+    Event, Filter, Heartbeat, IdempotentRequest, Job, JobId, JobPage, Json, Lock, LogLine, NewJob, NewNotification,
+    NewWorkflow, Node, Notification, Page, Pending, ProgressReport, Queue, QueueEvent, QueueSave, Relative,
+    RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, StoreInfo, StoreResult,
+    Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    dispatch::{PrimaryStore, Stored},
+    gate::{LimitUsage, OccupiedSlot},
     measure::Tally,
-    store::Vital,
-    transfer::{Dependency, Parcel},
+    store::{Metric, ports::*},
+    transfer::{Dependency, ExportBatch},
 };
 pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
@@ -107,19 +107,20 @@ pub struct Options {
     pub max_connections: u32,
     /// How long a statement may take, and a transaction stand still, before the server ends it.
     pub statement_timeout: Duration,
-    /// How long a short operation (enqueue, claim, settle, renewal of leases) waits for the server's answer. Others wait longer, by the
-    /// time that a statement may take.
+    /// How long a short operation (enqueue, claim, settle, renewal of leases) waits for the server's answer. Others
+    /// wait longer, by the time that a statement may take.
     pub answer_timeout: Duration,
-    /// Whether a pooler stands in between that gives each transaction another connection. Hints from other processes do not
-    /// come then, and settings are made in every transaction.
+    /// Whether a pooler stands in between that gives each transaction another connection. Hints from other processes do
+    /// not come then, and settings are made in every transaction.
     pub transaction_pooler: bool,
     /// How many days ahead partitions are made.
     pub days_ahead: u32,
     /// How large a day of jobs must be for retention to take it as a whole, in bytes.
     pub whole_day_min_bytes: u64,
-    /// Maximum size of a default partition, in bytes, that is scanned under an exclusive lock when the partition of a day is attached.
+    /// Maximum size of a default partition, in bytes, that is scanned under an exclusive lock when the partition of a
+    /// day is attached.
     pub default_scan_max_bytes: u64,
-    /// Whether another store hands out its jobs; see [`Ledger`].
+    /// Whether another store hands out its jobs; see [`PrimaryStore`].
     pub dispatched: bool,
     /// Where the time comes from, if not from the server: tests bring their own.
     pub clock: Option<Arc<dyn Clock>>,
@@ -279,8 +280,8 @@ impl PostgresStore {
         Ok(Self { core, enqueues: Arc::new(enqueues) })
     }
 
-    /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they exist
-    /// if and only if that transaction commits. After an error the transaction goes on as it was before the call.
+    /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they
+    /// exist if and only if that transaction commits. After an error the transaction goes on as it was before the call.
     ///
     /// The jobs must have been checked, as the client's `enqueue_in` does.
     pub async fn enqueue_in(&self, connection: &mut PgConnection, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
@@ -331,45 +332,46 @@ impl PostgresStore {
 }
 
 #[async_trait]
-impl Store for PostgresStore {
-    fn info(&self) -> StoreInfo {
-        let location = self.core.options.location();
-        StoreInfo { engine: "postgres", version: self.core.version.clone(), location }
-    }
-
-    fn now(&self) -> Timestamp {
-        self.core.clock_now()
-    }
-
-    fn watch(&self) -> Box<dyn Watch> {
-        Box::new(self.core.hints.jobs.listen())
-    }
-
+impl JobStore for PostgresStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        Ok(Ledger::store(self, jobs).await?.into_iter().map(|stored| stored.enqueued).collect())
+        Ok(PrimaryStore::store(self, jobs).await?.into_iter().map(|stored| stored.enqueued).collect())
     }
 
+    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+        self.core.sessions.within(Patience::Usual, change::change(&self.core, &changes)).await
+    }
+}
+
+#[async_trait]
+impl ClaimStore for PostgresStore {
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         claim::claim(&self.core, request).await
-    }
-
-    fn hurry(&self) {
-        self.core.hints.hurry.wake();
-    }
-
-    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
-        self.core.sessions.within(Patience::Short, settle::settle(&self.core, settlements)).await
-    }
-
-    async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.answer(Patience::Short, settle::extend(&self.core, worker, lease, &attempts)).await
     }
 
     async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
         self.answer(Patience::Short, settle::confirm(&self.core, worker, &attempts)).await
     }
 
-    async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        self.core.sessions.within(Patience::Short, settle::settle(&self.core, settlements)).await
+    }
+
+    async fn share_claims(&self, _attempts: Vec<AttemptId>) -> StoreResult<()> {
+        Ok(())
+    }
+
+    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+        self.answer(Patience::Short, claim::claims_of(&self.core, worker, limit)).await
+    }
+}
+
+#[async_trait]
+impl LeaseStore for PostgresStore {
+    async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.answer(Patience::Short, settle::extend(&self.core, worker, lease, &attempts)).await
+    }
+
+    async fn check_leases(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
         self.answer(Patience::Short, settle::held(&self.core, worker, &attempts)).await
     }
 
@@ -377,7 +379,7 @@ impl Store for PostgresStore {
         self.answer(Patience::Short, gates::slots::release(&self.core, worker, &attempts)).await
     }
 
-    async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
+    async fn report_progress(&self, notes: Vec<ProgressReport>) -> StoreResult<()> {
         self.answer(Patience::Short, settle::note(&self.core, &notes)).await
     }
 
@@ -387,18 +389,13 @@ impl Store for PostgresStore {
         Ok(claims)
     }
 
-    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
-        self.answer(Patience::Short, claim::claims_of(&self.core, worker, limit)).await
-    }
-
     async fn promote(&self, limit: usize) -> StoreResult<usize> {
         self.core.sessions.within(Patience::Short, claim::promote(&self.core, limit)).await
     }
+}
 
-    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
-        self.core.sessions.within(Patience::Usual, change::change(&self.core, &changes)).await
-    }
-
+#[async_trait]
+impl JobReader for PostgresStore {
     async fn get(&self, id: JobId) -> StoreResult<Option<Job>> {
         self.answer(Patience::Short, read::get(&self.core, id)).await
     }
@@ -438,21 +435,16 @@ impl Store for PostgresStore {
     async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
         self.answer(Patience::Usual, read::tallies(&self.core, since, until)).await
     }
+}
 
+#[async_trait]
+impl FlowStore for PostgresStore {
     async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
         self.core.sessions.within(Patience::Usual, workflows::submit(&self.core, &workflow, &jobs)).await
     }
 
     async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
         self.core.sessions.within(Patience::Usual, workflows::resubmit(&self.core, &changes, &jobs)).await
-    }
-
-    async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
-        self.answer(Patience::Usual, import::dependencies(&self.core, &children)).await
-    }
-
-    async fn import(&self, parcel: Parcel) -> StoreResult<usize> {
-        self.core.sessions.within(Patience::Long, import::import(&self.core, &parcel)).await
     }
 
     async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
@@ -478,7 +470,10 @@ impl Store for PostgresStore {
     async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
         self.answer(Patience::Usual, workflows::results(&self.core, &jobs)).await
     }
+}
 
+#[async_trait]
+impl ScheduleStore for PostgresStore {
     async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
         self.answer(Patience::Usual, schedules::schedules(&self.core, &after.unwrap_or_default(), limit)).await
     }
@@ -507,7 +502,10 @@ impl Store for PostgresStore {
     async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
         self.answer(Patience::Usual, schedules::events(&self.core, &name, limit)).await
     }
+}
 
+#[async_trait]
+impl QueueStore for PostgresStore {
     async fn queues(&self) -> StoreResult<Vec<Queue>> {
         self.answer(Patience::Short, queues::queues(&self.core)).await
     }
@@ -520,30 +518,36 @@ impl Store for PostgresStore {
         self.answer(Patience::Usual, queues::events(&self.core, &name, limit)).await
     }
 
-    async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
+    async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
         self.answer(Patience::Usual, gates::passed(&self.core, &queue, key.as_deref())).await
     }
 
     async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {
         self.answer(Patience::Usual, gates::slots::occupied(&self.core, &queue)).await
     }
+}
 
-    async fn beat(&self, beat: Beat) -> StoreResult<()> {
+#[async_trait]
+impl WorkerStore for PostgresStore {
+    async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()> {
         self.answer(Patience::Short, registry::beat(&self.core, &beat)).await
+    }
+
+    async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
+        self.answer(Patience::Short, registry::leave(&self.core, worker)).await
     }
 
     async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
         self.answer(Patience::Short, registry::end_leases(&self.core, worker)).await
     }
 
-    async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
-        self.answer(Patience::Short, registry::leave(&self.core, worker)).await
-    }
-
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
         self.answer(Patience::Usual, registry::workers(&self.core)).await
     }
+}
 
+#[async_trait]
+impl LockStore for PostgresStore {
     async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
         self.answer(Patience::Short, registry::lock(&self.core, name, owner, ttl)).await
     }
@@ -559,7 +563,10 @@ impl Store for PostgresStore {
     async fn locks(&self) -> StoreResult<Vec<Lock>> {
         self.answer(Patience::Usual, registry::locks(&self.core)).await
     }
+}
 
+#[async_trait]
+impl NotificationStore for PostgresStore {
     async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
         self.answer(Patience::Short, notifications::notify(&self.core, &messages)).await
     }
@@ -575,7 +582,10 @@ impl Store for PostgresStore {
     async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
         self.answer(Patience::Long, notifications::drop(&self.core, after, limit)).await
     }
+}
 
+#[async_trait]
+impl TokenStore for PostgresStore {
     async fn add_token(&self, token: Token) -> StoreResult<()> {
         self.answer(Patience::Usual, tokens::add(&self.core, &token)).await
     }
@@ -592,11 +602,30 @@ impl Store for PostgresStore {
         self.answer(Patience::Short, tokens::clear(&self.core)).await
     }
 
-    async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {
+    async fn idempotent_request(
+        &self,
+        key: String,
+        fingerprint: [u8; 32],
+        seed: u64,
+    ) -> StoreResult<IdempotentRequest> {
         self.answer(Patience::Short, tokens::once(&self.core, &key, fingerprint, seed)).await
     }
+}
 
-    async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
+#[async_trait]
+impl TransferStore for PostgresStore {
+    async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
+        self.answer(Patience::Usual, import::dependencies(&self.core, &children)).await
+    }
+
+    async fn import(&self, parcel: ExportBatch) -> StoreResult<usize> {
+        self.core.sessions.within(Patience::Long, import::import(&self.core, &parcel)).await
+    }
+}
+
+#[async_trait]
+impl RetentionStore for PostgresStore {
+    async fn expire(&self, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
         self.answer(Patience::Long, change::retire(&self.core, keep, limit)).await
     }
 
@@ -604,7 +633,7 @@ impl Store for PostgresStore {
         self.answer(Patience::Long, change::purge(&self.core, after, limit)).await
     }
 
-    async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+    async fn prune(&self, after: Duration, limit: usize) -> StoreResult<usize> {
         self.answer(Patience::Long, change::trim(&self.core, after, limit)).await
     }
 
@@ -612,16 +641,36 @@ impl Store for PostgresStore {
         self.answer(Patience::Long, change::drop_ephemeral(&self.core, before, limit)).await
     }
 
-    async fn drop_days(&self, keep: Keep, deleted: Duration) -> StoreResult<usize> {
+    async fn drop_partitions(&self, keep: RetentionPolicy, deleted: Duration) -> StoreResult<usize> {
         self.answer(Patience::Long, old_days::drop_days(&self.core, keep, deleted)).await
     }
+}
 
-    async fn tend(&self) -> StoreResult<()> {
-        self.answer(Patience::Long, upkeep::tend(&self.core)).await
+#[async_trait]
+impl EngineStore for PostgresStore {
+    fn info(&self) -> StoreInfo {
+        let location = self.core.options.location();
+        StoreInfo { engine: "postgres", version: self.core.version.clone(), location }
     }
 
-    async fn vitals(&self) -> StoreResult<Vec<Vital>> {
-        Ok(self.core.sessions.vitals())
+    fn now(&self) -> Timestamp {
+        self.core.clock_now()
+    }
+
+    fn watch(&self) -> Box<dyn Watch> {
+        Box::new(self.core.hints.jobs.listen())
+    }
+
+    fn wake_claims(&self) {
+        self.core.hints.hurry.wake();
+    }
+
+    async fn maintain(&self) -> StoreResult<()> {
+        self.answer(Patience::Long, upkeep::maintain(&self.core)).await
+    }
+
+    async fn metrics(&self) -> StoreResult<Vec<Metric>> {
+        Ok(self.core.sessions.metrics())
     }
 
     async fn schema(&self) -> StoreResult<Schema> {
@@ -634,7 +683,7 @@ impl Store for PostgresStore {
         self.answer(Patience::Usual, read).await
     }
 
-    async fn examine(&self) -> StoreResult<Vec<Finding>> {
+    async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
         self.answer(Patience::Long, examine::examine(&self.core)).await
     }
 }

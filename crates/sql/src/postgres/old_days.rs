@@ -1,18 +1,18 @@
 //! Retention of whole days.
 //!
-//! To remove a day's jobs one by one costs as much as to run them. Where a day is large, its jobs stay as they are until most of them
-//! have been kept long enough, as finished and then as deleted. Then the day's partition is exchanged for what is left of it, and
-//! after it those of the events and logs whose jobs have gone.
+//! To remove a day's jobs one by one costs as much as to run them. Where a day is large, its jobs stay as they are
+//! until most of them have been kept long enough, as finished and then as deleted. Then the day's partition is
+//! exchanged for what is left of it, and after it those of the events and logs whose jobs have gone.
 //!
-//! What is left is copied while operators go on to change old jobs. Where they did so meanwhile, the copy is worth nothing and is made once more, and
-//! then they wait for it.
+//! What is left is copied while operators go on to change old jobs. Where they did so meanwhile, the copy is worth
+//! nothing and is made once more, and then they wait for it.
 //!
-//! A partition is detached in the plain way: PostgreSQL does it concurrently only where there is no default partition. The lock
-//! that this takes is asked for a moment at a time, and held for a moment.
+//! A partition is detached in the plain way: PostgreSQL does it concurrently only where there is no default partition.
+//! The lock that this takes is asked for a moment at a time, and held for a moment.
 
 use std::time::Duration;
 
-use punctual_core::{JobId, Keep, Timestamp};
+use punctual_core::{JobId, RetentionPolicy, Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::{
@@ -51,7 +51,8 @@ async fn last_change(connection: &mut PgConnection) -> sqlx::Result<i64> {
     sqlx::query_scalar(last).fetch_one(connection).await
 }
 
-/// Waits for those who change old days, and keeps others from it until the transaction ends; says whether there was a moment for that.
+/// Waits for those who change old days, and keeps others from it until the transaction ends; says whether there was a
+/// moment for that.
 async fn keep_unchanged(connection: &mut PgConnection) -> sqlx::Result<bool> {
     let lock = format!("select pg_try_advisory_xact_lock({OLD_DAYS})");
     for _ in 0..LOCK_TRIES_MAX {
@@ -70,7 +71,11 @@ pub(crate) fn is_old(day: Day, now: Timestamp) -> bool {
 }
 
 /// The days whose finished jobs are not to be gone through one by one, oldest first.
-pub(crate) async fn whole(store: &Core, connection: &mut PgConnection, keep: Keep) -> sqlx::Result<Vec<Day>> {
+pub(crate) async fn whole(
+    store: &Core,
+    connection: &mut PgConnection,
+    keep: RetentionPolicy,
+) -> sqlx::Result<Vec<Day>> {
     // A day's length is too long for what is to be kept for less.
     if shortest(keep) < DAY {
         return Ok(Vec::new());
@@ -83,7 +88,7 @@ pub(crate) async fn whole(store: &Core, connection: &mut PgConnection, keep: Kee
     Ok(days)
 }
 
-fn shortest(keep: Keep) -> Duration {
+fn shortest(keep: RetentionPolicy) -> Duration {
     keep.succeeded.min(keep.dead).min(keep.cancelled)
 }
 
@@ -103,7 +108,7 @@ async fn of_size(connection: &mut PgConnection, table: Table, min_bytes: u64) ->
 }
 
 /// Exchanges old days for what is left of them; says how many jobs have gone.
-pub(crate) async fn drop_days(store: &Core, keep: Keep, deleted: Duration) -> sqlx::Result<usize> {
+pub(crate) async fn drop_days(store: &Core, keep: RetentionPolicy, deleted: Duration) -> sqlx::Result<usize> {
     drop_detached(store).await?;
     let mut gone = 0;
     if shortest(keep) >= DAY {
@@ -179,13 +184,14 @@ impl Done {
     }
 }
 
-/// Whether a transaction knows of all changes to old days, if it knows of those up to this one. From now on there are none until it ends.
+/// Whether a transaction knows of all changes to old days, if it knows of those up to this one. From now on there are
+/// none until it ends.
 async fn is_undisturbed(connection: &mut PgConnection, change: i64) -> sqlx::Result<bool> {
     Ok(keep_unchanged(connection).await? && last_change(connection).await? == change)
 }
 
-/// Begins the transaction that exchanges a day, and returns it with the number of the last change to old days that it sees; nothing if another process
-/// exchanges days, or the day was done meanwhile.
+/// Begins the transaction that exchanges a day, and returns it with the number of the last change to old days that it
+/// sees; nothing if another process exchanges days, or the day was done meanwhile.
 async fn alone(
     store: &Core,
     table: Table,
@@ -227,7 +233,13 @@ async fn alone(
     Ok(Some((unit, change)))
 }
 
-async fn exchange_jobs(store: &Core, day: Day, keep: Keep, deleted: Duration, others: Others) -> sqlx::Result<Done> {
+async fn exchange_jobs(
+    store: &Core,
+    day: Day,
+    keep: RetentionPolicy,
+    deleted: Duration,
+    others: Others,
+) -> sqlx::Result<Done> {
     let alone = alone(store, days::JOBS, day, JOBS_LOOK_PERIOD, others).await?;
     let Some((mut unit, change)) = alone else { return Ok(Done::NOTHING) };
     let now = store.sessions.now(&mut unit).await?;
@@ -315,7 +327,7 @@ async fn exchange_stories(store: &Core, table: Table, day: Day, others: Others) 
 }
 
 /// Says of a job `j` whether it has been kept long enough, as finished and as deleted.
-fn is_gone(now: Timestamp, keep: Keep, deleted: Duration) -> String {
+fn is_gone(now: Timestamp, keep: RetentionPolicy, deleted: Duration) -> String {
     let cutoff = now.before(deleted);
     let finished = |status, kept: Duration| format!("when '{status}' then {}::float8", kept.as_millis());
     let kept = [
@@ -359,7 +371,8 @@ async fn copy(connection: &mut PgConnection, table: Table, day: Day, kept: &str)
     Ok(left)
 }
 
-/// Keeps everybody from a day, and from the way to it, until the transaction ends. Where there is no moment for it, it is left for later.
+/// Keeps everybody from a day, and from the way to it, until the transaction ends. Where there is no moment for it, it
+/// is left for later.
 async fn hold(connection: &mut PgConnection, tables: &[Table], day: Day) -> sqlx::Result<bool> {
     let all: Vec<String> = tables
         .iter()

@@ -1,8 +1,8 @@
 //! How often something is done that may take long.
 //!
-//! The server clears away rows that have gone only when no transaction can see them any more. While somebody keeps one open, their entries
-//! stay in the indexes, and whoever reads an index from its beginning steps over all of them. So what is read often begins where it
-//! ended last, and looks from the beginning only as often as that is cheap.
+//! The server clears away rows that have gone only when no transaction can see them any more. While somebody keeps one
+//! open, their entries stay in the indexes, and whoever reads an index from its beginning steps over all of them. So
+//! what is read often begins where it ended last, and looks from the beginning only as often as that is cheap.
 
 use std::{
     sync::{Mutex, PoisonError},

@@ -1,12 +1,14 @@
 //! Creates the partitions of a day.
 //!
-//! Rows of a day without partitions are stored in the default partition (`…_rest`) and moved when the partitions are created. Before it attaches a
-//! partition, PostgreSQL scans the default partition for rows that belong to the new one, under an exclusive lock. With a small default partition, the
-//! scan and the move take milliseconds and happen in one transaction.
+//! Rows of a day without partitions are stored in the default partition (`…_rest`) and moved when the partitions are
+//! created. Before it attaches a partition, PostgreSQL scans the default partition for rows that belong to the new one,
+//! under an exclusive lock. With a small default partition, the scan and the move take milliseconds and happen in one
+//! transaction.
 //!
-//! With a large default partition, other sessions must not wait for the scan. A check constraint first keeps new rows of the day out of the
-//! default partition. Then the rows are moved and the constraint is validated, neither of which blocks reads or writes of other rows. The valid constraint
-//! proves that the scan is not needed. An enqueue of a job for that day fails on the constraint meanwhile and [waits](create) for the partition.
+//! With a large default partition, other sessions must not wait for the scan. A check constraint first keeps new rows
+//! of the day out of the default partition. Then the rows are moved and the constraint is validated, neither of which
+//! blocks reads or writes of other rows. The valid constraint proves that the scan is not needed. An enqueue of a job
+//! for that day fails on the constraint meanwhile and [waits](create) for the partition.
 
 use std::time::Duration;
 
@@ -36,8 +38,9 @@ pub(crate) enum Effort {
 
 /// Creates the partitions of a day and moves its rows there, atomically per table.
 ///
-/// Each table has a transaction of its own, so that no transaction waits for one table while it locks another. The table of jobs comes last: a day
-/// counts as created when that has a partition. If the locks cannot be had, the rows stay in the default partition until the next call.
+/// Each table has a transaction of its own, so that no transaction waits for one table while it locks another. The
+/// table of jobs comes last: a day counts as created when that has a partition. If the locks cannot be had, the rows
+/// stay in the default partition until the next call.
 pub(crate) async fn create(core: &Core, day: Day, effort: Effort) -> sqlx::Result<()> {
     if effort == Effort::Low && any_large_default(core).await? {
         return Ok(());
@@ -52,7 +55,8 @@ pub(crate) async fn create(core: &Core, day: Day, effort: Effort) -> sqlx::Resul
     Ok(())
 }
 
-/// Whether any table has a large default partition. A positive answer is cached: every enqueue for a day without partitions asks.
+/// Whether any table has a large default partition. A positive answer is cached: every enqueue for a day without
+/// partitions asks.
 async fn any_large_default(core: &Core) -> sqlx::Result<bool> {
     if core.days.had_large_default() {
         return Ok(true);
@@ -75,8 +79,8 @@ async fn has_large_default(core: &Core, connection: &mut PgConnection, table: Ta
     Ok(size.unsigned_abs() > core.options.default_scan_max_bytes)
 }
 
-/// Creates the partition of one table; returns whether it exists now. Each try is a transaction of its own, so that other processes can create
-/// partitions between two tries.
+/// Creates the partition of one table; returns whether it exists now. Each try is a transaction of its own, so that
+/// other processes can create partitions between two tries.
 async fn create_partition(core: &Core, table: Table, day: Day) -> sqlx::Result<bool> {
     for _ in 0..LOCK_MAX_TRIES {
         if try_create(core, table, day).await? {
@@ -107,7 +111,8 @@ async fn create_beside_large_default(core: &Core, table: Table, day: Day) -> sql
     }
     let created = move_and_attach(core, table, day).await;
     if !matches!(created, Ok(true)) {
-        // Rows of the day can be stored in the default partition again. If this fails too, the next call for the day replaces the constraint.
+        // Rows of the day can be stored in the default partition again. If this fails too, the next call for the day
+        // replaces the constraint.
         with_retries(core, table, &drop_constraint(table, day)).await?;
     }
     created
@@ -192,7 +197,8 @@ async fn in_transaction(core: &Core, table: Table, statements: &str) -> sqlx::Re
     unit.done().await.map(|()| done)
 }
 
-/// Executes PL/pgSQL statements under an exclusive lock of the default partition; returns whether the lock could be had.
+/// Executes PL/pgSQL statements under an exclusive lock of the default partition; returns whether the lock could be
+/// had.
 async fn with_default_locked(connection: &mut PgConnection, table: Table, statements: &str) -> sqlx::Result<bool> {
     let block = format!(
         "do $$
@@ -257,7 +263,8 @@ fn constraint(day: Day) -> String {
     format!("{CONSTRAINT_PREFIX}{}", day.suffix())
 }
 
-/// Whether a row was rejected because the partition of its day is being created, or was attached while the row was routed to the default partition.
+/// Whether a row was rejected because the partition of its day is being created, or was attached while the row was
+/// routed to the default partition.
 pub(crate) fn is_conflict(error: &sqlx::Error) -> bool {
     let Some(rejected) = error.as_database_error() else { return false };
     // The bounds of a partition are a check without a name.

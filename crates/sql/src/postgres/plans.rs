@@ -1,4 +1,5 @@
-//! The plans of the hot statements, as the engine's own sessions make them: kept ones, made while the tables were empty.
+//! The plans of the hot statements, as the engine's own sessions make them: kept ones, made while the tables were
+//! empty.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -41,7 +42,8 @@ impl Bench {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// So many jobs more are queued in two lanes, and as many scheduled, each table in the order of its index, which is fastest.
+    /// So many jobs more are queued in two lanes, and as many scheduled, each table in the order of its index, which is
+    /// fastest.
     async fn fill(&mut self, jobs: usize) {
         self.run("insert into punctual_lanes (queue, name, priority) values ('default', 'x', 5), ('default', 'y', 5) on conflict do nothing").await;
         // In pieces that take far less than a statement may.

@@ -81,7 +81,8 @@ pub(crate) async fn queues(store: &Core) -> sqlx::Result<Vec<Queue>> {
 
 pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
     let mut unit = store.sessions.several().await?;
-    // A claim that is at the queue's gates now goes by what was said before, and must not meet what is said now half way.
+    // A claim that is at the queue's gates now goes by what was said before, and must not meet what is said now half
+    // way.
     sqlx::query(*sql::GATES_WAIT).bind(&save.name).execute(&mut *unit).await?;
     let former = read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
     let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;

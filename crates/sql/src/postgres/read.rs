@@ -63,8 +63,8 @@ pub(crate) async fn get_each(store: &Core, ids: &[JobId]) -> sqlx::Result<HashMa
     rows.iter().map(job).collect()
 }
 
-/// What a statement says of jobs, each read from the partition that it is in. Through the parent of all, the server would go through all
-/// partitions for each job.
+/// What a statement says of jobs, each read from the partition that it is in. Through the parent of all, the server
+/// would go through all partitions for each job.
 pub(crate) async fn rows_of(store: &Core, text: &str, ids: &[JobId]) -> sqlx::Result<Vec<PgRow>> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -124,7 +124,8 @@ pub(crate) async fn attempts(store: &Core, id: JobId) -> sqlx::Result<Vec<Attemp
     Ok(attempts)
 }
 
-/// All events of a job: those that are stored, and what other rows say: that it was queued at first, that an execution began.
+/// All events of a job: those that are stored, and what other rows say: that it was queued at first, that an execution
+/// began.
 pub(crate) async fn events(store: &Core, id: JobId) -> sqlx::Result<Vec<Event>> {
     let Some(story) = story(store, id).await? else { return Ok(Vec::new()) };
     let job = story.job;
@@ -167,7 +168,8 @@ struct Story {
 async fn story(store: &Core, id: JobId) -> sqlx::Result<Option<Story>> {
     let Some(row) = get_row(store, id).await? else { return Ok(None) };
     let (mut stored, mut next) = (Vec::new(), Some(rows::instant(&row, 31)?));
-    // From the last event back, a day at a time; the one before may even be of the next day, by the instants that jobs are claimed ahead.
+    // From the last event back, a day at a time; the one before may even be of the next day, by the instants that jobs
+    // are claimed ahead.
     while let Some(at) = next {
         let (mut rows, whole) = events_until(store, id, at).await?;
         let first = rows.first().map(|row| rows::optional_instant(row, 11)).transpose()?.flatten();

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use punctual_core::{Beat, Lock, TokenId, WorkerId, WorkerRecord};
+use punctual_core::{Heartbeat, Lock, TokenId, WorkerId, WorkerRecord};
 use sqlx::{Row, postgres::PgRow};
 
 use super::{Core, gates::slots, rows, statements as sql, value::Uuid};
 
-pub(crate) async fn beat(store: &Core, beat: &Beat) -> sqlx::Result<()> {
+pub(crate) async fn beat(store: &Core, beat: &Heartbeat) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
     sqlx::query(*sql::BEAT)
         .bind(store.sessions.clock())
@@ -51,7 +51,7 @@ pub(crate) async fn workers(store: &Core) -> sqlx::Result<Vec<WorkerRecord>> {
 }
 
 fn worker(row: &PgRow) -> sqlx::Result<WorkerRecord> {
-    let beat = Beat {
+    let beat = Heartbeat {
         id: WorkerId::from_bits(row.try_get::<Uuid, _>(0)?.as_u128()),
         host: row.try_get(1)?,
         pid: row.try_get::<i64, _>(2)? as u32,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{Extras, Fault, Job, Json, Progress, Spec, StoreError, Timestamp, WorkerId, WorkflowId};
+use punctual_core::{Job, JobError, JobOptions, Json, Progress, Spec, StoreError, Timestamp, WorkerId, WorkflowId};
 use sqlx::{Row, postgres::PgRow};
 
 use super::{
@@ -10,7 +10,8 @@ use super::{
     value::{At, Uuid, job_id},
 };
 
-/// A row that begins with a job's columns, as that job. Who holds it, and until when, follows in the views' rows. A corrupt row is named.
+/// A row that begins with a job's columns, as that job. Who holds it, and until when, follows in the views' rows. A
+/// corrupt row is named.
 pub(crate) fn job(row: &PgRow) -> sqlx::Result<Job> {
     read_job(row).map_err(|error| match row.try_get(0) {
         Ok(id) => refuse(StoreError::CorruptRow { row: job_id(id).to_string(), reason: error.to_string() }),
@@ -32,7 +33,7 @@ fn read_job(row: &PgRow) -> sqlx::Result<Job> {
         workflow_id: row.try_get::<Option<Uuid>, _>(14)?.map(|id| WorkflowId::from_bits(id.as_u128())),
         keep_for: row.try_get::<Option<i64>, _>(15)?.map(|keep| Duration::from_millis(keep as u64)),
         ephemeral: row.try_get(16)?,
-        extras: document::<Extras>(row, 22)?.unwrap_or_default(),
+        extras: document::<JobOptions>(row, 22)?.unwrap_or_default(),
     };
     Ok(Job {
         id: job_id(row.try_get(0)?),
@@ -47,7 +48,7 @@ fn read_job(row: &PgRow) -> sqlx::Result<Job> {
         waiting_on: number(row, 17)?,
         progress: document::<Progress>(row, 24)?,
         result: row.try_get::<Option<String>, _>(25)?.map(Json::trusted),
-        error: document::<Fault>(row, 26)?,
+        error: document::<JobError>(row, 26)?,
         created_at: instant(row, 18)?,
         updated_at: instant(row, 19)?,
         started_at: optional_instant(row, 20)?,

@@ -29,7 +29,8 @@ const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (
 /// Of several processes that start at once, one migrates and the others wait for it.
 const LOCK: &str = "select pg_advisory_xact_lock(hashtext('punctual migrations'), hashtext($1))";
 
-/// How long a migration waits for others to let go of a table, at a time: everybody waits behind it. And how often it tries.
+/// How long a migration waits for others to let go of a table, at a time: everybody waits behind it. And how often it
+/// tries.
 const LOCK_TIMEOUT: &str = "set local lock_timeout = '2s'";
 const TRIES_MAX: usize = 30;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -75,8 +76,8 @@ async fn try_migrate(sessions: &Sessions, schema: &str) -> Result<(), StoreError
     unit.done().await.map_err(error)
 }
 
-/// Makes the schema that the address names, if it is not there. Under the lock: `if not exists` alone is no protection against
-/// another that is just making it.
+/// Makes the schema that the address names, if it is not there. Under the lock: `if not exists` alone is no protection
+/// against another that is just making it.
 async fn create_namespace(connection: &mut PgConnection, schema: &str) -> sqlx::Result<()> {
     // The name has been checked: letters, digits and underscores.
     let create = sqlx::AssertSqlSafe(format!("create schema if not exists {schema}"));

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use punctual_core::{StoreError, Timestamp, store::Vital};
+use punctual_core::{StoreError, Timestamp, store::Metric};
 use sqlx::{
     Connection, PgConnection, PgPool, Postgres, Transaction,
     pool::PoolConnection,
@@ -37,10 +37,11 @@ const IDLE_UNTESTED_MAX: Duration = Duration::from_secs(1);
 const ACQUIRE_MAX_WAIT: Duration = Duration::from_secs(10);
 /// How long a connection may take to come about.
 const CONNECT_MAX_WAIT: Duration = Duration::from_secs(10);
-/// How long a connection may take to answer that was idle or goes back to the pool. One that does not is closed: it was forgotten on the way, or an operation
-/// has given up on it, and the pool would wait for it without end.
+/// How long a connection may take to answer that was idle or goes back to the pool. One that does not is closed: it was
+/// forgotten on the way, or an operation has given up on it, and the pool would wait for it without end.
 const PING_MAX_WAIT: Duration = Duration::from_secs(2);
-/// How soon the server finds out that a client has vanished, whose session would use up one of its connections: it probes one that is silent.
+/// How soon the server finds out that a client has vanished, whose session would use up one of its connections: it
+/// probes one that is silent.
 const KEEPALIVE: [(&str, &str); 3] =
     [("tcp_keepalives_idle", "30"), ("tcp_keepalives_interval", "10"), ("tcp_keepalives_count", "3")];
 
@@ -73,7 +74,8 @@ const AT_HAND_MAX_AGE: Duration = Duration::from_secs(600);
 /// For how long all connections that come back to the pool are closed once a `BEGIN` had no answer in time.
 const DOUBT: Duration = Duration::from_secs(10);
 
-/// Whether a connection that comes back to the pool may have a transaction open that the driver does not know of: nothing says which one it is.
+/// Whether a connection that comes back to the pool may have a transaction open that the driver does not know of:
+/// nothing says which one it is.
 #[derive(Debug, Clone, Default)]
 struct Doubt(Arc<Mutex<Option<Instant>>>);
 
@@ -96,8 +98,8 @@ pub(crate) struct Sessions {
     options: Options,
 }
 
-/// Connections that were used last, and are used again first. The pool itself takes turns, so that each of its connections
-/// would have to plan each statement, and none would have what it needs in the processor's caches.
+/// Connections that were used last, and are used again first. The pool itself takes turns, so that each of its
+/// connections would have to plan each statement, and none would have what it needs in the processor's caches.
 #[derive(Debug)]
 pub(crate) struct AtHand {
     idle: Mutex<Vec<Idle>>,
@@ -116,7 +118,8 @@ impl AtHand {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one that was used last. Those that have been idle for long go back to the pool, which looks whether they still live.
+    /// The one that was used last. Those that have been idle for long go back to the pool, which looks whether they
+    /// still live.
     fn take(&self) -> Option<Idle> {
         let mut idle = self.lock();
         idle.retain(|one| one.since.elapsed() < IDLE_UNTESTED_MAX && one.taken.elapsed() < AT_HAND_MAX_AGE);
@@ -222,7 +225,8 @@ impl Sessions {
         Ok(Unit::Single { connection, taken, at_hand: Arc::clone(&self.at_hand) })
     }
 
-    /// A connection of the pool. The pool tries again and again where a server is full or starts, and does not say why it got none: then the server is asked.
+    /// A connection of the pool. The pool tries again and again where a server is full or starts, and does not say why
+    /// it got none: then the server is asked.
     async fn acquire(&self) -> sqlx::Result<PoolConnection<Postgres>> {
         let error = match self.pool.acquire().await {
             Err(error @ sqlx::Error::PoolTimedOut) => error,
@@ -248,9 +252,9 @@ impl Sessions {
         Ok(Unit::Several(transaction))
     }
 
-    /// Begins a transaction, on a task of its own: the driver loses track of a `BEGIN` whose future is dropped, and the connection would go back to
-    /// the pool with a transaction open. A task that has begun one for a caller that has gone drops it, which rolls it back. One that gets no answer
-    /// must not keep its connection from others.
+    /// Begins a transaction, on a task of its own: the driver loses track of a `BEGIN` whose future is dropped, and the
+    /// connection would go back to the pool with a transaction open. A task that has begun one for a caller that has
+    /// gone drops it, which rolls it back. One that gets no answer must not keep its connection from others.
     async fn begin(&self) -> sqlx::Result<Transaction<'static, Postgres>> {
         let connection = self.acquire().await?;
         let (limit, doubt) = (self.options.answer_timeout, self.doubt.clone());
@@ -281,16 +285,16 @@ impl Sessions {
     }
 
     /// How the pool is used.
-    pub(crate) fn vitals(&self) -> Vec<Vital> {
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
         let idle = self.pool.num_idle() + self.at_hand.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
         let used = (self.pool.size() as usize).saturating_sub(idle);
         vec![
-            Vital::new(
+            Metric::new(
                 "punctual_pool_connections_used",
                 "Connections to PostgreSQL in use by this process.",
                 used as f64,
             ),
-            Vital::new(
+            Metric::new(
                 "punctual_pool_connections_max",
                 "Connections to PostgreSQL that this process may have.",
                 f64::from(self.options.max_connections),
@@ -325,7 +329,8 @@ fn settings(options: &Options) -> Vec<(String, String)> {
 fn connect_options(options: &Options) -> PgConnectOptions {
     let connect = options.connect.clone().application_name("punctual");
     if options.transaction_pooler {
-        // Whatever is set or prepared may be another's the next moment; and poolers refuse settings that they do not know.
+        // Whatever is set or prepared may be another's the next moment; and poolers refuse settings that they do not
+        // know.
         return connect.statement_cache_capacity(0).extra_float_digits(None);
     }
     connect.options(settings(options))
@@ -349,8 +354,8 @@ impl Unit {
         }
     }
 
-    /// Commits what was done, or undoes it if it was refused. A transaction that is only dropped would hold its rows for a moment longer, and who
-    /// comes next would find them in somebody's hands.
+    /// Commits what was done, or undoes it if it was refused. A transaction that is only dropped would hold its rows
+    /// for a moment longer, and who comes next would find them in somebody's hands.
     pub(crate) async fn ended<T>(self, result: sqlx::Result<T>) -> sqlx::Result<T> {
         match (result, self) {
             (Ok(done), unit) => unit.done().await.map(|()| done),
@@ -384,9 +389,9 @@ impl DerefMut for Unit {
     }
 }
 
-/// Work in a caller's own transaction, with Punctual's settings. In every outcome the caller gets its settings and savepoints back as they
-/// were; after a failure, what was done is undone with the locks that it took, and the transaction goes on. The server undoes settings with the
-/// work, because the savepoint comes first.
+/// Work in a caller's own transaction, with Punctual's settings. In every outcome the caller gets its settings and
+/// savepoints back as they were; after a failure, what was done is undone with the locks that it took, and the
+/// transaction goes on. The server undoes settings with the work, because the savepoint comes first.
 pub(crate) struct Guest<'c> {
     connection: &'c mut PgConnection,
     ours: (Vec<String>, Vec<String>),
@@ -452,8 +457,9 @@ impl<'c> Guest<'c> {
     }
 }
 
-/// Which database of all it is: the identifier of the server's cluster, if the role may read it, and the database's number there. A database that is
-/// restored from a dump, or made from another as a template, has another one; a copy of a whole server has not.
+/// Which database of all it is: the identifier of the server's cluster, if the role may read it, and the database's
+/// number there. A database that is restored from a dump, or made from another as a template, has another one; a copy
+/// of a whole server has not.
 pub(crate) async fn database(connection: &mut PgConnection) -> sqlx::Result<String> {
     let may_ask = "select has_function_privilege('pg_catalog.pg_control_system()', 'execute')";
     let may_ask: bool = sqlx::query_scalar(may_ask).fetch_one(&mut *connection).await?;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use punctual_core::{
-    AttemptId, AttemptStatus, Note, Settled, Settlement, Status, StoreError, WorkerId, dispatch::Start,
+    AttemptId, AttemptStatus, ProgressReport, Settled, Settlement, Status, StoreError, WorkerId, dispatch::Start,
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
@@ -44,8 +44,8 @@ pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result
     Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
 }
 
-/// The executions from whose end something is known to follow, and the others. Settlements of the same one stay together, since the
-/// first of them counts.
+/// The executions from whose end something is known to follow, and the others. Settlements of the same one stay
+/// together, since the first of them counts.
 fn parted(settlements: &[Settlement]) -> (Vec<&Settlement>, Vec<&Settlement>) {
     let follows = |one: &&Settlement| one.flow || is_lost(one);
     let known: HashSet<AttemptId> = settlements.iter().filter(follows).map(|one| one.attempt).collect();
@@ -170,7 +170,8 @@ pub(crate) async fn settle_in(
     Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
 }
 
-/// Records executions that have begun and succeeded, of jobs that are as they were when they came; says for each whether it did.
+/// Records executions that have begun and succeeded, of jobs that are as they were when they came; says for each
+/// whether it did.
 pub(crate) async fn finish(store: &Core, ends: &[(Start, Settlement)]) -> Result<Vec<bool>, StoreError> {
     let mut done = Done::default();
     let starts: HashMap<AttemptId, &Start> = ends.iter().map(|(start, end)| (end.attempt, start)).collect();
@@ -352,9 +353,9 @@ pub(crate) async fn held(store: &Core, worker: WorkerId, attempts: &[AttemptId])
 }
 
 /// Keeps progress and logs of running handlers.
-pub(crate) async fn note(store: &Core, notes: &[Note]) -> sqlx::Result<()> {
+pub(crate) async fn note(store: &Core, notes: &[ProgressReport]) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
-    let mut progress: Vec<(&Note, String)> = Vec::new();
+    let mut progress: Vec<(&ProgressReport, String)> = Vec::new();
     for note in notes {
         if let Some(said) = &note.progress {
             // Of two notes about one execution, the later one counts.

@@ -9,8 +9,8 @@ const COLUMNS: &str = "j.id, j.name, j.queue, j.status, j.priority, j.run_at, j.
     j.timeout_ms, j.user_id, j.correlation_id, j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral, j.waiting_on, j.created_at,
     j.updated_at, j.started_at, j.finished_at, j.extras, j.payload, j.progress, j.result, j.error";
 
-/// The same of a job as it stands now, where `r` is its row in `punctual_running`, if any; then who holds it and until when, how many events
-/// it has, its lane, and when the last of its events was written that is stored.
+/// The same of a job as it stands now, where `r` is its row in `punctual_running`, if any; then who holds it and until
+/// when, how many events it has, its lane, and when the last of its events was written that is stored.
 const COLUMNS_NOW: &str = "j.id, j.name, j.queue, case when r.id is null then j.status else 'processing' end, j.priority, j.run_at,
     coalesce(r.attempt, j.attempt), coalesce(r.run, j.run), j.crash_count, j.max_attempts, j.timeout_ms, j.user_id, j.correlation_id,
     j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral,
@@ -304,13 +304,15 @@ const ANY_END: &str = "e.final = any ('{0, 1, 2, 3}'::int2[])";
 /// The number of a settled job's end.
 const FINAL: &str = "case {l.status} when 'succeeded' then 3 when 'dead' then 1 else 0 end";
 
-/// The settle of executions from whose end nothing follows; its part is for those that are not the end of their job at once.
+/// The settle of executions from whose end nothing follows; its part is for those that are not the end of their job at
+/// once.
 pub(crate) static SETTLE: LazyLock<Forms> = LazyLock::new(|| settle(" and not r.flow"));
 
 /// The settle of any executions. Whoever uses it sees to what follows.
 pub(crate) static SETTLE_FLOW: LazyLock<Forms> = LazyLock::new(|| settle(""));
 
-/// The settle of executions that succeeded, of which nothing is recorded yet. Only the form for those that ended alike, and whose job has.
+/// The settle of executions that succeeded, of which nothing is recorded yet. Only the form for those that ended alike,
+/// and whose job has.
 pub(crate) static FINISH: LazyLock<Forms> = LazyLock::new(|| settle_text(*SETTLE_QUEUED, "queued", *SETTLE_LATENESS));
 
 fn settle(unless_flow: &str) -> Forms {
@@ -348,7 +350,8 @@ const SETTLE_COLUMNS: [(&str, usize, &str); 9] = [
     ("error", 14, "text"),
 ];
 
-/// Jobs that are queued at first and came at about the time that their ids carry are found by it. Of others an event is stored, by which they are.
+/// Jobs that are queued at first and came at about the time that their ids carry are found by it. Of others an event is
+/// stored, by which they are.
 const FRESH: &str = "scheduled_at between created_at - interval '1 second' and created_at + interval '1 second'";
 
 /// A job that nothing has happened to since it was queued. That others wait for it now changes its row, too.
@@ -358,7 +361,8 @@ const AS_IT_CAME: &str = "j.status = 'queued' and j.events = 1 and j.progress is
 /// An end that still is one: a retry changes its row, too.
 const STANDING_END: &str = "(e.final <> 0 or e.status not in ('succeeded', 'dead', 'cancelled'))";
 
-/// Whether a row was stored by a transaction that had not ended at one look, and had at the next. Rows know the lower half of its number.
+/// Whether a row was stored by a transaction that had not ended at one look, and had at the next. Rows know the lower
+/// half of its number.
 fn new_since(table: &str) -> String {
     let number = if table == "l" { "l.whole".to_owned() } else { format!("({table}.xmin::text::int8)") };
     let half = u32::MAX;

@@ -1,4 +1,5 @@
-//! Jobs whose workers were lost stand in lanes of their own from then on, so that claims can pass them over, or take only them.
+//! Jobs whose workers were lost stand in lanes of their own from then on, so that claims can pass them over, or take
+//! only them.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,8 @@ use super::{
     value::{At, uuid},
 };
 
-/// Makes the lanes of suspects for jobs whose workers were lost. Before they are settled, so that no other transaction waits for the lanes.
+/// Makes the lanes of suspects for jobs whose workers were lost. Before they are settled, so that no other transaction
+/// waits for the lanes.
 pub(crate) async fn make_lanes(store: &Core, lost: impl Iterator<Item = &Settlement>) -> Result<(), StoreError> {
     let ids: Vec<_> = lost.map(|one| uuid(one.attempt.job)).collect();
     if ids.is_empty() {

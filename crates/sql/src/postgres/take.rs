@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use punctual_core::{AttemptId, Claim, ClaimRequest, Extras, Job, JobId, Json, NewJob, Spec, Timestamp, WorkflowId};
+use punctual_core::{
+    AttemptId, Claim, ClaimRequest, Job, JobId, JobOptions, Json, NewJob, Spec, Timestamp, WorkflowId,
+};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
@@ -223,7 +225,7 @@ fn new_job(row: &PgRow, hold: &Hold, lane: Option<&Lane>) -> sqlx::Result<Option
         workflow_id: row.try_get::<Option<Uuid>, _>(15)?.map(|id| WorkflowId::from_bits(id.as_u128())),
         keep_for: row.try_get::<Option<i64>, _>(10)?.map(|keep| Duration::from_millis(keep as u64)),
         ephemeral: row.try_get(11)?,
-        extras: rows::document::<Extras>(row, 16)?.unwrap_or_default(),
+        extras: rows::document::<JobOptions>(row, 16)?.unwrap_or_default(),
     };
     Ok(Some(Box::new(NewJob::new(hold.attempt.job, spec).into_job(created_at))))
 }

@@ -1,6 +1,6 @@
 //! Tokens, and requests that count once.
 
-use punctual_core::{Once, Timestamp, Token, TokenId, limits};
+use punctual_core::{IdempotentRequest, Timestamp, Token, TokenId, limits};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
@@ -70,7 +70,7 @@ pub(crate) async fn clear(store: &Core) -> sqlx::Result<()> {
     unit.done().await
 }
 
-pub(crate) async fn once(store: &Core, key: &str, fingerprint: [u8; 32], seed: u64) -> sqlx::Result<Once> {
+pub(crate) async fn once(store: &Core, key: &str, fingerprint: [u8; 32], seed: u64) -> sqlx::Result<IdempotentRequest> {
     let mut unit = store.sessions.single().await?;
     let row = sqlx::query(*sql::ONCE)
         .bind(store.sessions.clock())
@@ -81,7 +81,7 @@ pub(crate) async fn once(store: &Core, key: &str, fingerprint: [u8; 32], seed: u
         .await?;
     unit.done().await?;
     let seed = row.try_get::<i64, _>(2)?.cast_unsigned();
-    Ok(Once { fingerprint: hash(&row, 0)?, at: rows::instant(&row, 1)?, seed })
+    Ok(IdempotentRequest { fingerprint: hash(&row, 0)?, at: rows::instant(&row, 1)?, seed })
 }
 
 /// Removes tokens and requests that are out of time.

@@ -16,8 +16,8 @@ use super::{
     registry,
 };
 
-/// Tables whose rows come and go. What has gone is cleared away often: it would be stepped over. The server's own upkeep would come
-/// once a minute.
+/// Tables whose rows come and go. What has gone is cleared away often: it would be stepped over. The server's own
+/// upkeep would come once a minute.
 const NARROW_TABLES: [&str; 12] = [
     "punctual_ready",
     "punctual_running",
@@ -33,7 +33,8 @@ const NARROW_TABLES: [&str; 12] = [
     "punctual_tallies_new",
 ];
 const VACUUM_EVERY: Duration = Duration::from_secs(5);
-/// The same, of a table of which nothing could be cleared away: somebody keeps a transaction open, and to try means to read it all.
+/// The same, of a table of which nothing could be cleared away: somebody keeps a transaction open, and to try means to
+/// read it all.
 const VACUUM_IN_VAIN_EVERY: Duration = Duration::from_secs(60);
 /// So few rows that have gone are no burden.
 const FEW_ROWS: i64 = 2_000;
@@ -112,7 +113,7 @@ impl Upkeep {
     }
 }
 
-pub(crate) async fn tend(core: &Core) -> sqlx::Result<()> {
+pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
     // What each process has to know for itself.
     let look = core.upkeep.is_due(|done| &mut done.look, LOOK_EVERY);
     if look || core.server_clock.is_in_doubt() {

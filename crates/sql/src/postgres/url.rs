@@ -10,8 +10,9 @@ use super::Options;
 impl FromStr for Options {
     type Err = StoreError;
 
-    /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with any of PostgreSQL's own settings (`sslmode`, `sslrootcert`, …)
-    /// and these: `schema`, `max_connections`, `statement_timeout` and `answer_timeout` (seconds), `pooler=transaction`.
+    /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with any of PostgreSQL's own settings (`sslmode`,
+    /// `sslrootcert`, …) and these: `schema`, `max_connections`, `statement_timeout` and `answer_timeout` (seconds),
+    /// `pooler=transaction`.
     fn from_str(url: &str) -> Result<Self, StoreError> {
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let shown = without_password(address);

@@ -23,7 +23,8 @@ const PERIOD: Duration = Duration::from_millis(2);
 const LATE: &str = "late work";
 /// How long after a lost connection the listener tries again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// A listener that has heard nothing for so long, or for as long as an answer may take, asks whether its connection still lives.
+/// A listener that has heard nothing for so long, or for as long as an answer may take, asks whether its connection
+/// still lives.
 const ASK_AFTER: Duration = Duration::from_secs(10);
 
 /// What this process has to tell the others, and what it hears.

@@ -1,4 +1,5 @@
-//! Copies the write-ahead log back into the file, beside the writer, which would otherwise stand still for milliseconds.
+//! Copies the write-ahead log back into the file, beside the writer, which would otherwise stand still for
+//! milliseconds.
 //!
 //! While commits keep coming, a checkpoint beside them never quite catches up, and the log can begin anew only when it
 //! has been copied whole. So the writer does the rest itself once the log is long; by then little is left to copy.
@@ -45,8 +46,8 @@ impl Checkpointer {
         Ok(Self { thread })
     }
 
-    /// Ends the thread and closes its connection. Must come before the writer's is closed: of two that close at once, neither
-    /// would be the last one, which removes the log.
+    /// Ends the thread and closes its connection. Must come before the writer's is closed: of two that close at once,
+    /// neither would be the last one, which removes the log.
     pub(crate) fn stop(self, writer: &mut Connection) {
         // With the hook goes the only sender that the thread listens to.
         if writer.wal_hook(None::<fn(&mut Wal, i32) -> rusqlite::Result<()>>).is_ok() {

@@ -1,16 +1,19 @@
 //! One clock for all processes of a file, and what is done when somebody sets it.
 //!
-//! The store's time is the machine's clock, so that a job for 09:00 starts at 09:00. Leases, locks and retries are durations, though, dated by
-//! that clock. The file keeps by how much the clock differs from the time since the machine's start, which nobody can set. A transaction that finds another
-//! difference has found a step, and moves by it whatever was dated by the clock as it was before. See docs/adr/0023.
+//! The store's time is the machine's clock, so that a job for 09:00 starts at 09:00. Leases, locks and retries are
+//! durations, though, dated by that clock. The file keeps by how much the clock differs from the time since the
+//! machine's start, which nobody can set. A transaction that finds another difference has found a step, and moves by it
+//! whatever was dated by the clock as it was before. See docs/adr/0023.
 
 use punctual_core::{Clock, ClockStep, Steady, SystemClock, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// The clock differs by less than that for other reasons: it is read twice, and small corrections are made all the time.
+/// The clock differs by less than that for other reasons: it is read twice, and small corrections are made all the
+/// time.
 const STEP_MIN_MICROS: u64 = 2_000_000;
 
-/// What is a duration from the time at which it was written. Times that were asked for stay, and so does what has happened.
+/// What is a duration from the time at which it was written. Times that were asked for stay, and so does what has
+/// happened.
 const MOVE: &[&str] = &[
     "update punctual_running set lease_until = lease_until + ?1",
     "update punctual_occupied_slots set lease_until = lease_until + ?1",
@@ -47,7 +50,8 @@ impl Clock for MachineClock {
     }
 }
 
-/// Which start of the machine it is. A container may have a time since its own start, which cannot be compared with the machine's.
+/// Which start of the machine it is. A container may have a time since its own start, which cannot be compared with the
+/// machine's.
 #[cfg(target_os = "linux")]
 fn epoch() -> Option<u128> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;

@@ -42,7 +42,8 @@ fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Whichever of several processes switches a new file first, the others wait for it. SQLite does not ask its busy handler then.
+/// Whichever of several processes switches a new file first, the others wait for it. SQLite does not ask its busy
+/// handler then.
 fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
     let mut tries = 0;
     loop {

@@ -1,28 +1,28 @@
 //! What `punctual doctor` looks at in a SQLite file.
 
-use punctual_core::{Finding, StoreResult};
+use punctual_core::{Diagnostic, StoreResult};
 use rusqlite::Connection;
 
 use super::{Options, clock, db::SqliteDb, error::store_error};
-use crate::ops::examine::{self, finding};
+use crate::ops::examine::{self, diagnostic};
 
 /// Looks for damage and bad settings.
-pub(crate) fn examine(connection: &Connection, options: &Options) -> StoreResult<Vec<Finding>> {
-    let mut findings = vec![integrity(connection).map_err(store_error)?, journal(connection).map_err(store_error)?];
-    findings.extend(examine::examine(&SqliteDb::new(connection))?);
-    findings.push(log_size(options));
-    findings.push(clock(connection, options).map_err(store_error)?);
-    Ok(findings)
+pub(crate) fn examine(connection: &Connection, options: &Options) -> StoreResult<Vec<Diagnostic>> {
+    let mut diagnostics = vec![integrity(connection).map_err(store_error)?, journal(connection).map_err(store_error)?];
+    diagnostics.extend(examine::examine(&SqliteDb::new(connection))?);
+    diagnostics.push(log_size(options));
+    diagnostics.push(clock(connection, options).map_err(store_error)?);
+    Ok(diagnostics)
 }
 
-fn integrity(connection: &Connection) -> rusqlite::Result<Finding> {
+fn integrity(connection: &Connection) -> rusqlite::Result<Diagnostic> {
     let said: String = connection.query_row("pragma quick_check(1)", [], |row| row.get(0))?;
     let ok = said == "ok";
     let message = if ok { "the file is sound".to_owned() } else { format!("{said}; restore a backup") };
-    Ok(finding("integrity", ok, message))
+    Ok(diagnostic("integrity", ok, message))
 }
 
-fn journal(connection: &Connection) -> rusqlite::Result<Finding> {
+fn journal(connection: &Connection) -> rusqlite::Result<Diagnostic> {
     let mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
     let ok = mode == "wal";
     let message = if ok {
@@ -30,24 +30,24 @@ fn journal(connection: &Connection) -> rusqlite::Result<Finding> {
     } else {
         format!("{mode} instead of wal: slow; is it on a network drive?")
     };
-    Ok(finding("journal", ok, message))
+    Ok(diagnostic("journal", ok, message))
 }
 
-fn clock(connection: &Connection, options: &Options) -> rusqlite::Result<Finding> {
+fn clock(connection: &Connection, options: &Options) -> rusqlite::Result<Diagnostic> {
     let step = clock::last_step(connection, &*options.clock)?.filter(|step| step.is_recent(options.clock.now()));
     let message = match step {
         None => "the machine's clock was not set lately".to_owned(),
         Some(step) => format!("{step}; leases and retries are moved by as much; check the machine's time service"),
     };
-    Ok(finding("clock", step.is_none(), message))
+    Ok(diagnostic("clock", step.is_none(), message))
 }
 
-fn log_size(options: &Options) -> Finding {
+fn log_size(options: &Options) -> Diagnostic {
     const LOG_MAX_BYTES: u64 = 256 << 20;
     let mut path = options.path.clone().into_os_string();
     path.push("-wal");
     let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
     let ok = bytes <= LOG_MAX_BYTES;
     let hint = if ok { "" } else { "; a long read or a stuck process keeps it from being folded in" };
-    finding("log", ok, format!("the write-ahead log has {} MiB{hint}", bytes >> 20))
+    diagnostic("log", ok, format!("the write-ahead log has {} MiB{hint}", bytes >> 20))
 }

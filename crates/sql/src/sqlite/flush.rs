@@ -26,7 +26,8 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// Starts the thread; `sync` returns once everything that was written before is on the disk. If it fails, the store has failed for good.
+    /// Starts the thread; `sync` returns once everything that was written before is on the disk. If it fails, the store
+    /// has failed for good.
     pub(crate) fn start(
         sync: impl FnMut() -> io::Result<()> + Send + 'static,
         health: Health,
@@ -70,8 +71,8 @@ fn run(inbox: &Receiver<Committed>, mut sync: impl FnMut() -> io::Result<()>, he
 
 /// Waits for the disk with the write-ahead log beside the file at `path`, as SQLite itself names it.
 ///
-/// SQLite keeps its locks elsewhere, so that a second handle on the log is harmless, and it keeps the log itself as long as
-/// a connection is open.
+/// SQLite keeps its locks elsewhere, so that a second handle on the log is harmless, and it keeps the log itself as
+/// long as a connection is open.
 pub(crate) fn sync_log(path: &str) -> impl FnMut() -> io::Result<()> + Send + 'static {
     let path = PathBuf::from(format!("{path}-wal"));
     let mut log: Option<File> = None;

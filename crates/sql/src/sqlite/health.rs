@@ -1,8 +1,8 @@
 //! Whether this process may still rely on its disk.
 //!
-//! When the disk does not confirm a write, the system may have dropped the pages that it could not write, and the next call succeeds over the
-//! hole. How much of what was written before is lost, this process cannot find out. So it acknowledges nothing more, says why, and ends; whoever opens the
-//! file again reads what is really there.
+//! When the disk does not confirm a write, the system may have dropped the pages that it could not write, and the next
+//! call succeeds over the hole. How much of what was written before is lost, this process cannot find out. So it
+//! acknowledges nothing more, says why, and ends; whoever opens the file again reads what is really there.
 
 use std::{fmt, path::Path};
 

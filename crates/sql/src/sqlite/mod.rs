@@ -200,9 +200,17 @@ pub fn settle_in(connection: &Connection, now: Timestamp, settlements: &[Settlem
     within(connection, now, |tx| settle::settle(tx, settlements))
 }
 
-store_by_operations! {
-    SqliteStore,
+impl SqliteStore {
+    /// Claims what there is, or waits for it as long as the request says.
+    async fn claim_or_wait(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+        self.writer.claim(request, &self.readers).await
+    }
+}
 
+store_by_operations!(SqliteStore);
+
+#[async_trait]
+impl EngineStore for SqliteStore {
     fn info(&self) -> StoreInfo {
         let location = format!("sqlite:{}", self.options.path.display());
         StoreInfo { engine: "sqlite", version: rusqlite::version().to_owned(), location }
@@ -218,12 +226,8 @@ store_by_operations! {
         Box::new(listener)
     }
 
-    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
-        self.writer.claim(request, &self.readers).await
-    }
-
-    fn hurry(&self) {
-        self.writer.hurry();
+    fn wake_claims(&self) {
+        self.writer.wake_claims();
     }
 
     fn renewal_grace(&self) -> Duration {
@@ -243,7 +247,7 @@ store_by_operations! {
         self.readers.call(schema::read).await
     }
 
-    async fn examine(&self) -> StoreResult<Vec<Finding>> {
+    async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
         let options = self.options.clone();
         let examine = move |connection: &Connection| examine::examine(connection, &options);
         self.readers.call(examine).await

@@ -49,7 +49,7 @@ pub(crate) trait Operation: Send {
     }
 
     /// Waits no longer, if it does.
-    fn hurry(&mut self) {}
+    fn wake_claims(&mut self) {}
 
     /// Tells the caller. Returns what gives claims back that nobody takes, because the caller has gone.
     fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement>;
@@ -136,7 +136,7 @@ impl Operation for ClaimCall {
         waits.then_some(Parked { deadline: self.deadline, due: self.taken.look_again_at })
     }
 
-    fn hurry(&mut self) {
+    fn wake_claims(&mut self) {
         self.deadline = Instant::now();
     }
 

@@ -52,7 +52,8 @@ fn no_statement_scans_or_sorts_a_table() {
     let connection = database();
     for (name, sql) in statements::ALL.iter().filter(|(name, _)| !EXEMPT.contains(name)) {
         for line in plan(&connection, sql) {
-            // A scan in an index's order that ends early is how the head of a list is read; a bounded subquery likewise.
+            // A scan in an index's order that ends early is how the head of a list is read; a bounded subquery
+            // likewise.
             let bounded = line.contains("USING COVERING INDEX") && *name == "next_due"
                 || line.contains("SCAN (subquery")
                 || line == "SCAN story"

@@ -72,7 +72,7 @@ fn applied(connection: &Connection) -> Result<Vec<AppliedMigration>, StoreError>
 mod tests {
     use super::*;
     use crate::sqlite::{Options, SqliteStore};
-    use punctual_core::{JobId, Status, Store};
+    use punctual_core::{JobId, Status, store::ports::*};
 
     #[tokio::test]
     async fn a_file_of_the_first_version_keeps_every_story_when_it_is_upgraded() {
@@ -106,8 +106,8 @@ mod tests {
         second[15] = 1;
         assert_eq!(story([0; 16]).await, [Status::Queued, Status::Processing, Status::Failed, Status::Dead]);
         assert_eq!(story(second).await, [Status::Queued]);
-        for finding in store.examine().await.unwrap() {
-            assert!(finding.ok, "{}: {}", finding.check, finding.message);
+        for diagnostic in store.check().await.unwrap() {
+            assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
         }
     }
 }

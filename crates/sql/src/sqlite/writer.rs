@@ -1,8 +1,9 @@
 //! The one writer of a process, with group commit.
 //!
-//! A thread of its own owns the writing connection. Whatever has been asked for by the time it looks is done in
-//! one transaction; each caller is answered once that transaction is as durable as it wants (see [`super::flush`]). If one operation fails, the transaction is
-//! undone and each operation gets one of its own: savepoints would save that, and have SQLite copy every page that changes.
+//! A thread of its own owns the writing connection. Whatever has been asked for by the time it looks is done in one
+//! transaction; each caller is answered once that transaction is as durable as it wants (see [`super::flush`]). If one
+//! operation fails, the transaction is undone and each operation gets one of its own: savepoints would save that, and
+//! have SQLite copy every page that changes.
 //!
 //! A claim that finds nothing may wait. It is parked, and runs again in the very transaction that enqueues something,
 //! or when the next job is due, or when another process has committed, which shows in the file's change counter within
@@ -146,7 +147,7 @@ impl Writer {
     }
 
     /// Claims that wait answer at once.
-    pub(crate) fn hurry(&self) {
+    pub(crate) fn wake_claims(&self) {
         // Nobody waits for a closed writer.
         let _ = self.send(Message::Hurry);
     }
@@ -214,7 +215,8 @@ impl Undone {
     }
 }
 
-/// The last time during which the store refused transactions: another program kept it locked for longer than we wait, or the disk was full.
+/// The last time during which the store refused transactions: another program kept it locked for longer than we wait,
+/// or the disk was full.
 #[derive(Debug)]
 struct Refusal {
     /// From when until when.
@@ -230,8 +232,8 @@ impl Refusal {
         self.times = Some((since.map_or(began, |(since, _)| since), Instant::now()));
     }
 
-    /// When an operation counts as asked for, by the store's clock, and how long it has waited. One that is repeated because the store had refused it counts from
-    /// when the store began to.
+    /// When an operation counts as asked for, by the store's clock, and how long it has waited. One that is repeated
+    /// because the store had refused it counts from when the store began to.
     fn asked(&self, now: Timestamp, asked: Instant) -> (Timestamp, Duration) {
         // A manual clock does not advance while an operation waits.
         let waited = if self.is_timed { asked.elapsed() } else { Duration::ZERO };
@@ -243,8 +245,8 @@ impl Refusal {
 }
 
 struct WriterThread {
-    /// Who answers those that wait for the disk; nobody if the options ask for no such care. Before the connection, so that
-    /// all are answered while the log is still there.
+    /// Who answers those that wait for the disk; nobody if the options ask for no such care. Before the connection, so
+    /// that all are answered while the log is still there.
     flusher: Option<Flusher>,
     connection: Connection,
     clock: Arc<dyn Clock>,
@@ -271,7 +273,7 @@ impl WriterThread {
                     let group = self.gather(first);
                     self.commit(group, false);
                 }
-                Ok(Message::Hurry) => self.parked.iter_mut().for_each(|claim| claim.hurry()),
+                Ok(Message::Hurry) => self.parked.iter_mut().for_each(|claim| claim.wake_claims()),
                 Ok(Message::Listen) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.checkpointer.stop(&mut self.connection),
             }
@@ -321,7 +323,7 @@ impl WriterThread {
                     rows += next.weight();
                     group.push(next);
                 }
-                Ok(Message::Hurry) => group.iter_mut().chain(&mut self.parked).for_each(|claim| claim.hurry()),
+                Ok(Message::Hurry) => group.iter_mut().chain(&mut self.parked).for_each(|claim| claim.wake_claims()),
                 Ok(Message::Listen) => {}
                 Err(_) => break,
             }
@@ -362,8 +364,8 @@ impl WriterThread {
         }
     }
 
-    /// Answers the callers of a group that is committed, those who wait for the disk by way of the flusher, and parks what
-    /// waits for more.
+    /// Answers the callers of a group that is committed, those who wait for the disk by way of the flusher, and parks
+    /// what waits for more.
     fn tell(&mut self, group: Vec<Box<dyn Operation>>, woke: Woke) {
         if woke.jobs {
             self.wakes.wake();

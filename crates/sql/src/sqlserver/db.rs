@@ -1,7 +1,7 @@
 //! A connection to a server, as the shared operations see it.
 //!
-//! Operations run on a thread where waiting is allowed, and ask whoever has the connection. What they write waits until something is read, or until
-//! the end, so that rows for the same statement go as one document.
+//! Operations run on a thread where waiting is allowed, and ask whoever has the connection. What they write waits until
+//! something is read, or until the end, so that rows for the same statement go as one document.
 
 use std::{
     cell::{Cell, RefCell},

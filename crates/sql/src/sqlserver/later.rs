@@ -1,4 +1,5 @@
-//! What is written is put off, so that rows for the same statement go together: as one document of lines, each a list of values and the place of the line.
+//! What is written is put off, so that rows for the same statement go together: as one document of lines, each a list
+//! of values and the place of the line.
 
 use std::fmt::Write as _;
 
@@ -74,7 +75,8 @@ fn push(document: &mut String, value: &Value<'_>) {
     document.push(',');
 }
 
-/// Sixteen bytes as the text of a `uniqueidentifier` that has them. Of its first three parts, the bytes stand in the opposite order.
+/// Sixteen bytes as the text of a `uniqueidentifier` that has them. Of its first three parts, the bytes stand in the
+/// opposite order.
 fn identifier(bytes: &[u8]) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let mut text = String::with_capacity(36);

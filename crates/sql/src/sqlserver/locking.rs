@@ -5,14 +5,14 @@ use punctual_core::{StoreError, StoreResult, Timestamp};
 use super::statements::own;
 use crate::db::Row;
 
-/// How an operation stands to others, by the lock `punctual` that it holds until the end of its transaction. As this is the first lock that it
-/// takes, nobody who is alone waits for somebody who waits for them.
+/// How an operation stands to others, by the lock `punctual` that it holds until the end of its transaction. As this is
+/// the first lock that it takes, nobody who is alone waits for somebody who waits for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locking {
     /// Nobody else writes.
     Alone,
-    /// Others write too. Jobs in their lanes are locked as they are taken, and skipped if they are; what is held is locked in one order; all
-    /// else is added only.
+    /// Others write too. Jobs in their lanes are locked as they are taken, and skipped if they are; what is held is
+    /// locked in one order; all else is added only.
     Beside,
     /// Within a transaction of an application's own, without the lock until it is needed.
     Within,

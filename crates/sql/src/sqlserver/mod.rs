@@ -58,8 +58,8 @@ pub struct Options {
     location: String,
     max_connections: usize,
     connect_timeout: Duration,
-    /// How long a short operation (enqueue, claim, settle, renewal of leases) waits for the server's answer. Each statement of the others may also wait for
-    /// a lock, and those of a migration ten times as long.
+    /// How long a short operation (enqueue, claim, settle, renewal of leases) waits for the server's answer. Each
+    /// statement of the others may also wait for a lock, and those of a migration ten times as long.
     answer_timeout: Duration,
     /// Where the time comes from: the server's clock, unless a test brings its own.
     clock: Option<Arc<dyn Clock>>,
@@ -196,8 +196,8 @@ impl SqlServerStore {
         Ok(done)
     }
 
-    /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they exist if and only if that
-    /// transaction commits. Workers notice within a tenth of a second.
+    /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they
+    /// exist if and only if that transaction commits. Workers notice within a tenth of a second.
     ///
     /// The jobs must have been checked, as the client's `enqueue_in` does.
     pub async fn enqueue_in<S>(&self, client: &mut tiberius::Client<S>, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>>
@@ -207,8 +207,8 @@ impl SqlServerStore {
         self.sessions.write_within(client, move |tx| enqueue::enqueue(tx, &jobs)).await
     }
 
-    /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one. Until that transaction
-    /// ends, nobody else writes.
+    /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
+    /// Until that transaction ends, nobody else writes.
     pub async fn settle_in<S>(
         &self,
         client: &mut tiberius::Client<S>,
@@ -258,22 +258,9 @@ impl SqlServerStore {
     }
 }
 
-store_by_operations! {
-    SqlServerStore,
-
-    fn info(&self) -> StoreInfo {
-        StoreInfo { engine: "sqlserver", version: self.version.clone(), location: self.options.location.clone() }
-    }
-
-    fn now(&self) -> Timestamp {
-        self.options.clock.as_ref().map_or_else(|| self.sessions.now(), |clock| clock.now())
-    }
-
-    fn watch(&self) -> Box<dyn Watch> {
-        Box::new(self.jobs.listen())
-    }
-
-    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+impl SqlServerStore {
+    /// Claims what there is, or waits for it as long as the request says.
+    async fn claim_or_wait(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         let deadline = Instant::now() + request.wait.min(punctual_core::limits::WAIT_MAX);
         let mut hurried = self.hurried.listen();
         loop {
@@ -297,12 +284,29 @@ store_by_operations! {
             }
         }
     }
+}
 
-    fn hurry(&self) {
+store_by_operations!(SqlServerStore);
+
+#[async_trait]
+impl EngineStore for SqlServerStore {
+    fn info(&self) -> StoreInfo {
+        StoreInfo { engine: "sqlserver", version: self.version.clone(), location: self.options.location.clone() }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.options.clock.as_ref().map_or_else(|| self.sessions.now(), |clock| clock.now())
+    }
+
+    fn watch(&self) -> Box<dyn Watch> {
+        Box::new(self.jobs.listen())
+    }
+
+    fn wake_claims(&self) {
         self.hurried.wake();
     }
 
-    async fn tend(&self) -> StoreResult<()> {
+    async fn maintain(&self) -> StoreResult<()> {
         if !self.sums.are_due() {
             return Ok(());
         }
@@ -313,7 +317,7 @@ store_by_operations! {
         schema::read(&mut self.sessions.open(Patience::Usual).await?, &self.options.location).await
     }
 
-    async fn examine(&self) -> StoreResult<Vec<Finding>> {
+    async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
         self.read(crate::ops::examine::examine).await
     }
 }

@@ -34,7 +34,8 @@ use crate::{
 /// A connection.
 pub type Client = tiberius::Client<Compat<TcpStream>>;
 
-/// How often an operation begins anew: alone if it turned out to need that, or if the server has picked it as the victim of a deadlock.
+/// How often an operation begins anew: alone if it turned out to need that, or if the server has picked it as the
+/// victim of a deadlock.
 const TRIES_MAX: usize = 5;
 
 /// A connection that was idle for longer is not used again: what is between may have forgotten it without a word.
@@ -155,7 +156,8 @@ impl Sessions {
         error
     }
 
-    /// Begins a transaction; returns the server's time. A connection that was kept may be of no more use, so that another one is tried.
+    /// Begins a transaction; returns the server's time. A connection that was kept may be of no more use, so that
+    /// another one is tried.
     async fn begin(&self, locking: Locking) -> StoreResult<(Leased, Timestamp)> {
         loop {
             let mut leased = self.take().await?;
@@ -189,8 +191,8 @@ impl Sessions {
         self.gone(error)
     }
 
-    /// Does something for which leases run out while it waits, unless the server takes too long to answer. Whether it was done is unknown then, and its
-    /// connection is closed.
+    /// Does something for which leases run out while it waits, unless the server takes too long to answer. Whether it
+    /// was done is unknown then, and its connection is closed.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
         let limit = self.options.answer_timeout;
         let silent = |_| {
@@ -202,7 +204,8 @@ impl Sessions {
         time::timeout(limit, work).await.map_err(silent)?
     }
 
-    /// Reads. Where the server has picked that as the victim of a deadlock, or a connection that was kept is of no more use, once more.
+    /// Reads. Where the server has picked that as the victim of a deadlock, or a connection that was kept is of no more
+    /// use, once more.
     pub(crate) async fn read<F, T>(&self, work: F) -> StoreResult<T>
     where
         F: Fn(&dyn Db) -> StoreResult<T> + Send + Sync + 'static,
@@ -263,7 +266,8 @@ impl Sessions {
         }
     }
 
-    /// Adds numbers up, those of hours from one on, while nobody writes, and nobody reads these, who would see some rows twice.
+    /// Adds numbers up, those of hours from one on, while nobody writes, and nobody reads these, who would see some
+    /// rows twice.
     pub(crate) async fn add_up(&self, since: Timestamp) -> StoreResult<()> {
         let (mut leased, _) = self.begin(Locking::Alone).await?;
         let (client, error) = (&mut leased.client, |error: Error| self.error(&error));
@@ -405,7 +409,8 @@ mod tests {
     const BEFORE_LOGIN: u8 = 18;
     const LOGIN: u8 = 16;
 
-    /// A server that lets clients log in, makes their settings, and then says nothing any more. Tells when a client has gone.
+    /// A server that lets clients log in, makes their settings, and then says nothing any more. Tells when a client has
+    /// gone.
     async fn silent_server(answers: usize) -> (Options, tokio::sync::mpsc::UnboundedReceiver<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

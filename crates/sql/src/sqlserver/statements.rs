@@ -1,7 +1,8 @@
 //! The texts of all statements, one file each.
 //!
-//! Nothing is put together at run time: what a file says is what the server gets, so that the files are the record of it. Those that read `openjson(@P1)` take a document of lines; the others take their values as they are. Where rows are read for each
-//! line, the line's place is the last column.
+//! Nothing is put together at run time: what a file says is what the server gets, so that the files are the record of
+//! it. Those that read `openjson(@P1)` take a document of lines; the others take their values as they are. Where rows
+//! are read for each line, the line's place is the last column.
 
 use std::sync::LazyLock;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{Change, Changed, Fault, Keep, Outcome, Retry, Settled, Status, Verb};
+use punctual_core::{Change, Changed, JobError, Outcome, RetentionPolicy, Retry, Settled, Status, Verb};
 use punctual_sql::postgres::{
     MIGRATIONS, Options, PostgresStore,
     sqlx::{AssertSqlSafe, Connection, PgConnection, query, query_scalar, raw_sql},
@@ -31,8 +31,8 @@ async fn a_job_for_a_distant_day_moves_to_it_when_the_day_comes() {
     assert_eq!(fx.settle(&claim, Outcome::Succeeded { result: None }).await, Settled::Done);
     assert_eq!(fx.job(id).await.status, Status::Succeeded);
     assert_eq!(fx.story(id).await.len(), 4);
-    for finding in fx.store.examine().await.unwrap() {
-        assert!(finding.ok, "{}: {}", finding.check, finding.message);
+    for diagnostic in fx.store.check().await.unwrap() {
+        assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
     }
 }
 
@@ -64,7 +64,7 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
     let dead = fx.enqueue(|spec| spec.user_id = Some("bob".into())).await;
     for claim in fx.claim(fx.worker(), 100).await {
         let outcome = if claim.job.id == dead {
-            Outcome::Failed { fault: Fault::new("no"), retry: Retry::Never }
+            Outcome::Failed { fault: JobError::new("no"), retry: Retry::Never }
         } else {
             Outcome::Succeeded { result: None }
         };
@@ -76,15 +76,15 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
     let queued = fx.enqueue(|spec| spec.queue = "slow".into()).await;
     let stories = [fx.story(dead).await, fx.story(kept).await];
 
-    let keep = Keep::default();
+    let keep = RetentionPolicy::default();
     let (week, day_more) = (7 * DAY, Duration::from_secs(DAY));
     fx.pass(week);
-    assert_eq!(fx.store.retire(keep, 1_000).await.unwrap(), 0, "one by one, though the day is to go as a whole");
-    assert_eq!(fx.store.drop_days(keep, day_more).await.unwrap(), 0, "they have not been kept as deleted");
+    assert_eq!(fx.store.expire(keep, 1_000).await.unwrap(), 0, "one by one, though the day is to go as a whole");
+    assert_eq!(fx.store.drop_partitions(keep, day_more).await.unwrap(), 0, "they have not been kept as deleted");
     fx.pass(3 * DAY);
     let in_day = format!("select count(*) from {{s}}.punctual_jobs_{day}");
     assert_eq!(count(&options, &in_day).await, 45);
-    assert_eq!(fx.store.drop_days(keep, day_more).await.unwrap(), 41);
+    assert_eq!(fx.store.drop_partitions(keep, day_more).await.unwrap(), 41);
     assert_eq!(count(&options, &in_day).await, 4);
     assert_eq!(count(&options, &format!("select count(*) from {{s}}.punctual_labels_{day}")).await, 1);
     assert_eq!(count(&options, &format!("select count(*) from {{s}}.punctual_events_{day}")).await, 3);
@@ -122,9 +122,9 @@ async fn a_large_day_of_which_nothing_is_left_is_gone() {
     run_all(&fx).await;
     fx.pass(5 * DAY);
     // Its labels and logs are empty, and go first.
-    assert_eq!(fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await.unwrap(), 0);
+    assert_eq!(fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await.unwrap(), 0);
     fx.pass(5 * DAY);
-    assert_eq!(fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await.unwrap(), 10);
+    assert_eq!(fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await.unwrap(), 10);
     let partitions =
         format!("select count(*) from pg_class where relnamespace = '{{s}}'::regnamespace and relname ~ '{day}'");
     assert_eq!(count(&options, &partitions).await, 0);
@@ -146,10 +146,10 @@ async fn a_large_day_of_which_most_is_kept_goes_job_by_job() {
     };
     let ids = fx.enqueue_all((0..30).map(keep_long).collect()).await;
     run_all(&fx).await;
-    let (keep, day_more) = (Keep::default(), Duration::from_secs(DAY));
+    let (keep, day_more) = (RetentionPolicy::default(), Duration::from_secs(DAY));
     fx.pass(10 * DAY);
-    assert_eq!(fx.store.drop_days(keep, day_more).await.unwrap(), 0);
-    assert_eq!(fx.store.retire(keep, 1_000).await.unwrap(), 10);
+    assert_eq!(fx.store.drop_partitions(keep, day_more).await.unwrap(), 0);
+    assert_eq!(fx.store.expire(keep, 1_000).await.unwrap(), 10);
     fx.pass(2 * DAY);
     assert_eq!(fx.store.purge(day_more, 1_000).await.unwrap(), 10);
     for (number, id) in ids.into_iter().enumerate() {
@@ -174,7 +174,8 @@ async fn nothing_is_lost_of_a_day_that_is_exchanged_under_way() {
     let late_ids: Vec<_> = late.iter().map(|job| job.id).collect();
     fx.pass(10 * DAY);
 
-    let exchange = async { fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await.unwrap() };
+    let exchange =
+        async { fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await.unwrap() };
     let end = async {
         for claim in &claims {
             assert_eq!(other.settle(claim, Outcome::Succeeded { result: None }).await, Settled::Done);
@@ -193,7 +194,7 @@ async fn nothing_is_lost_of_a_day_that_is_exchanged_under_way() {
     };
     let (gone, (), (), ()) = tokio::join!(exchange, end, cancel, come);
     // Somebody at work may have kept it from being exchanged at that moment.
-    let again = fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await.unwrap();
+    let again = fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await.unwrap();
     assert_eq!(gone + again, 1_000);
     for (ids, status) in [(held, Status::Succeeded), (waiting, Status::Cancelled), (late_ids, Status::Queued)] {
         for id in ids {
@@ -212,7 +213,7 @@ async fn a_day_that_was_detached_and_not_dropped_is_dropped_by_the_next() {
     let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
     let left_behind = format!("create table {}.punctual_jobs_20260101_gone (id uuid)", options.schema);
     raw_sql(AssertSqlSafe(left_behind)).execute(&mut connection).await.unwrap();
-    fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await.unwrap();
+    fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await.unwrap();
     let behind = "select count(*) from pg_class where relnamespace = '{s}'::regnamespace and relname ~ '_gone$'";
     assert_eq!(count(&options, behind).await, 0);
 }
@@ -264,7 +265,7 @@ async fn beside_a_large_rest_a_day_is_made_while_others_go_on() {
     let locked = "select from {s}.punctual_jobs_rest where scheduled_at < '2026-04-11' for update";
     let blocker = Blocker::new(&options, locked).await;
     let maker = open(&options, &clock).await;
-    let made = tokio::spawn(async move { maker.store.tend().await });
+    let made = tokio::spawn(async move { maker.store.maintain().await });
     blocker.is_waited_for(&options).await;
     // For another day, and for the one that is being made.
     let other = fx.enqueue_in(DAY, |_| ()).await;
@@ -326,11 +327,14 @@ async fn operators_do_not_wait_for_a_day_that_is_copied() {
     run_all(&fx).await;
     let dead = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
-    fx.settle(&claim, Outcome::Failed { fault: Fault::new("no"), retry: Retry::Never }).await;
+    fx.settle(&claim, Outcome::Failed { fault: JobError::new("no"), retry: Retry::Never }).await;
     fx.pass(10 * DAY);
     // The copy is there, and what else is kept of the day's jobs is to be forgotten.
     let blocker = Blocker::new(&options, "select from {s}.punctual_kept for update").await;
-    let exchange = tokio::spawn(async move { fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await });
+    let exchange =
+        tokio::spawn(
+            async move { fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await },
+        );
     blocker.is_waited_for(&options).await;
     let retry = Change { job: dead, verb: Verb::Retry, actor: "test".into(), reason: None };
     assert_eq!(other.store.change(vec![retry]).await.unwrap(), [Changed::Done]);

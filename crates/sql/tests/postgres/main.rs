@@ -1,4 +1,5 @@
-//! What only PostgreSQL has: days, several processes that start at once, a pooler in between, transactions of applications.
+//! What only PostgreSQL has: days, several processes that start at once, a pooler in between, transactions of
+//! applications.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -6,7 +7,7 @@ mod days;
 
 use std::time::Duration;
 
-use punctual_core::{JobId, Keep, ManualClock, Outcome, Settled, Status, Store, settle};
+use punctual_core::{JobId, ManualClock, Outcome, RetentionPolicy, Settled, Status, settle, store::ports::*};
 use punctual_sql::postgres::{
     Options, PostgresStore,
     sqlx::{AssertSqlSafe, Connection, PgConnection, query_scalar, raw_sql},
@@ -147,7 +148,7 @@ async fn it_works_behind_a_pooler_of_transactions() {
         101,
         "in the schema that was named"
     );
-    fx.store.tend().await.unwrap();
+    fx.store.maintain().await.unwrap();
     assert_eq!(fx.store.counts().await.unwrap()[0].count, 101);
 }
 
@@ -192,7 +193,7 @@ async fn a_transaction_that_cannot_see_a_job_cannot_end_its_execution() {
     let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
     let mut transaction = connection.begin_with("begin isolation level repeatable read").await.unwrap();
     query_scalar::<_, i32>("select 1").fetch_one(&mut *transaction).await.unwrap();
-    assert_eq!(fx.store.drop_days(Keep::default(), Duration::from_secs(DAY)).await.unwrap(), 10);
+    assert_eq!(fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await.unwrap(), 10);
     let done = settle(&claim, Outcome::Succeeded { result: None }, 0.5);
     let refused = store.settle_in(&mut transaction, &[done]).await.unwrap_err().to_string();
     assert!(refused.contains("READ COMMITTED"), "{refused}");
@@ -214,12 +215,13 @@ async fn run_all(fx: &Fixture) {
 }
 
 async fn assert_healthy(fx: &Fixture) {
-    for finding in fx.store.examine().await.unwrap() {
-        assert!(finding.ok, "{}: {}", finding.check, finding.message);
+    for diagnostic in fx.store.check().await.unwrap() {
+        assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
     }
 }
 
-/// What a transaction stores bears the time at which it began, and can be seen when it has ended; its parts have numbers of their own.
+/// What a transaction stores bears the time at which it began, and can be seen when it has ended; its parts have
+/// numbers of their own.
 #[tokio::test]
 async fn what_an_application_commits_late_is_told_once() {
     let mut options = options(&ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap()));

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use punctual_core::{
-    AttemptStatus, Change, Changed, Count, Fault, JobId, Outcome, Pending, Retry, Settled, Status, Verb,
+    AttemptStatus, Change, Changed, Count, JobError, JobId, Outcome, Pending, Retry, Settled, Status, Verb,
     measure::{self, Measure, Tally},
 };
 
@@ -18,7 +18,7 @@ async fn change(fx: &Fixture, job: JobId, verb: Verb) -> Changed {
 async fn dead_job(fx: &Fixture) -> JobId {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
-    fx.settle(&claim, Outcome::Failed { fault: Fault::new("no"), retry: Retry::Never }).await;
+    fx.settle(&claim, Outcome::Failed { fault: JobError::new("no"), retry: Retry::Never }).await;
     id
 }
 
@@ -68,7 +68,7 @@ pub async fn cancelling_a_running_job_makes_its_settle_stale(fx: &Fixture) {
     let worker = fx.worker();
     let claim = fx.claim_one(worker).await;
     change(fx, id, Verb::Cancel).await;
-    assert_eq!(fx.store.held(worker, vec![claim.attempt_id()]).await.unwrap(), [false]);
+    assert_eq!(fx.store.check_leases(worker, vec![claim.attempt_id()]).await.unwrap(), [false]);
     assert_eq!(fx.settle(&claim, success()).await, Settled::Stale);
     let attempts = fx.store.attempts(id).await.unwrap();
     assert_eq!((attempts[0].status, attempts[0].finished_at), (AttemptStatus::Cancelled, Some(fx.now())));

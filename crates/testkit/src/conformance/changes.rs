@@ -6,7 +6,7 @@ use std::{
 
 use futures_util::future::join_all;
 use punctual_core::{
-    Change, Changes, JobEvent, JobId, NewJob, Note, Occurrence, Progress, Status, StoreError, Verb, limits,
+    Change, Changes, JobEvent, JobId, NewJob, Occurrence, Progress, ProgressReport, Status, StoreError, Verb, limits,
 };
 
 use crate::{
@@ -101,8 +101,8 @@ pub async fn a_job_that_is_touched_without_a_change_is_not_told_again(fx: &Fixtu
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!(follower.statuses().await, [(id, Status::Processing)]);
     let progress = Some(Progress { percent: 50.0, message: None });
-    let note = Note { attempt: claim.attempt_id(), worker: claim.worker, progress, lines: Vec::new() };
-    fx.store.note(vec![note]).await.unwrap();
+    let note = ProgressReport { attempt: claim.attempt_id(), worker: claim.worker, progress, lines: Vec::new() };
+    fx.store.report_progress(vec![note]).await.unwrap();
     assert_eq!(follower.look().await, []);
     fx.pass(10);
     assert_eq!(follower.look().await, []);
@@ -146,8 +146,8 @@ pub async fn a_job_that_comes_with_an_old_id_is_told(fx: &Fixture) {
     let id = fx.enqueue_all(vec![NewJob { delay: None, ..ahead }]).await[0];
     assert_eq!(follower.statuses().await, [(id, Status::Queued)]);
     assert_eq!(follower.look().await, []);
-    for finding in fx.store.examine().await.unwrap() {
-        assert!(finding.ok, "{}: {}", finding.check, finding.message);
+    for diagnostic in fx.store.check().await.unwrap() {
+        assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
     }
 }
 

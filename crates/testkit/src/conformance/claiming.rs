@@ -1,6 +1,6 @@
 use std::{task::Poll, time::Duration};
 
-use punctual_core::{AttemptStatus, ClaimRequest, Claimed, Fault, JobId, Json, Outcome, Retry, Settled, Status};
+use punctual_core::{AttemptStatus, ClaimRequest, Claimed, JobError, JobId, Json, Outcome, Retry, Settled, Status};
 
 use crate::{
     Fixture,
@@ -253,12 +253,12 @@ pub async fn an_answer_that_nobody_looks_at_holds_nothing(fx: &Fixture) {
 pub async fn a_hurried_claim_answers_at_once(fx: &Fixture) {
     let mut waiting = fx.store.claim(patient(fx));
     assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
-    fx.store.hurry();
+    fx.store.wake_claims();
     assert_eq!(waiting.await.unwrap().claims, []);
     let mut waiting = fx.store.claim(patient(fx));
     assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
     let id = fx.enqueue(|_| ()).await;
-    fx.store.hurry();
+    fx.store.wake_claims();
     let claims = match waiting.await.unwrap().claims {
         claims if claims.is_empty() => fx.claim(fx.worker(), 1).await,
         claims => claims,
@@ -284,7 +284,7 @@ pub async fn a_large_claim_brings_every_job_whole_and_in_order(fx: &Fixture) {
     fx.enqueue_all((0..300).map(job).collect()).await;
     // Some have run before.
     for claim in fx.claim(fx.worker(), 50).await {
-        let failed = Outcome::Failed { fault: Fault::new("no"), retry: Retry::After(Duration::ZERO) };
+        let failed = Outcome::Failed { fault: JobError::new("no"), retry: Retry::After(Duration::ZERO) };
         fx.settle(&claim, failed).await;
     }
     let claimed = fx.store.claim(ask_for(fx, 1_000)).await.unwrap().claims;
@@ -312,7 +312,8 @@ pub async fn a_large_claim_that_is_given_up_holds_nothing(fx: &Fixture) {
         let claimed = given_up.await;
         drop(claim);
         let mut claims = claimed.map_or_else(Vec::new, |claimed| claimed.unwrap().claims);
-        // The claim that was given up may still be at work: the next one has what that left, and then what it gives back.
+        // The claim that was given up may still be at work: the next one has what that left, and then what it gives
+        // back.
         while claims.len() < 200 {
             let ask = ClaimRequest { wait: Duration::from_secs(10), ..ask_for(fx, 1_000) };
             let more = fx.store.claim(ask).await.unwrap().claims;

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Change, Changed, Enqueued, Extras, Ids, JobId, Json, LogLevel, NewJob, Occurrence, OnParentFailure, ParentResults,
-    RetryPolicy, Spec, Status, Unique, Verb, WorkflowId, limits,
+    Change, Changed, Enqueued, Ids, JobId, JobOptions, Json, LogLevel, NewJob, Occurrence, OnParentFailure,
+    ParentResults, RetryPolicy, Spec, Status, Unique, Verb, WorkflowId, limits,
 };
 
 use crate::{
@@ -23,7 +23,7 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
         spec.workflow_id = Some(WorkflowId::from_bits(77));
         spec.keep_for = Some(Duration::from_secs(60));
         spec.ephemeral = true;
-        spec.extras = Extras {
+        spec.extras = JobOptions {
             max_crashes: Some(5),
             retry: Some(RetryPolicy::list([1, 2].map(Duration::from_secs)).jitter(0.0)),
             tags: vec!["a".into(), "b".into()],

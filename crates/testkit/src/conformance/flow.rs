@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Change, Changed, Ends, Enqueued, Filter, JobId, Json, Keep, NewJob, NewWorkflow, OnParentFailure, Outcome, Page,
-    Settled, Spec, Status, StoreError, Timestamp, Verb, WorkflowId, WorkflowStatus, settle,
+    Change, Changed, Ends, Enqueued, Filter, JobId, Json, NewJob, NewWorkflow, OnParentFailure, Outcome, Page,
+    RetentionPolicy, Settled, Spec, Status, StoreError, Timestamp, Verb, WorkflowId, WorkflowStatus, settle,
 };
 
 use crate::{
@@ -64,8 +64,8 @@ pub async fn a_refused_workflow_keeps_nobody_from_its_parents(fx: &Fixture) {
 }
 
 fn death() -> Outcome {
-    use punctual_core::{Fault, Retry};
-    Outcome::Failed { fault: Fault::new("no"), retry: Retry::Never }
+    use punctual_core::{JobError, Retry};
+    Outcome::Failed { fault: JobError::new("no"), retry: Retry::Never }
 }
 
 async fn change(fx: &Fixture, job: JobId, verb: Verb) -> Changed {
@@ -409,15 +409,15 @@ pub async fn a_family_that_leaves_takes_its_dependencies_along(fx: &Fixture) {
     for _ in 0..3 {
         run_one(fx, success()).await;
     }
-    let keep = Keep { succeeded: Duration::ZERO, dead: Duration::ZERO, cancelled: Duration::ZERO };
+    let keep = RetentionPolicy { succeeded: Duration::ZERO, dead: Duration::ZERO, cancelled: Duration::ZERO };
     fx.pass(1);
-    assert_eq!(fx.store.retire(keep, 100).await.unwrap(), 4);
+    assert_eq!(fx.store.expire(keep, 100).await.unwrap(), 4);
     assert_eq!(fx.store.workflow(new.id).await.unwrap().unwrap().ends.succeeded, 3);
     fx.pass(1);
     assert_eq!(fx.store.purge(Duration::ZERO, 100).await.unwrap(), 4);
     assert!(fx.store.nodes(new.id).await.unwrap().is_empty());
     fx.pass(1);
-    fx.store.trim(Duration::ZERO, 100).await.unwrap();
+    fx.store.prune(Duration::ZERO, 100).await.unwrap();
     assert_eq!(fx.store.workflow(new.id).await.unwrap(), None);
     // An ephemeral parent that is dropped is waited for no more.
     let dropped = fx.enqueue(|spec| spec.ephemeral = true).await;

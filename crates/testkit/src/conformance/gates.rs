@@ -461,7 +461,7 @@ pub async fn a_cancelled_job_keeps_the_slot_of_its_key_until_its_handler_is_gone
         let second = fx.enqueue(keyed("a")).await;
         cancel(fx, first).await;
         assert_eq!(fx.job(first).await.status, Status::Cancelled, "it ends at once");
-        assert_eq!(fx.store.held(holder.worker, vec![holder.attempt_id()]).await.unwrap(), [false]);
+        assert_eq!(fx.store.check_leases(holder.worker, vec![holder.attempt_id()]).await.unwrap(), [false]);
         let story = fx.story(first).await;
         assert!(fx.claim(fx.worker(), 10).await.is_empty(), "its handler may still run");
         let elsewhere = fx.enqueue(keyed("b")).await;
@@ -491,12 +491,12 @@ pub async fn a_cancelled_job_keeps_the_slot_of_its_queue_until_its_handler_is_go
     cancel(fx, all[1]).await;
     let plain = fx.enqueue(|_| ()).await;
     assert_eq!(ids(&fx.claim(fx.worker(), 10).await), [plain]);
-    assert_eq!(fx.store.passed("narrow".into(), None).await.unwrap().running, 2);
+    assert_eq!(fx.store.limit_usage("narrow".into(), None).await.unwrap().running, 2);
     release_slot(fx, &held[0]).await;
     assert_eq!(ids(&fx.claim(fx.worker(), 10).await), all[2..3]);
     assert_eq!(fx.settle(&held[1], failure("stopped")).await, Settled::Stale);
     assert_eq!(ids(&fx.claim(fx.worker(), 10).await), all[3..4]);
-    assert_eq!(fx.store.passed("narrow".into(), None).await.unwrap().running, 2);
+    assert_eq!(fx.store.limit_usage("narrow".into(), None).await.unwrap().running, 2);
 }
 
 pub async fn the_slot_of_a_cancelled_job_is_free_when_its_lease_ends(fx: &Fixture) {
@@ -682,7 +682,7 @@ pub async fn occupied_slots_are_told_with_their_executions(fx: &Fixture) {
     let said: Vec<_> = occupied.iter().map(|slot| (slot.attempt.job, slot.key.as_deref(), slot.worker)).collect();
     assert_eq!(said, [(of_key, Some("a"), held[0].worker), (of_queue, None, held[0].worker)]);
     assert!(occupied.iter().all(|slot| slot.until == fx.now().after(Duration::from_secs(30))));
-    assert_eq!(fx.store.passed("narrow".into(), Some("a".into())).await.unwrap().running, 1);
+    assert_eq!(fx.store.limit_usage("narrow".into(), Some("a".into())).await.unwrap().running, 1);
     // That the job itself is removed changes nothing: its handler may still run.
     let delete = Change { job: of_key, verb: Verb::Delete, actor: "ada".into(), reason: None };
     fx.store.change(vec![delete]).await.unwrap();
@@ -691,5 +691,5 @@ pub async fn occupied_slots_are_told_with_their_executions(fx: &Fixture) {
     assert_eq!(fx.store.occupied_slots("narrow".into()).await.unwrap(), occupied);
     fx.pass(29);
     assert!(fx.store.occupied_slots("narrow".into()).await.unwrap().is_empty());
-    fx.store.trim(Duration::from_secs(3_600), 100).await.unwrap();
+    fx.store.prune(Duration::from_secs(3_600), 100).await.unwrap();
 }

@@ -306,8 +306,8 @@ pub async fn audit_store(store: &dyn Store) -> usize {
             None => break,
         }
     }
-    for finding in store.examine().await.unwrap() {
-        assert!(finding.ok, "{}: {}", finding.check, finding.message);
+    for diagnostic in store.check().await.unwrap() {
+        assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
     }
     jobs
 }

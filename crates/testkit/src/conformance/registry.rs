@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use punctual_core::{Beat, Lock, TokenId};
+use punctual_core::{Heartbeat, Lock, TokenId};
 
 use crate::Fixture;
 
 pub async fn workers_come_beat_and_leave(fx: &Fixture) {
-    let beat = |running| Beat {
+    let beat = |running| Heartbeat {
         id: punctual_core::WorkerId::from_bits(9),
         host: "host".into(),
         pid: 7,
@@ -16,14 +16,14 @@ pub async fn workers_come_beat_and_leave(fx: &Fixture) {
         registered_by: Some(TokenId::from_bits(5)),
     };
     let started = fx.now();
-    fx.store.beat(beat(0)).await.unwrap();
+    fx.store.heartbeat(beat(0)).await.unwrap();
     fx.pass(10);
     // Another token does not make the worker its own.
-    fx.store.beat(Beat { registered_by: Some(TokenId::from_bits(6)), ..beat(3) }).await.unwrap();
+    fx.store.heartbeat(Heartbeat { registered_by: Some(TokenId::from_bits(6)), ..beat(3) }).await.unwrap();
     let workers = fx.store.workers().await.unwrap();
     assert_eq!(workers.len(), 1);
     assert_eq!((&workers[0].beat, workers[0].started_at, workers[0].seen_at), (&beat(3), started, fx.now()));
-    fx.store.leave(beat(0).id).await.unwrap();
+    fx.store.deregister(beat(0).id).await.unwrap();
     assert!(fx.store.workers().await.unwrap().is_empty());
 }
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    AttemptId, AttemptStatus, Ending, Fault, JobId, Json, LogLevel, LogLine, Note, Outcome, Progress, Retry,
-    RetryPolicy, Settled, Settlement, Status, Timestamp, job, settle,
+    AttemptId, AttemptStatus, Ending, JobError, JobId, Json, LogLevel, LogLine, Outcome, Progress, ProgressReport,
+    Retry, RetryPolicy, Settled, Settlement, Status, Timestamp, job, settle,
 };
 
 use super::suspects::lose;
@@ -41,14 +41,14 @@ pub async fn a_failure_waits_for_its_retry_and_then_dies(fx: &Fixture) {
     fx.settle(&claim, failure("first")).await;
     let job = fx.job(id).await;
     assert_eq!((job.status, job.run_at), (Status::Retrying, fx.now().after(Duration::from_secs(10))));
-    assert_eq!((job.attempt, job.error, job.finished_at), (1, Some(Fault::new("first")), None));
+    assert_eq!((job.attempt, job.error, job.finished_at), (1, Some(JobError::new("first")), None));
     assert!(fx.claim(fx.worker(), 1).await.is_empty());
     fx.pass(10);
     let claim = fx.claim_one(fx.worker()).await;
-    assert_eq!((claim.job.attempt, claim.job.error.clone()), (2, Some(Fault::new("first"))));
+    assert_eq!((claim.job.attempt, claim.job.error.clone()), (2, Some(JobError::new("first"))));
     fx.settle(&claim, failure("second")).await;
     let job = fx.job(id).await;
-    assert_eq!((job.status, job.finished_at, job.error), (Status::Dead, Some(fx.now()), Some(Fault::new("second"))));
+    assert_eq!((job.status, job.finished_at, job.error), (Status::Dead, Some(fx.now()), Some(JobError::new("second"))));
     use Status::*;
     assert_eq!(fx.story(id).await, [Queued, Processing, Failed, Retrying, Queued, Processing, Failed, Dead]);
     assert_eq!(attempt_statuses(fx, id).await, [(1, AttemptStatus::Failed), (2, AttemptStatus::Failed)]);
@@ -57,7 +57,7 @@ pub async fn a_failure_waits_for_its_retry_and_then_dies(fx: &Fixture) {
 pub async fn an_immediate_retry_skips_the_waiting(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
-    let outcome = Outcome::Failed { fault: Fault::new("x"), retry: Retry::After(Duration::ZERO) };
+    let outcome = Outcome::Failed { fault: JobError::new("x"), retry: Retry::After(Duration::ZERO) };
     fx.settle(&claim, outcome).await;
     assert_eq!(fx.story(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Queued]);
     assert_eq!(fx.claim_one(fx.worker()).await.job.attempt, 2);
@@ -66,7 +66,7 @@ pub async fn an_immediate_retry_skips_the_waiting(fx: &Fixture) {
 pub async fn a_failure_for_good_dies_at_once(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
-    fx.settle(&claim, Outcome::Failed { fault: Fault::new("no such user"), retry: Retry::Never }).await;
+    fx.settle(&claim, Outcome::Failed { fault: JobError::new("no such user"), retry: Retry::Never }).await;
     assert_eq!(fx.story(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Dead]);
 }
 
@@ -342,16 +342,16 @@ pub async fn what_a_dead_worker_holds_is_settled_by_whoever_knows_of_its_death(f
 pub async fn progress_is_kept_while_the_fence_holds(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
-    let note = |percent: f32| Note {
+    let note = |percent: f32| ProgressReport {
         attempt: claim.attempt_id(),
         worker: claim.worker,
         progress: Some(Progress { percent, message: Some("half".into()) }),
         lines: Vec::new(),
     };
-    fx.store.note(vec![note(50.0)]).await.unwrap();
+    fx.store.report_progress(vec![note(50.0)]).await.unwrap();
     assert_eq!(fx.job(id).await.progress, note(50.0).progress);
     fx.settle(&claim, success()).await;
-    fx.store.note(vec![note(75.0)]).await.unwrap();
+    fx.store.report_progress(vec![note(75.0)]).await.unwrap();
     assert_eq!(fx.job(id).await.progress, note(50.0).progress, "progress after the end is ignored");
 }
 
@@ -362,9 +362,9 @@ pub async fn logs_are_kept_in_order_and_once(fx: &Fixture) {
         let at = Timestamp::from_micros(fx.now().as_micros() + i64::from(number));
         (number, LogLine { run: 1, at, level: LogLevel::Warn, message: format!("line {number} ✓") })
     };
-    let note = |lines| Note { attempt: claim.attempt_id(), worker: claim.worker, progress: None, lines };
-    fx.store.note(vec![note(vec![line(1), line(2)])]).await.unwrap();
-    fx.store.note(vec![note(vec![line(2), line(3)])]).await.unwrap();
+    let note = |lines| ProgressReport { attempt: claim.attempt_id(), worker: claim.worker, progress: None, lines };
+    fx.store.report_progress(vec![note(vec![line(1), line(2)])]).await.unwrap();
+    fx.store.report_progress(vec![note(vec![line(2), line(3)])]).await.unwrap();
     let expected: Vec<_> = (1..=3).map(|number| line(number).1).collect();
     assert_eq!(fx.store.logs(id, 10).await.unwrap(), expected);
     assert_eq!(fx.store.logs(id, 2).await.unwrap(), expected[..2]);
@@ -377,8 +377,8 @@ pub async fn held_tells_which_attempts_are_still_ours(fx: &Fixture) {
     let worker = fx.worker();
     let claims = fx.claim(worker, 2).await;
     let attempts: Vec<_> = claims.iter().map(|claim| claim.attempt_id()).collect();
-    assert_eq!(fx.store.held(worker, attempts.clone()).await.unwrap(), [true, true]);
-    assert_eq!(fx.store.held(fx.worker(), attempts.clone()).await.unwrap(), [false, false]);
+    assert_eq!(fx.store.check_leases(worker, attempts.clone()).await.unwrap(), [true, true]);
+    assert_eq!(fx.store.check_leases(fx.worker(), attempts.clone()).await.unwrap(), [false, false]);
     fx.settle(&claims[0], success()).await;
-    assert_eq!(fx.store.held(worker, attempts).await.unwrap(), [false, true]);
+    assert_eq!(fx.store.check_leases(worker, attempts).await.unwrap(), [false, true]);
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use punctual_core::{Change, Changed, ClaimRequest, Fault, JobId, Limits, Outcome, Retry, Settled, Spec, Status, Verb};
+use punctual_core::{
+    Change, Changed, ClaimRequest, JobError, JobId, Limits, Outcome, Retry, Settled, Spec, Status, Verb,
+};
 
 use super::gates::limit;
 use crate::{
@@ -79,7 +81,7 @@ pub async fn a_suspect_is_handed_out_only_to_claims_of_suspects_whatever_becomes
             assert_eq!(claimable(fx).await, [vec![id], vec![other]]);
         }
         let claim = fx.claim(fx.worker(), 1).await.remove(0);
-        fx.settle(&claim, Outcome::Failed { fault: Fault::new("no"), retry: Retry::Never }).await;
+        fx.settle(&claim, Outcome::Failed { fault: JobError::new("no"), retry: Retry::Never }).await;
         let retry = Change { job: id, verb: Verb::Retry, actor: "ada".into(), reason: None };
         assert_eq!(fx.store.change(vec![retry]).await.unwrap(), [Changed::Done]);
         assert_eq!(claimable(fx).await, [vec![id], vec![other]]);

@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, time::Duration};
 
-use punctual_core::{Once, Role, Token, TokenId, limits};
+use punctual_core::{IdempotentRequest, Role, Token, TokenId, limits};
 
 use crate::Fixture;
 
@@ -40,7 +40,7 @@ pub async fn tokens_are_kept_until_they_are_removed_with_their_sessions(fx: &Fix
     assert!(fx.store.remove_token(another.id).await.unwrap(), "a session ends alone");
     assert_eq!(fx.store.tokens().await.unwrap(), [ended, all[1].clone(), all[4].clone()]);
     fx.pass(3_600);
-    fx.store.trim(hour, 100).await.unwrap();
+    fx.store.prune(hour, 100).await.unwrap();
     assert_eq!(fx.store.tokens().await.unwrap(), [other], "its session is out of time");
 }
 
@@ -54,13 +54,13 @@ pub async fn a_store_that_had_a_token_is_closed_until_its_tokens_are_cleared(fx:
     fx.store.clear_tokens().await.unwrap();
     assert_eq!(fx.store.tokens().await.unwrap().len(), 2, "a token is valid");
     fx.pass(3_600);
-    fx.store.trim(hour, 100).await.unwrap();
+    fx.store.prune(hour, 100).await.unwrap();
     assert_eq!(fx.store.tokens().await.unwrap(), [expiring], "the last one stays, expired");
     // A later one takes its place, also once it is revoked.
     let later = token(fx, 2);
     fx.store.add_token(later.clone()).await.unwrap();
     assert!(fx.store.remove_token(later.id).await.unwrap());
-    fx.store.trim(hour, 100).await.unwrap();
+    fx.store.prune(hour, 100).await.unwrap();
     let revoked = Token { expires_at: Some(fx.now()), ..later };
     assert_eq!(fx.store.tokens().await.unwrap(), [revoked]);
     fx.store.clear_tokens().await.unwrap();
@@ -68,14 +68,14 @@ pub async fn a_store_that_had_a_token_is_closed_until_its_tokens_are_cleared(fx:
 }
 
 pub async fn a_request_is_remembered_as_it_came_first(fx: &Fixture) {
-    let first = fx.store.once("a".into(), [1; 32], u64::MAX).await.unwrap();
-    assert_eq!(first, Once { fingerprint: [1; 32], at: fx.now(), seed: u64::MAX });
+    let first = fx.store.idempotent_request("a".into(), [1; 32], u64::MAX).await.unwrap();
+    assert_eq!(first, IdempotentRequest { fingerprint: [1; 32], at: fx.now(), seed: u64::MAX });
     fx.pass(1);
-    assert_eq!(fx.store.once("a".into(), [2; 32], 7).await.unwrap(), first);
-    let other = fx.store.once("b".into(), [2; 32], 7).await.unwrap();
+    assert_eq!(fx.store.idempotent_request("a".into(), [2; 32], 7).await.unwrap(), first);
+    let other = fx.store.idempotent_request("b".into(), [2; 32], 7).await.unwrap();
     assert_eq!((other.fingerprint, other.seed), ([2; 32], 7));
     fx.pass(limits::ONCE_KEPT.as_secs());
-    fx.store.trim(Duration::from_secs(3_600), 100).await.unwrap();
-    assert_eq!(fx.store.once("a".into(), [3; 32], 8).await.unwrap().seed, 8, "it was forgotten");
-    assert_eq!(fx.store.once("b".into(), [3; 32], 8).await.unwrap(), other);
+    fx.store.prune(Duration::from_secs(3_600), 100).await.unwrap();
+    assert_eq!(fx.store.idempotent_request("a".into(), [3; 32], 8).await.unwrap().seed, 8, "it was forgotten");
+    assert_eq!(fx.store.idempotent_request("b".into(), [3; 32], 8).await.unwrap(), other);
 }

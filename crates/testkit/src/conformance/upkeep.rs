@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Beat, Change, Filter, JobId, Keep, LogLevel, LogLine, Note, Page, Status, Timestamp, Unique, Verb, WorkerId, limits,
+    Change, Filter, Heartbeat, JobId, LogLevel, LogLine, Page, ProgressReport, RetentionPolicy, Status, Timestamp,
+    Unique, Verb, WorkerId, limits,
 };
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
-const KEEP: Keep = Keep { succeeded: HOUR, dead: Duration::from_secs(7_200), cancelled: HOUR };
+const KEEP: RetentionPolicy = RetentionPolicy { succeeded: HOUR, dead: Duration::from_secs(7_200), cancelled: HOUR };
 
 async fn finished(fx: &Fixture, adjust: impl FnOnce(&mut punctual_core::Spec)) -> JobId {
     let id = fx.enqueue(adjust).await;
@@ -29,35 +30,35 @@ pub async fn retention_deletes_old_finished_jobs_and_never_an_active_one(fx: &Fi
     let queued = fx.enqueue(|_| ()).await;
     let scheduled = fx.enqueue_in(9_000_000, |_| ()).await;
     fx.pass(3_599);
-    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 0);
+    assert_eq!(fx.store.expire(KEEP, 100).await.unwrap(), 0);
     fx.pass(1);
-    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 1);
+    assert_eq!(fx.store.expire(KEEP, 100).await.unwrap(), 1);
     assert_eq!(fx.job(succeeded).await.status, Status::Deleted);
     let event = fx.store.events(succeeded).await.unwrap().pop().unwrap();
     assert_eq!((event.status, event.actor.as_deref()), (Status::Deleted, Some("retention")));
     fx.pass(7_200_000);
-    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 1);
+    assert_eq!(fx.store.expire(KEEP, 100).await.unwrap(), 1);
     assert_eq!(fx.job(dead).await.status, Status::Deleted);
     for id in [running, queued, scheduled] {
         assert!(fx.job(id).await.status.is_active());
     }
-    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 0);
+    assert_eq!(fx.store.expire(KEEP, 100).await.unwrap(), 0);
 }
 
 pub async fn a_job_may_say_how_long_it_is_kept(fx: &Fixture) {
     let briefly = finished(fx, |spec| spec.keep_for = Some(Duration::from_secs(60))).await;
     let long = finished(fx, |spec| spec.keep_for = Some(100 * HOUR)).await;
     let at_once = finished(fx, |spec| spec.keep_for = Some(Duration::ZERO)).await;
-    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 1);
+    assert_eq!(fx.store.expire(KEEP, 100).await.unwrap(), 1);
     assert_eq!(fx.job(at_once).await.status, Status::Deleted);
     fx.pass(60);
-    fx.store.retire(KEEP, 100).await.unwrap();
+    fx.store.expire(KEEP, 100).await.unwrap();
     assert_eq!(fx.job(briefly).await.status, Status::Deleted);
     fx.pass(99 * 3_600);
-    fx.store.retire(KEEP, 100).await.unwrap();
+    fx.store.expire(KEEP, 100).await.unwrap();
     assert_eq!(fx.job(long).await.status, Status::Succeeded);
     fx.pass(3_600);
-    fx.store.retire(KEEP, 100).await.unwrap();
+    fx.store.expire(KEEP, 100).await.unwrap();
     assert_eq!(fx.job(long).await.status, Status::Deleted);
 }
 
@@ -77,7 +78,7 @@ pub async fn retention_keeps_a_job_while_the_period_of_its_unique_key_lasts(fx: 
     for hours in [1, 8] {
         fx.pass(hours * 3_600);
         for _ in 0..2 {
-            fx.store.retire(KEEP, 100).await.unwrap();
+            fx.store.expire(KEEP, 100).await.unwrap();
         }
         for id in [first, brief] {
             assert_eq!(fx.job(id).await.status, Status::Succeeded, "after {hours} hours");
@@ -88,10 +89,10 @@ pub async fn retention_keeps_a_job_while_the_period_of_its_unique_key_lasts(fx: 
     }
     assert_eq!(fx.enqueue(keyed("a", None)).await, first, "the key is in force");
     fx.pass(3_600);
-    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 2);
+    assert_eq!(fx.store.expire(KEEP, 100).await.unwrap(), 2);
     assert_eq!(fx.job(first).await.status, Status::Deleted);
     assert_ne!(fx.enqueue(keyed("a", None)).await, first);
-    assert_eq!(fx.store.retire(KEEP, 100).await.unwrap(), 0);
+    assert_eq!(fx.store.expire(KEEP, 100).await.unwrap(), 0);
 }
 
 pub async fn purging_removes_every_trace(fx: &Fixture) {
@@ -115,10 +116,11 @@ pub async fn trimming_removes_old_attempts_and_logs(fx: &Fixture) {
     let old = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
     let line = LogLine { run: 1, at: fx.now(), level: LogLevel::Info, message: "hello".into() };
-    let note = Note { attempt: claim.attempt_id(), worker: claim.worker, progress: None, lines: vec![(1, line)] };
-    fx.store.note(vec![note]).await.unwrap();
+    let note =
+        ProgressReport { attempt: claim.attempt_id(), worker: claim.worker, progress: None, lines: vec![(1, line)] };
+    fx.store.report_progress(vec![note]).await.unwrap();
     fx.settle(&claim, success()).await;
-    let worker = Beat {
+    let worker = Heartbeat {
         id: WorkerId::from_bits(1),
         host: "h".into(),
         pid: 1,
@@ -128,10 +130,10 @@ pub async fn trimming_removes_old_attempts_and_logs(fx: &Fixture) {
         running: 0,
         registered_by: None,
     };
-    fx.store.beat(worker).await.unwrap();
+    fx.store.heartbeat(worker).await.unwrap();
     fx.pass(2 * limits::WORKER_SILENT_MAX.as_secs());
     let recent = finished(fx, |_| ()).await;
-    assert_eq!(fx.store.trim(HOUR, 100).await.unwrap(), 3);
+    assert_eq!(fx.store.prune(HOUR, 100).await.unwrap(), 3);
     assert!(fx.store.attempts(old).await.unwrap().is_empty());
     assert!(fx.store.logs(old, 10).await.unwrap().is_empty());
     assert!(fx.store.workers().await.unwrap().is_empty());
@@ -172,15 +174,15 @@ pub async fn upkeep_is_bounded_by_its_limit(fx: &Fixture) {
     fx.pass(3_600);
     assert_eq!(fx.store.promote(3).await.unwrap(), 3);
     assert_eq!(fx.store.promote(3).await.unwrap(), 2);
-    assert_eq!(fx.store.retire(KEEP, 3).await.unwrap(), 3);
-    assert_eq!(fx.store.retire(KEEP, 3).await.unwrap(), 2);
+    assert_eq!(fx.store.expire(KEEP, 3).await.unwrap(), 3);
+    assert_eq!(fx.store.expire(KEEP, 3).await.unwrap(), 2);
     assert_eq!(fx.store.purge(Duration::ZERO, 4).await.unwrap(), 4);
     assert_eq!(fx.store.purge(Duration::ZERO, 4).await.unwrap(), 1);
 }
 
 pub async fn the_store_finds_itself_well(fx: &Fixture) {
-    let findings = fx.store.examine().await.unwrap();
-    assert!(!findings.is_empty() && findings.iter().all(|finding| finding.ok), "{findings:?}");
+    let diagnostics = fx.store.check().await.unwrap();
+    assert!(!diagnostics.is_empty() && diagnostics.iter().all(|diagnostic| diagnostic.ok), "{diagnostics:?}");
     assert!(!fx.store.info().engine.is_empty());
     assert!(fx.store.schema().await.unwrap().version > 0);
 }

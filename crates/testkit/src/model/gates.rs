@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use punctual_core::{
     AttemptId, ClaimRequest, Job, Limits, Rate, Status, Timestamp, WorkerId,
-    gate::{self, Line, OccupiedSlot, Order, Passed, QueueGate},
+    gate::{self, LimitUsage, Line, OccupiedSlot, Order, QueueGate},
 };
 
 use super::state::State;
@@ -96,12 +96,12 @@ impl State {
         job.spec.extras.concurrency_key.is_some() || self.limits(&job.spec.queue).guard_all()
     }
 
-    pub(super) fn passed(&self, (queue, key): &Gate, now: Timestamp) -> Passed {
+    pub(super) fn passed(&self, (queue, key): &Gate, now: Timestamp) -> LimitUsage {
         let of_it = |job: &Job| job.spec.queue == *queue && (key.is_none() || job.spec.extras.concurrency_key == *key);
         let running = self.jobs.iter().filter(|record| record.job.status == Status::Processing && of_it(&record.job));
         let starts = self.gates.starts.get(&(queue.clone(), key.clone())).cloned().unwrap_or_default();
         let occupied = self.occupied_slots(now, queue).into_iter().filter(|slot| key.is_none() || slot.key == *key);
-        Passed { running: (running.count() + occupied.count()) as u32, starts }
+        LimitUsage { running: (running.count() + occupied.count()) as u32, starts }
     }
 
     /// Chooses the jobs to start, in order; and says when a rate lets more of them through, if one holds some back.

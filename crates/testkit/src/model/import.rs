@@ -2,36 +2,36 @@
 
 use punctual_core::{
     Status,
-    transfer::{self, Parcel},
+    transfer::{self, ExportBatch},
 };
 
 use super::state::{Record, State};
 
 impl State {
     /// Takes over a part; says how much of it was new.
-    pub(super) fn import(&mut self, parcel: Parcel) -> usize {
+    pub(super) fn import(&mut self, parcel: ExportBatch) -> usize {
         match parcel {
-            Parcel::Queues(all) => new_of(all, |(queue, done)| {
+            ExportBatch::Queues(all) => new_of(all, |(queue, done)| {
                 if self.queues.contains_key(&queue.name) {
                     return false;
                 }
                 self.queue_events.extend(done.into_iter().rev().map(|event| (queue.name.clone(), event)));
                 self.queues.insert(queue.name.clone(), queue).is_none()
             }),
-            Parcel::Jobs(all) => new_of(all, |record| self.import_job(record)),
-            Parcel::Dependencies(all) => new_of(all, |one| {
+            ExportBatch::Jobs(all) => new_of(all, |record| self.import_job(record)),
+            ExportBatch::Dependencies(all) => new_of(all, |one| {
                 let is_new = !self.dependencies.contains(&one);
                 self.dependencies.extend(Some(one).filter(|_| is_new));
                 is_new
             }),
-            Parcel::Workflows(all) => new_of(all, |(workflow, nodes)| {
+            ExportBatch::Workflows(all) => new_of(all, |(workflow, nodes)| {
                 let id = workflow.id;
                 for (node, job) in nodes {
                     self.nodes.entry((id, node)).or_insert(job);
                 }
                 self.workflows.insert(id, workflow).is_none()
             }),
-            Parcel::Schedules(all) => new_of(all, |(schedule, done)| {
+            ExportBatch::Schedules(all) => new_of(all, |(schedule, done)| {
                 let name = schedule.spec.name.clone();
                 if self.schedules.contains_key(&name) {
                     return false;
@@ -39,11 +39,11 @@ impl State {
                 self.schedule_events.extend(done.into_iter().rev().map(|event| (name.clone(), event)));
                 self.schedules.insert(name, schedule).is_none()
             }),
-            Parcel::Tallies(hour, all) => new_of(all, |tally| {
+            ExportBatch::Tallies(hour, all) => new_of(all, |tally| {
                 let key = (hour, tally.name, tally.queue, tally.measure, tally.bucket);
                 self.tallies.insert(key, tally.count).is_none()
             }),
-            Parcel::Notifications(all) => new_of(all, |message| {
+            ExportBatch::Notifications(all) => new_of(all, |message| {
                 if self.notifications.iter().any(|known| known.id == message.id) {
                     return false;
                 }

@@ -17,15 +17,16 @@ use std::{
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, AttemptId, Beat, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Enqueued, Event,
-    Filter, Finding, Job, JobId, JobPage, Json, Keep, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Note,
-    Notification, Once, Page, Pending, Queue, QueueEvent, QueueSave, Relative, Schedule, ScheduleEvent, ScheduleSave,
-    Schema, Settled, Settlement, Status, Store, StoreError, StoreInfo, StoreResult, SystemClock, Timestamp, Token,
-    TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-    gate::{OccupiedSlot, Passed},
+    Attempt, AttemptId, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Diagnostic, Enqueued,
+    Event, Filter, Heartbeat, IdempotentRequest, Job, JobId, JobPage, Json, Lock, LogLine, NewJob, NewNotification,
+    NewWorkflow, Node, Notification, Page, Pending, ProgressReport, Queue, QueueEvent, QueueSave, Relative,
+    RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Status, StoreError, StoreInfo,
+    StoreResult, SystemClock, Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    gate::{LimitUsage, OccupiedSlot},
     limits,
     measure::{self, Measure, Tally},
-    transfer::{Dependency, Parcel},
+    store::ports::*,
+    transfer::{Dependency, ExportBatch},
 };
 use tokio::{sync::watch, time};
 
@@ -95,23 +96,18 @@ impl Watch for Hints {
 }
 
 #[async_trait]
-impl Store for ModelStore {
-    fn info(&self) -> StoreInfo {
-        StoreInfo { engine: "model", version: "1".into(), location: "memory".into() }
-    }
-
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    fn watch(&self) -> Box<dyn Watch> {
-        Box::new(Hints(self.hints.subscribe()))
-    }
-
+impl JobStore for ModelStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
         self.write(|state, now| state.enqueue_all(now, jobs))?
     }
 
+    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+        self.write(|state, now| state.change_all(now, changes))
+    }
+}
+
+#[async_trait]
+impl ClaimStore for ModelStore {
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         let deadline = time::Instant::now() + request.wait.min(limits::WAIT_MAX);
         let hurried = self.hurry.subscribe();
@@ -128,14 +124,29 @@ impl Store for ModelStore {
         }
     }
 
-    fn hurry(&self) {
-        self.hurry.send_replace(());
+    async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.write(|state, now| attempts.iter().map(|attempt| state.confirm(now, *attempt, worker)).collect())
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
         self.write(|state, now| state.settle_all(now, settlements))
     }
 
+    async fn share_claims(&self, _attempts: Vec<AttemptId>) -> StoreResult<()> {
+        Ok(())
+    }
+
+    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+        let all = self.state().jobs.iter().filter_map(Record::claim).collect::<Vec<_>>();
+        let mut claims: Vec<Claim> = all.into_iter().filter(|claim| claim.worker == worker).collect();
+        claims.sort_by_key(|claim| claim.job.id);
+        claims.truncate(limit);
+        Ok(claims)
+    }
+}
+
+#[async_trait]
+impl LeaseStore for ModelStore {
     async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
         self.write(|state, now| {
             let mut extend = |attempt: &AttemptId| {
@@ -147,20 +158,16 @@ impl Store for ModelStore {
         })
     }
 
-    async fn held(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+    async fn check_leases(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
         let mut state = self.state();
         Ok(attempts.iter().map(|attempt| state.held(*attempt, worker).is_some()).collect())
-    }
-
-    async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.write(|state, now| attempts.iter().map(|attempt| state.confirm(now, *attempt, worker)).collect())
     }
 
     async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()> {
         self.write(|state, _| state.release_slots(worker, &attempts))
     }
 
-    async fn note(&self, notes: Vec<Note>) -> StoreResult<()> {
+    async fn report_progress(&self, notes: Vec<ProgressReport>) -> StoreResult<()> {
         self.write(|state, _| {
             for note in notes {
                 if let (Some(progress), Some(record)) = (note.progress, state.held(note.attempt, note.worker)) {
@@ -185,22 +192,13 @@ impl Store for ModelStore {
         Ok(places.into_iter().filter_map(|place| state.jobs[place].claim()).collect())
     }
 
-    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
-        let all = self.state().jobs.iter().filter_map(Record::claim).collect::<Vec<_>>();
-        let mut claims: Vec<Claim> = all.into_iter().filter(|claim| claim.worker == worker).collect();
-        claims.sort_by_key(|claim| claim.job.id);
-        claims.truncate(limit);
-        Ok(claims)
-    }
-
     async fn promote(&self, limit: usize) -> StoreResult<usize> {
         self.write(|state, now| state.promote(now, limit))
     }
+}
 
-    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
-        self.write(|state, now| state.change_all(now, changes))
-    }
-
+#[async_trait]
+impl JobReader for ModelStore {
     async fn get(&self, id: JobId) -> StoreResult<Option<Job>> {
         Ok(self.state().find(id).map(|record| record.job.clone()))
     }
@@ -272,7 +270,10 @@ impl Store for ModelStore {
         let tally = |((name, queue, measure, bucket), count)| Tally { name, queue, measure, bucket, count };
         Ok(sums.into_iter().map(tally).collect())
     }
+}
 
+#[async_trait]
+impl FlowStore for ModelStore {
     async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
         self.write(|state, now| state.submit(now, workflow, jobs))?
     }
@@ -294,18 +295,6 @@ impl Store for ModelStore {
         Ok(self.state().nodes(workflow))
     }
 
-    async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
-        let state = self.state();
-        let mut found: Vec<Dependency> =
-            state.dependencies.iter().filter(|one| children.contains(&one.child)).copied().collect();
-        found.sort();
-        Ok(found)
-    }
-
-    async fn import(&self, parcel: Parcel) -> StoreResult<usize> {
-        self.write(|state, _| state.import(parcel))
-    }
-
     async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
         Ok(self.state().relatives(|edge| (edge.child == job).then_some(edge.parent)))
     }
@@ -321,7 +310,10 @@ impl Store for ModelStore {
         let result = |id: JobId| Some((id, state.find(id)?.job.result.clone()?));
         Ok(jobs.into_iter().filter_map(result).collect())
     }
+}
 
+#[async_trait]
+impl ScheduleStore for ModelStore {
     async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
         let state = self.state();
         let beyond = state.schedules.values().filter(|one| Some(&one.spec.name) > after.as_ref());
@@ -366,7 +358,10 @@ impl Store for ModelStore {
         let of_it = state.schedule_events.iter().rev().filter(|(schedule, _)| *schedule == name);
         Ok(of_it.map(|(_, event)| event.clone()).take(limit).collect())
     }
+}
 
+#[async_trait]
+impl QueueStore for ModelStore {
     async fn queues(&self) -> StoreResult<Vec<Queue>> {
         Ok(self.state().queues.values().cloned().collect())
     }
@@ -381,15 +376,18 @@ impl Store for ModelStore {
         Ok(of_it.map(|(_, event)| event.clone()).take(limit).collect())
     }
 
-    async fn passed(&self, queue: String, key: Option<String>) -> StoreResult<Passed> {
+    async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
         Ok(self.state().passed(&(queue, key), self.now()))
     }
 
     async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {
         Ok(self.state().occupied_slots(self.now(), &queue))
     }
+}
 
-    async fn beat(&self, beat: Beat) -> StoreResult<()> {
+#[async_trait]
+impl WorkerStore for ModelStore {
+    async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()> {
         self.write(|state, now| {
             let known = state.workers.entry(beat.id).or_insert(WorkerRecord {
                 beat: beat.clone(),
@@ -401,12 +399,12 @@ impl Store for ModelStore {
         })
     }
 
-    async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
-        self.write(|state, now| state.end_leases(now, worker))
+    async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
+        self.write(|state, _| drop(state.workers.remove(&worker)))
     }
 
-    async fn leave(&self, worker: WorkerId) -> StoreResult<()> {
-        self.write(|state, _| drop(state.workers.remove(&worker)))
+    async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
+        self.write(|state, now| state.end_leases(now, worker))
     }
 
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
@@ -414,7 +412,10 @@ impl Store for ModelStore {
         workers.sort_by_key(|worker| (worker.started_at, worker.beat.id));
         Ok(workers)
     }
+}
 
+#[async_trait]
+impl LockStore for ModelStore {
     async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
         self.write(|state, now| state.lock(now, name, owner, ttl))
     }
@@ -437,7 +438,10 @@ impl Store for ModelStore {
         };
         Ok(self.state().locks.iter().filter_map(held).collect())
     }
+}
 
+#[async_trait]
+impl NotificationStore for ModelStore {
     async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
         self.write(|state, now| state.notify(now, messages))
     }
@@ -453,7 +457,10 @@ impl Store for ModelStore {
     async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
         self.write(|state, now| state.drop_notifications(now.before(after), limit))
     }
+}
 
+#[async_trait]
+impl TokenStore for ModelStore {
     async fn add_token(&self, token: Token) -> StoreResult<()> {
         self.write(|state, _| state.tokens.push(token))
     }
@@ -470,11 +477,34 @@ impl Store for ModelStore {
         self.write(|state, now| state.clear_tokens(now))
     }
 
-    async fn once(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<Once> {
-        self.write(|state, now| state.once(key, Once { fingerprint, at: now, seed }))
+    async fn idempotent_request(
+        &self,
+        key: String,
+        fingerprint: [u8; 32],
+        seed: u64,
+    ) -> StoreResult<IdempotentRequest> {
+        self.write(|state, now| state.once(key, IdempotentRequest { fingerprint, at: now, seed }))
+    }
+}
+
+#[async_trait]
+impl TransferStore for ModelStore {
+    async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
+        let state = self.state();
+        let mut found: Vec<Dependency> =
+            state.dependencies.iter().filter(|one| children.contains(&one.child)).copied().collect();
+        found.sort();
+        Ok(found)
     }
 
-    async fn retire(&self, keep: Keep, limit: usize) -> StoreResult<usize> {
+    async fn import(&self, parcel: ExportBatch) -> StoreResult<usize> {
+        self.write(|state, _| state.import(parcel))
+    }
+}
+
+#[async_trait]
+impl RetentionStore for ModelStore {
+    async fn expire(&self, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
         self.write(|state, now| state.retire(now, keep, limit))
     }
 
@@ -484,7 +514,7 @@ impl Store for ModelStore {
         })
     }
 
-    async fn trim(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+    async fn prune(&self, after: Duration, limit: usize) -> StoreResult<usize> {
         self.write(|state, now| {
             let cutoff = now.before(after);
             let (mut attempts, mut lines, mut gone) = (0, 0, 0);
@@ -521,11 +551,34 @@ impl Store for ModelStore {
         self.write(|state, now| state.remove(now, limit, |job| old(job) && job.status != Status::Processing))
     }
 
+    async fn drop_partitions(&self, _keep: RetentionPolicy, _deleted: Duration) -> StoreResult<usize> {
+        Ok(0)
+    }
+}
+
+#[async_trait]
+impl EngineStore for ModelStore {
+    fn info(&self) -> StoreInfo {
+        StoreInfo { engine: "model", version: "1".into(), location: "memory".into() }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn watch(&self) -> Box<dyn Watch> {
+        Box::new(Hints(self.hints.subscribe()))
+    }
+
+    fn wake_claims(&self) {
+        self.hurry.send_replace(());
+    }
+
     async fn schema(&self) -> StoreResult<Schema> {
         Ok(Schema { version: 1, migrations: Vec::new() })
     }
 
-    async fn examine(&self) -> StoreResult<Vec<Finding>> {
-        Ok(vec![Finding { check: "memory".into(), ok: true, message: "nothing can be wrong with it".into() }])
+    async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
+        Ok(vec![Diagnostic { check: "memory".into(), ok: true, message: "nothing can be wrong with it".into() }])
     }
 }

@@ -7,9 +7,9 @@ use std::{
 
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, Event, EventId, Filter,
-    Job, JobId, JobPage, Keep, Lock, LogLine, NewJob, Notification, Once, Order, Page, Queue, QueueEvent, QueueSave,
-    Refused, Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status, StoreResult, Timestamp, Token, Verb,
-    WorkerId, WorkerRecord, Workflow, WorkflowId, change,
+    IdempotentRequest, Job, JobId, JobPage, Lock, LogLine, NewJob, Notification, Order, Page, Queue, QueueEvent,
+    QueueSave, Refused, RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status,
+    StoreResult, Timestamp, Token, Verb, WorkerId, WorkerRecord, Workflow, WorkflowId, change,
     flow::Next,
     limits,
     measure::{self, Measure},
@@ -43,7 +43,7 @@ pub(super) struct State {
     pub(super) notifications: Vec<Notification>,
     pub(super) last_notification: u64,
     pub(super) tokens: Vec<Token>,
-    pub(super) requests: BTreeMap<String, Once>,
+    pub(super) requests: BTreeMap<String, IdempotentRequest>,
     pub(super) events: u64,
     pub(super) queues: BTreeMap<String, Queue>,
     pub(super) queue_events: Vec<(String, QueueEvent)>,
@@ -402,7 +402,7 @@ impl State {
         self.moved(now, before.id, before.status, status);
     }
 
-    pub(super) fn retire(&mut self, now: Timestamp, keep: Keep, limit: usize) -> usize {
+    pub(super) fn retire(&mut self, now: Timestamp, keep: RetentionPolicy, limit: usize) -> usize {
         let over = |job: &Job| {
             let finished = job.finished_at?;
             let kept = job.spec.keep_for.unwrap_or(keep.of(job.status));
@@ -491,7 +491,7 @@ impl State {
     }
 }
 
-fn close_attempt(record: &mut Record, now: Timestamp, status: AttemptStatus, error: Option<punctual_core::Fault>) {
+fn close_attempt(record: &mut Record, now: Timestamp, status: AttemptStatus, error: Option<punctual_core::JobError>) {
     if let Some(attempt) = record.attempts.last_mut() {
         attempt.status = status;
         attempt.finished_at = Some(now);

@@ -1,6 +1,6 @@
 //! Tokens, and requests that count once.
 
-use punctual_core::{Once, Timestamp, TokenId, limits};
+use punctual_core::{IdempotentRequest, Timestamp, TokenId, limits};
 
 use super::state::State;
 
@@ -21,7 +21,7 @@ impl State {
         }
     }
 
-    pub(super) fn once(&mut self, key: String, fresh: Once) -> Once {
+    pub(super) fn once(&mut self, key: String, fresh: IdempotentRequest) -> IdempotentRequest {
         self.requests.entry(key).or_insert(fresh).clone()
     }
 

@@ -1,9 +1,9 @@
-//! Dispatch with Redis (ADR 14): who hands out jobs until when, epochs, executions that begin before PostgreSQL knows of them, takeover and
-//! rebuilding, for one job, one queue and two processes.
+//! Dispatch with Redis (ADR 14): who hands out jobs until when, epochs, executions that begin before PostgreSQL knows
+//! of them, takeover and rebuilding, for one job, one queue and two processes.
 //!
-//! Time is counted in ticks, and only as what is left of it or has passed. A process that takes no step while time passes is a paused one, or
-//! waits for an answer. What a lease does once PostgreSQL knows of an execution is the other model's subject: here, its holder has it until
-//! it settles or dies.
+//! Time is counted in ticks, and only as what is left of it or has passed. A process that takes no step while time
+//! passes is a paused one, or waits for an answer. What a lease does once PostgreSQL knows of an execution is the other
+//! model's subject: here, its holder has it until it settles or dies.
 
 use stateright::{Model, Property};
 
@@ -77,7 +77,8 @@ pub(crate) enum Fault {
     Empty,
     /// Redis restarts with what it had when the job was new.
     Restore,
-    /// A replica takes over that has what Redis had when the job was new; the old primary still answers those who have not noticed.
+    /// A replica takes over that has what Redis had when the job was new; the old primary still answers those who have
+    /// not noticed.
     Failover,
     /// A replica takes over for a moment, and the old primary comes back with its data.
     Failback,
@@ -118,7 +119,7 @@ pub(crate) enum Job {
 
 /// What PostgreSQL has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Ledger {
+pub(crate) struct PrimaryStore {
     /// How much longer Redis hands out jobs; less than nothing since it has not.
     pub(crate) until: i8,
     pub(crate) epoch: u8,
@@ -212,7 +213,7 @@ pub(crate) enum Enqueuer {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct State {
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: PrimaryStore,
     pub(crate) servers: Vec<Server>,
     pub(crate) processes: [Process; 2],
     pub(crate) enqueuer: Enqueuer,
@@ -259,7 +260,7 @@ impl Model for Dispatch {
     fn init_states(&self) -> Vec<State> {
         let process = Process { at: 0, phase: Phase::Idle, execution: Execution::None, begins: false };
         let ledger =
-            Ledger { until: PROLONG, epoch: 1, opens: 0, opened: true, loaded: true, job: Job::Absent, age: 0 };
+            PrimaryStore { until: PROLONG, epoch: 1, opens: 0, opened: true, loaded: true, job: Job::Absent, age: 0 };
         let server = Server { run: 1, epoch: 1, opened_in: 1, hint: false, document: false, owner: None };
         vec![State {
             ledger,

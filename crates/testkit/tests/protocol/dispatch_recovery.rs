@@ -3,7 +3,8 @@
 use crate::dispatch::{Action, Dispatch, Enqueuer, Execution, Job, Phase, Process, State};
 
 impl Dispatch {
-    /// Both processes die and every message is lost; then they do what they should, with Redis or without. Whether the job comes to its end.
+    /// Both processes die and every message is lost; then they do what they should, with Redis or without. Whether the
+    /// job comes to its end.
     pub(crate) fn recovers(&self, state: &State, with_redis: bool) -> bool {
         let mut state = state.clone();
         let at = (state.servers.len() - 1) as u8;

@@ -1,13 +1,15 @@
-//! Leases and fences: claim, extend, confirm, settle and the search for expired leases, for one job, two workers and one store.
+//! Leases and fences: claim, extend, confirm, settle and the search for expired leases, for one job, two workers and
+//! one store.
 //!
-//! Time is counted in ticks and only as what is left of it, so that no run of the model ends because its time is up. A worker that takes no
-//! step while time passes is a paused one. A message in flight may arrive at any time, or never.
+//! Time is counted in ticks and only as what is left of it, so that no run of the model ends because its time is up. A
+//! worker that takes no step while time passes is a paused one. A message in flight may arrive at any time, or never.
 
 use stateright::{Model, Property};
 
 /// How long a lease lasts.
 pub(crate) const LEASE: u8 = 2;
-/// By how much a worker's clock may fall behind the store's within one lease. For that long a lease may be believed in after its end.
+/// By how much a worker's clock may fall behind the store's within one lease. For that long a lease may be believed in
+/// after its end.
 pub(crate) const DRIFT: u8 = 1;
 pub(crate) const MAX_ATTEMPTS: u8 = 2;
 pub(crate) const MAX_CRASHES: u8 = 2;
@@ -175,7 +177,8 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    /// The worker that claims, or has claimed. It has one claim under way at most; it hears no answer to one that it has given up.
+    /// The worker that claims, or has claimed. It has one claim under way at most; it hears no answer to one that it
+    /// has given up.
     pub(crate) fn claimer(&self) -> Option<u8> {
         match self {
             Self::Claim { worker, .. } => Some(*worker),

@@ -240,7 +240,8 @@ impl Leases {
         }
     }
 
-    /// All workers die and all messages are lost; then one worker does what it should. Whether the job comes to its end.
+    /// All workers die and all messages are lost; then one worker does what it should. Whether the job comes to its
+    /// end.
     pub(crate) fn recovers(&self, state: &State) -> bool {
         let mut state = State { executions: Vec::new(), messages: Vec::new(), ..state.clone() };
         for _ in 0..2 * (LEASE + MAX_CRASHES + 2) {
@@ -263,7 +264,8 @@ impl Leases {
     }
 
     pub(crate) fn believes(&self, one: &Execution) -> bool {
-        // Within the last ticks the worker's clock may be behind; and what a crashed store had answered is good until its end.
+        // Within the last ticks the worker's clock may be behind; and what a crashed store had answered is good until
+        // its end.
         let within_bounds = !self.has(Guard::LocalClock) || one.left > DRIFT;
         one.phase == Phase::Running && within_bounds && !one.forgotten
     }

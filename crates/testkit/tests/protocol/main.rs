@@ -1,7 +1,8 @@
-//! Models of the protocols that keep the guarantees, explored state by state: `docs/adr/0022-protocol-models.md` says what they cover.
+//! Models of the protocols that keep the guarantees, explored state by state: `docs/adr/0022-protocol-models.md` says
+//! what they cover.
 //!
-//! Each guard of a protocol is a switch of its model. With all guards on, no reachable state breaks a property; for each guard there is a
-//! test that removes it and shows the property that breaks.
+//! Each guard of a protocol is a switch of its model. With all guards on, no reachable state breaks a property; for
+//! each guard there is a test that removes it and shows the property that breaks.
 
 #![allow(clippy::panic, clippy::print_stdout)]
 
@@ -17,7 +18,8 @@ mod lease;
 mod lease_guards;
 mod lease_steps;
 
-/// Explores every reachable state: each `always` property holds in all of them, each `sometimes` property in at least one.
+/// Explores every reachable state: each `always` property holds in all of them, each `sometimes` property in at least
+/// one.
 fn assert_holds<M>(model: M)
 where
     M: Model + Send + Sync + 'static,

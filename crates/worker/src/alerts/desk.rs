@@ -50,8 +50,8 @@ impl Desk {
         Ok(Vec::new())
     }
 
-    /// The jobs that tell of a missed schedule, of which `run` occurrences run now. They are stored together with what the tick makes of it.
-    /// It is the `number`th of one tick; after a long absence of everybody, not all are told.
+    /// The jobs that tell of a missed schedule, of which `run` occurrences run now. They are stored together with what
+    /// the tick makes of it. It is the `number`th of one tick; after a long absence of everybody, not all are told.
     pub(crate) fn missed(&self, schedule: &Schedule, run: usize, number: usize, now: Timestamp) -> Vec<NewJob> {
         let since = schedule.next_run_at.unwrap_or(now);
         let name = &schedule.spec.name;

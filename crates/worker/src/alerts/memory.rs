@@ -1,5 +1,5 @@
-//! What alerts have told, and what they are about to. Pure: what is seen comes in, what is to be told comes out, and the memory is stored
-//! together with the jobs that tell it. So nothing is missed or told twice, whoever crashes.
+//! What alerts have told, and what they are about to. Pure: what is seen comes in, what is to be told comes out, and
+//! the memory is stored together with the jobs that tell it. So nothing is missed or told twice, whoever crashes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -115,7 +115,8 @@ impl Memory {
         Self { until: now, since: now, counted: Counts::new(), died: BTreeMap::new(), troubles: Vec::new() }
     }
 
-    /// The deaths that are not counted yet, out of those from [`since`](Self::since) to [`until`](Self::until) and those after.
+    /// The deaths that are not counted yet, out of those from [`since`](Self::since) to [`until`](Self::until) and
+    /// those after.
     pub(crate) fn uncounted(&self, before: &Counts, mut after: Counts) -> Counts {
         for (name, count) in before {
             let late = count.saturating_sub(self.counted.get(name).copied().unwrap_or(0));
@@ -126,8 +127,8 @@ impl Memory {
         after
     }
 
-    /// Counts deaths that were not counted. `recent` are all that had shown of the time that is looked at again, by a look before
-    /// the one that found these: one that shows in between is rather told twice than not at all.
+    /// Counts deaths that were not counted. `recent` are all that had shown of the time that is looked at again, by a
+    /// look before the one that found these: one that shows in between is rather told twice than not at all.
     pub(crate) fn count(&mut self, found: BTreeMap<String, Found>, recent: Counts, now: Timestamp) {
         if found.is_empty() && now.since(self.until) < REFRESH_PERIOD {
             return;

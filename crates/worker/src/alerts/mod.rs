@@ -102,7 +102,8 @@ impl Alerts {
         self
     }
 
-    /// How long a queue has to be late or without workers until it is told, and not to be until that is over; 30 s by default.
+    /// How long a queue has to be late or without workers until it is told, and not to be until that is over; 30 s by
+    /// default.
     pub const fn hold(mut self, time: Duration) -> Self {
         self.pace.hold = time;
         self

@@ -18,7 +18,8 @@ use super::{
     memory::{Counts, Found, JOBS_NAMED, Memory, SHOWS_WITHIN, Trouble},
 };
 
-/// The lock under which one worker of all looks. Not needed for truth, which lies in the memory's revision, but for peace.
+/// The lock under which one worker of all looks. Not needed for truth, which lies in the memory's revision, but for
+/// peace.
 const LOCK: &str = "punctual.alerts";
 /// Looks that somebody else's lock may prevent in a row: a clock may have been wrong when it was taken.
 const DENIED_MAX: u32 = 12;
@@ -80,7 +81,8 @@ fn remembered(known: &Schedule, now: Timestamp) -> Memory {
     })
 }
 
-/// The memory as the store keeps it: a schedule without a time, since a schedule has a revision and is stored together with jobs.
+/// The memory as the store keeps it: a schedule without a time, since a schedule has a revision and is stored together
+/// with jobs.
 fn to_save(
     desk: &Desk,
     known: Option<Schedule>,

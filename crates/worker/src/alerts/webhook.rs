@@ -93,7 +93,8 @@ impl Webhook {
         check::duration("timeout", self.timeout, Duration::from_millis(1), Duration::from_secs(60))
     }
 
-    /// The job that brings an alert there, if it is wanted. It says which webhook by name: neither address nor secret are stored.
+    /// The job that brings an alert there, if it is wanted. It says which webhook by name: neither address nor secret
+    /// are stored.
     pub(crate) fn draft(&self, alert: &Alert) -> Option<Draft> {
         if !self.kinds.is_empty() && !self.kinds.contains(&alert.kind) {
             return None;

@@ -1,4 +1,5 @@
-//! What a supervisor and its worker processes say to each other: one JSON object a line, over a socket that nobody else has.
+//! What a supervisor and its worker processes say to each other: one JSON object a line, over a socket that nobody else
+//! has.
 
 use std::io;
 
@@ -11,7 +12,8 @@ use tokio::{
 
 use crate::Stats;
 
-/// Of what they say. A child of another version is not used: both are the same program, unless somebody has replaced it meanwhile.
+/// Of what they say. A child of another version is not used: both are the same program, unless somebody has replaced it
+/// meanwhile.
 pub(super) const VERSION: u32 = 1;
 /// A message.
 const MESSAGE_MAX_BYTES: u64 = 64 << 10;

@@ -48,7 +48,8 @@ impl Supervised {
         let watched = StdStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         // What is no socket has no other side.
         watched.peer_addr()?;
-        // Nobody whom we start is to have it as well: the supervisor would not notice our end, and strangers could speak for us.
+        // Nobody whom we start is to have it as well: the supervisor would not notice our end, and strangers could
+        // speak for us.
         dup2_stdin(File::open("/dev/null")?)?;
         let (stream, worker) = (watched.try_clone()?, Arc::default());
         stream.set_nonblocking(true)?;
@@ -62,8 +63,9 @@ impl Supervised {
         let _ = send(&mut to, &FromWorker::WorkerError { message: message.into() }).await;
     }
 
-    /// Works until the supervisor or `stop` says to end, or the supervisor is gone. Then nothing of this process is left within two seconds:
-    /// its jobs are given back. If the store fails for good meanwhile, the supervisor is told, and the error is returned.
+    /// Works until the supervisor or `stop` says to end, or the supervisor is gone. Then nothing of this process is
+    /// left within two seconds: its jobs are given back. If the store fails for good meanwhile, the supervisor is told,
+    /// and the error is returned.
     pub async fn work(
         self,
         punctual: &Punctual,
@@ -141,7 +143,8 @@ async fn speak(
     }
 }
 
-/// Ends this process soon after its supervisor, whatever else it does: on a thread of its own, which no handler can hold up.
+/// Ends this process soon after its supervisor, whatever else it does: on a thread of its own, which no handler can
+/// hold up.
 fn end_with_supervisor(link: StdStream, worker: Arc<OnceLock<WorkerId>>) {
     let watch = move || {
         // The end of the other side is told whatever else is asked for.

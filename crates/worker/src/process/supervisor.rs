@@ -47,8 +47,9 @@ impl fmt::Debug for Supervisor {
 }
 
 impl Supervisor {
-    /// So many worker processes on that store, each started by that command. One more is started for suspects, and others as
-    /// they are needed: jobs that were running when their process died run there, each alone in its process, so that they take no other jobs with them.
+    /// So many worker processes on that store, each started by that command. One more is started for suspects, and
+    /// others as they are needed: jobs that were running when their process died run there, each alone in its process,
+    /// so that they take no other jobs with them.
     pub fn new(punctual: Punctual, workers: usize, command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
         let log_line: LogLine = Arc::new(|line| tracing::info!(target: "punctual::child", "{line}"));
         Self { punctual, command: Box::new(command), workers, silence: SILENCE, log_line }
@@ -161,7 +162,7 @@ async fn give_back(fleet: &Fleet, worker: WorkerId, evidence: &str) -> StoreResu
     if jobs + leases > 0 {
         tracing::warn!(%worker, jobs, leases, "gave back the jobs of a dead worker");
     }
-    store.leave(worker).await
+    store.deregister(worker).await
 }
 
 /// Worker processes, and who looks after them. Dropped without [`stop`](Self::stop), it kills them.
@@ -202,7 +203,8 @@ impl RunningSupervisor {
         }
     }
 
-    /// Waits until the store has failed for good, here or in one of the processes, and says why. Never, on most engines.
+    /// Waits until the store has failed for good, here or in one of the processes, and says why. Never, on most
+    /// engines.
     pub fn failed(&self) -> impl Future<Output = StoreError> + use<> {
         let fleet = Arc::clone(&self.fleet);
         async move {
@@ -213,7 +215,8 @@ impl RunningSupervisor {
         }
     }
 
-    /// Stops gracefully: every process claims no more, ends what it runs, gives back the rest, and ends. Says what all have done.
+    /// Stops gracefully: every process claims no more, ends what it runs, gives back the rest, and ends. Says what all
+    /// have done.
     ///
     /// If `now` fires, they are killed, and their jobs given back.
     pub async fn stop(mut self, now: impl Future<Output = ()>) -> Stats {

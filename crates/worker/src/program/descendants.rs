@@ -22,7 +22,8 @@ use super::{
 const GONE_MAX: Duration = Duration::from_secs(2);
 /// How often to look whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// For so long after a program was started, the numbers of processes that it has started cannot have come round to its own.
+/// For so long after a program was started, the numbers of processes that it has started cannot have come round to its
+/// own.
 const NUMBERS_LAST: Duration = Duration::from_secs(1);
 
 /// Programs whose descendants are being killed by background threads.
@@ -74,7 +75,8 @@ impl Descendants {
         marked.filter(|process| !is_zombie(*process) && kill(*process, Signal::SIGKILL).is_ok()).count()
     }
 
-    /// Numbers of processes only grow, until they begin again: what a program has just started has a greater one than itself.
+    /// Numbers of processes only grow, until they begin again: what a program has just started has a greater one than
+    /// itself.
     fn looks_at_all(self) -> bool {
         self.started_at.elapsed() > NUMBERS_LAST || last_process().is_none_or(|last| last < self.leader)
     }

@@ -48,7 +48,8 @@ impl fmt::Debug for Group {
 }
 
 impl Group {
-    /// The group that a child leads, which was made to lead one, and which was given that mark. Nothing if it has ended and was waited for.
+    /// The group that a child leads, which was made to lead one, and which was given that mark. Nothing if it has ended
+    /// and was waited for.
     pub(super) fn of(child: &Child, limits: ProgramLimits, mark: Mark) -> Option<Self> {
         let leader = Pid::from_raw(i32::try_from(child.id()?).ok()?);
         let excess = Arc::default();
@@ -113,7 +114,8 @@ impl Drop for Group {
     }
 }
 
-/// Kills what programs of a worker that has died have left behind, wherever they have gone: they carry its mark, or its id in their environment.
+/// Kills what programs of a worker that has died have left behind, wherever they have gone: they carry its mark, or its
+/// id in their environment.
 pub(crate) fn kill_programs_of(worker: WorkerId) -> usize {
     /// What starts others all the time may escape a look, but not for long.
     const LOOKS_MAX: usize = 20;

@@ -1,7 +1,9 @@
-//! A mark on all processes of a program. They inherit it however they go their own way: by a second fork, a session of their own, an empty environment.
+//! A mark on all processes of a program. They inherit it however they go their own way: by a second fork, a session of
+//! their own, an empty environment.
 //!
-//! It is the soft limit of `RLIMIT_RTTIME`, which is otherwise unlimited: it counts for processes with real-time scheduling only, is inherited by fork and exec, and can
-//! be read of every process. Only a process that sets this limit by itself loses it.
+//! It is the soft limit of `RLIMIT_RTTIME`, which is otherwise unlimited: it counts for processes with real-time
+//! scheduling only, is inherited by fork and exec, and can be read of every process. Only a process that sets this
+//! limit by itself loses it.
 
 use std::{
     fs,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use punctual_client::{Context, Failure, ParentResult};
-use punctual_core::{Fault, Json, LogLevel, Retry, limits};
+use punctual_core::{JobError, Json, LogLevel, Retry, limits};
 use serde::{Deserialize, Serialize};
 
 use super::output::Line;
@@ -42,7 +42,7 @@ impl End {
     pub(super) fn into_result(self, snooze: Duration) -> HandlerResult {
         match self {
             Self::Done(result) => Ok(result),
-            Self::Fail { error, retry } => Err(Failure::of(Fault::new(error), retry)),
+            Self::Fail { error, retry } => Err(Failure::of(JobError::new(error), retry)),
             Self::Snooze(after) => Err(Failure::snooze(after.unwrap_or(snooze))),
         }
     }

@@ -15,7 +15,7 @@ use std::{
 
 use nix::{fcntl::OFlag, sys::signal::Signal, unistd::User};
 use punctual_client::{Context, Failure};
-use punctual_core::{Fault, Json, Retry, job::E_LIMIT, limits};
+use punctual_core::{JobError, Json, Retry, job::E_LIMIT, limits};
 use tempfile::NamedTempFile;
 use tokio::{
     io::AsyncWriteExt,
@@ -34,7 +34,8 @@ use super::{
 };
 use crate::HandlerResult;
 
-/// How long after a program's end its output is waited for, if something that it started has gone its own way and keeps it open.
+/// How long after a program's end its output is waited for, if something that it started has gone its own way and keeps
+/// it open.
 const PIPES_OPEN_MAX: Duration = Duration::from_secs(1);
 /// A line of output: a result of the greatest size, in a message.
 pub(super) const LINE_MAX_BYTES: usize = limits::RESULT_MAX_BYTES + 1_024;
@@ -110,7 +111,8 @@ async fn feed(stdin: Option<ChildStdin>, payload: &[u8]) {
     }
 }
 
-/// Ends when nothing more can be expected of a program that has ended, although something that it started keeps its output open.
+/// Ends when nothing more can be expected of a program that has ended, although something that it started keeps its
+/// output open.
 async fn silence(ended: &CancellationToken) {
     ended.cancelled().await;
     time::sleep(PIPES_OPEN_MAX).await;
@@ -168,7 +170,7 @@ pub(super) fn ended(
     last_words: Option<String>,
     said: Option<End>,
 ) -> Failure {
-    let limit = |problem: String| Failure::of(Fault::coded(E_LIMIT, problem), Retry::ByPolicy);
+    let limit = |problem: String| Failure::of(JobError::coded(E_LIMIT, problem), Retry::ByPolicy);
     if let Some(excess) = group.excess() {
         return limit(excess.to_owned());
     }

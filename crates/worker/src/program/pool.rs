@@ -178,7 +178,8 @@ impl Servant {
 
     async fn stop(self, grace: Duration) {
         let Self { group, mut child, conversation, .. } = self;
-        // The end of its input tells it that there is no more to do; its output stays open, lest it dies of what it says.
+        // The end of its input tells it that there is no more to do; its output stays open, lest it dies of what it
+        // says.
         let Conversation { stdin, stdout: _stdout, log: _log, .. } = conversation;
         drop(stdin);
         let ended = time::timeout(grace, child.wait()).await;

@@ -40,8 +40,8 @@ static WARDEN: LazyLock<&'static Warden> = LazyLock::new(|| {
     warden
 });
 
-/// Watches a program from now on: the group that its process leads, and all that carries its mark. What it uses more of than it may is told in `excess`, and all of
-/// it is killed.
+/// Watches a program from now on: the group that its process leads, and all that carries its mark. What it uses more of
+/// than it may is told in `excess`, and all of it is killed.
 pub(super) fn watch(leader: Pid, mark: Mark, max_bytes: u64, excess: &Arc<OnceLock<String>>) {
     WARDEN.watched().insert(leader, Watched { mark, max_bytes, excess: Arc::clone(excess) });
     WARDEN.filled.notify_one();
@@ -126,8 +126,8 @@ pub(super) fn is_zombie(process: Pid) -> bool {
     stat(process).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))
 }
 
-/// The memory that a process has of its own, in shares with others, and swapped out. What comes from files, such as its program's text, does not count. One that
-/// has ended uses nothing.
+/// The memory that a process has of its own, in shares with others, and swapped out. What comes from files, such as its
+/// program's text, does not count. One that has ended uses nothing.
 fn memory_bytes(process: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kib = |line: &str| -> Option<u64> {

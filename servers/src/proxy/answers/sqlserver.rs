@@ -1,4 +1,5 @@
-//! SQL Server's protocol, TDS 7, without TLS. A connection that is encrypted passes as it is, and no answer of it is lost.
+//! SQL Server's protocol, TDS 7, without TLS. A connection that is encrypted passes as it is, and no answer of it is
+//! lost.
 
 use std::collections::VecDeque;
 
@@ -7,8 +8,8 @@ use super::{Conversation, Piece, take};
 const HEADER_BYTES: usize = 8;
 /// The bit of a packet's status that says that it is the last of its message.
 const IS_LAST: u8 = 1;
-/// Types of packets: a batch of SQL, a call of a procedure, an answer, a cancellation, bulk data, a transaction manager's request, the login, and
-/// what comes before it.
+/// Types of packets: a batch of SQL, a call of a procedure, an answer, a cancellation, bulk data, a transaction
+/// manager's request, the login, and what comes before it.
 const TYPES: [u8; 9] = [1, 3, 4, 6, 7, 14, 16, 17, 18];
 
 #[derive(Default)]

@@ -1,4 +1,5 @@
-//! The picture. It is made from the state alone; all that drawing changes of it is how far tables and stories are scrolled.
+//! The picture. It is made from the state alone; all that drawing changes of it is how far tables and stories are
+//! scrolled.
 
 mod grid;
 mod pages;

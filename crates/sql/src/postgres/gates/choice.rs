@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::{
     Timestamp,
-    gate::{Line, Order, Passed, QueueGate},
+    gate::{LimitUsage, Line, Order, QueueGate},
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
@@ -158,7 +158,7 @@ impl GatedClaim<'_> {
         connection: &mut PgConnection,
         queues: &[&str],
         now: Timestamp,
-    ) -> sqlx::Result<Vec<Passed>> {
+    ) -> sqlx::Result<Vec<LimitUsage>> {
         let rows =
             sqlx::query(*sql::GATES_HELD_OF_QUEUES).bind(queues).bind(At(now)).fetch_all(&mut *connection).await?;
         let running: HashMap<String, i64> =
@@ -167,7 +167,7 @@ impl GatedClaim<'_> {
         let rates: Vec<_> = rates.collect();
         let lately: HashMap<&str, Vec<_>> =
             rates.iter().map(|(queue, ..)| *queue).zip(starts(connection, &rates, now).await?).collect();
-        let passed = |queue: &&str| Passed {
+        let passed = |queue: &&str| LimitUsage {
             running: running.get(*queue).copied().unwrap_or(0) as u32,
             starts: lately.get(queue).cloned().unwrap_or_default(),
         };

@@ -1,8 +1,9 @@
 //! Which queued jobs may start, where limits are set. What is decided, [`gate`] says.
 //!
-//! Jobs with a concurrency key stand in lanes of their own. Whatever happens to one of them marks its key; a claim looks at the marked keys
-//! first and keeps in `punctual_heads` which of them have something to start. So a claim costs what it takes and what has changed, and not what
-//! waits. Claims of one queue's gates come one after the other: each must see what the others let through.
+//! Jobs with a concurrency key stand in lanes of their own. Whatever happens to one of them marks its key; a claim
+//! looks at the marked keys first and keeps in `punctual_heads` which of them have something to start. So a claim costs
+//! what it takes and what has changed, and not what waits. Claims of one queue's gates come one after the other: each
+//! must see what the others let through.
 
 mod choice;
 mod passed;
@@ -53,8 +54,8 @@ type Gate = (String, String);
 /// A lane whose jobs pass a gate, with its queue.
 type Gated = (String, Served);
 
-/// Takes the first jobs that the worker serves and their gates let through; nothing if something was said of queues that is not known
-/// here.
+/// Takes the first jobs that the worker serves and their gates let through; nothing if something was said of queues
+/// that is not known here.
 pub(crate) async fn try_take(
     store: &Core,
     request: &ClaimRequest,
@@ -162,8 +163,9 @@ struct Marked {
 }
 
 impl GatedClaim<'_> {
-    /// Takes what the gates of queues let through, together with what passes none, unless somebody else is at all of them; and says when to
-    /// look again at those that let nothing through. Nothing at all if something was said of queues that is not known here.
+    /// Takes what the gates of queues let through, together with what passes none, unless somebody else is at all of
+    /// them; and says when to look again at those that let nothing through. Nothing at all if something was said of
+    /// queues that is not known here.
     async fn take(&self, queues: &BTreeSet<String>) -> sqlx::Result<Option<(Option<Taken>, Option<Timestamp>)>> {
         let mut looks = 0;
         loop {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_core::{Rate, Timestamp, gate::Passed};
+use punctual_core::{Rate, Timestamp, gate::LimitUsage};
 use sqlx::{PgConnection, Row};
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 };
 
 /// What a gate has let through, all that is known of it.
-pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx::Result<Passed> {
+pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx::Result<LimitUsage> {
     let mut unit = store.sessions.single().await?;
     let held = match key {
         Some(key) => sqlx::query(*sql::GATES_HELD).bind([queue]).bind([key]),
@@ -27,7 +27,7 @@ pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx
     let all = Rate { count: 1, period: std::time::Duration::MAX };
     let starts = starts(&mut unit, &[(queue, key.unwrap_or(QUEUE), all)], store.clock_now()).await?;
     unit.done().await?;
-    Ok(Passed { running, starts: starts.into_iter().flatten().collect() })
+    Ok(LimitUsage { running, starts: starts.into_iter().flatten().collect() })
 }
 
 /// Removes what gates need not remember any more.
@@ -115,8 +115,8 @@ pub(super) async fn passed_keys(
     known: &Known,
     gates: &BTreeSet<Gate>,
     now: Timestamp,
-) -> sqlx::Result<Vec<Passed>> {
-    let mut passed = vec![Passed::default(); gates.len()];
+) -> sqlx::Result<Vec<LimitUsage>> {
+    let mut passed = vec![LimitUsage::default(); gates.len()];
     if gates.is_empty() {
         return Ok(passed);
     }
