@@ -94,7 +94,7 @@ async fn jobs_are_found_opened_retried_and_deleted() {
     // The list leads to the job, the job to its reason.
     tab.press("j").await;
     tab.press("\u{e007}").await;
-    tab.until_said("no retries left").await;
+    tab.until_said("it is not retried").await;
     let job = tab.at().await.rsplit('/').next().unwrap().to_owned();
     assert!(tab.text().await.contains("no such account"), "{}", tab.text().await);
     let tries = shell.json(&["jobs", "show", &job])["attempts"].as_array().unwrap().len();

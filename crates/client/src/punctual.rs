@@ -32,7 +32,7 @@ use crate::{
 pub struct Punctual {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) ids: Arc<Ids>,
-    /// When what it does was asked for first, if it [counts once](Self::once).
+    /// When what it does was asked for first, if it is [idempotent](Self::idempotent_request).
     pub(crate) first_at: Option<Timestamp>,
     /// What queues say of their jobs.
     pub(crate) queues: Arc<queues::Known>,

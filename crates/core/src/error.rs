@@ -69,7 +69,7 @@ pub enum StoreError {
         reason: String,
     },
     /// No engine of this build has URLs of that scheme.
-    #[error("unsupported store URL scheme `{scheme}`: expected {expected}")]
+    #[error("unsupported store URL scheme `{scheme}`: expected {expected}; for example sqlite:punctual.db")]
     UnknownScheme {
         /// The scheme.
         scheme: String,

@@ -62,7 +62,25 @@ pub(crate) fn document(routes: &[Route]) -> Value {
         "security": [{ "token": [] }],
     });
     let text = names.iter().fold(document.to_string(), |text, (asked, own)| text.replace(asked, own));
-    serde_json::from_str(&text).unwrap_or(document)
+    let mut document = serde_json::from_str(&text).unwrap_or(document);
+    unwrap_descriptions(&mut document);
+    document
+}
+
+/// Joins the lines of descriptions, which are wrapped as the source is. Code blocks keep theirs.
+fn unwrap_descriptions(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(text)) = fields.get_mut("description")
+                && !text.contains("```")
+            {
+                *text = text.split("\n\n").map(|part| part.replace('\n', " ")).collect::<Vec<_>>().join("\n\n");
+            }
+            fields.values_mut().for_each(unwrap_descriptions);
+        }
+        Value::Array(items) => items.iter_mut().for_each(unwrap_descriptions),
+        _ => {}
+    }
 }
 
 fn generator(contract: Contract, place: &'static str) -> SchemaGenerator {

@@ -15,12 +15,7 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         // Jobs.
         post("/v1/jobs", Enqueue, "Enqueue a job", jobs::enqueue),
-        post(
-            "/v1/jobs/batch",
-            Enqueue,
-            "Enqueue many jobs: all, or none if one is refused",
-            jobs::enqueue_all,
-        ),
+        post("/v1/jobs/batch", Enqueue, "Enqueue many jobs: all, or none if one is refused", jobs::enqueue_all),
         get("/v1/jobs", Read, "List jobs", jobs::list),
         get("/v1/jobs/{id}", Read, "A job with its attempts, events and logs", jobs::show),
         get("/v1/jobs/{id}/attempts", Read, "List the attempts of a job", jobs::attempts),
@@ -30,12 +25,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/jobs/{id}/wait", Read, "Wait until a job has finished", jobs::wait),
         post("/v1/jobs/{id}/retry", Admin, "Retry a dead job, or a retrying one now", jobs::retry),
         post("/v1/jobs/{id}/cancel", Admin, "Cancel a job", jobs::cancel),
-        post(
-            "/v1/jobs/{id}/run",
-            Admin,
-            "Run a scheduled job now; of a finished job, enqueue a copy",
-            jobs::run,
-        ),
+        post("/v1/jobs/{id}/run", Admin, "Run a scheduled job now; of a finished job, enqueue a copy", jobs::run),
         act(delete.clone(), "/v1/jobs/{id}", Admin, "Hide a job; retention removes it later", jobs::delete),
         get("/v1/bulk/{verb}", Read, "Preview a bulk action", jobs::preview),
         post("/v1/bulk/{verb}", Admin, "Apply an action to all jobs that match a filter", jobs::bulk),
@@ -58,12 +48,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/schedules/{name}/pause", Admin, "Pause a schedule", schedules::pause),
         post("/v1/schedules/{name}/resume", Admin, "Resume a schedule", schedules::resume),
         post("/v1/schedules/{name}/trigger", Admin, "Run the job of a schedule now", schedules::trigger),
-        get(
-            "/v1/schedules/{name}/backfill",
-            Read,
-            "Preview a backfill",
-            schedules::preview_backfill,
-        ),
+        get("/v1/schedules/{name}/backfill", Read, "Preview a backfill", schedules::preview_backfill),
         post(
             "/v1/schedules/{name}/backfill",
             Admin,
@@ -82,13 +67,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Set concurrency and rate limits of a queue",
             queues::set_limits,
         ),
-        act(
-            put,
-            "/v1/queues/{name}/defaults",
-            Admin,
-            "Set the job defaults of a queue",
-            queues::set_defaults,
-        ),
+        act(put, "/v1/queues/{name}/defaults", Admin, "Set the job defaults of a queue", queues::set_defaults),
         // Workers and locks.
         get("/v1/workers", Read, "List workers", work::workers),
         get("/v1/locks", Read, "List held locks", locks::list),

@@ -56,11 +56,11 @@ impl Ear {
         }
     }
 
-    /// The next message that is no beat.
+    /// The next message that is no heartbeat.
     async fn next_of(&mut self, kind: &str) -> Value {
         loop {
             let message = self.next().await;
-            if message["kind"] != "beat" {
+            if message["kind"] != "heartbeat" {
                 assert_eq!(message["kind"], kind, "{message}");
                 return message;
             }
@@ -252,7 +252,7 @@ async fn a_slow_reader_is_told_what_it_missed_and_holds_up_nobody() {
                 assert!(message["since"].is_string() && message["cursor"].is_string(), "{message}");
                 last = message["cursor"].clone();
             }
-            kind => assert_eq!(kind, "beat"),
+            kind => assert_eq!(kind, "heartbeat"),
         }
     }
     assert!(missed > 0, "it was never slow");

@@ -59,7 +59,10 @@ async fn unserved(punctual: &Punctual) -> Result<Diagnostic> {
     let message = if ok {
         format!("{} live workers, every queued job has one", live.len())
     } else {
-        format!("no live worker has a handler for {}", lanes.into_iter().collect::<Vec<_>>().join(", "))
+        format!(
+            "no live worker has a handler for {}; start one that does",
+            lanes.into_iter().collect::<Vec<_>>().join(", ")
+        )
     };
     Ok(Diagnostic { check: "workers".into(), ok, message })
 }

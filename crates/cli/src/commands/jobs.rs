@@ -185,7 +185,11 @@ async fn act_on_many(
     if cli.json {
         return print_json(&done);
     }
-    println!("{} jobs changed, {} skipped (state changed meanwhile)", human::number(done.changed), human::number(done.passed_over));
+    println!(
+        "{} jobs changed, {} skipped (state changed meanwhile)",
+        human::number(done.changed),
+        human::number(done.passed_over)
+    );
     Ok(())
 }
 

@@ -61,7 +61,7 @@ pub struct ClaimRequest {
     pub in_order: bool,
     /// With these names; with any when empty.
     pub names: Vec<String>,
-    /// Takes [suspects](Job::is_suspect), and nothing else. Other claims take none.
+    /// Takes [suspects](crate::Job::is_suspect), and nothing else. Other claims take none.
     pub suspects: bool,
     /// At most so many.
     pub limit: usize,

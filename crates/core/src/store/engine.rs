@@ -30,8 +30,8 @@ pub trait EngineStore: LockStore + Any + Send + Sync + fmt::Debug {
     /// The store's clock, as well as this process knows it.
     fn now(&self) -> Timestamp;
 
-    /// After how long without a [`beat`](crate::store::WorkerStore::beat) a worker is taken for dead and its leases are
-    /// ended, in stores that do so before the leases run out.
+    /// How long a worker may go without a [`heartbeat`](crate::store::WorkerStore::heartbeat) before it is considered
+    /// dead and its leases are ended, in stores that do so before the leases expire.
     fn worker_silence_max(&self) -> Option<Duration> {
         None
     }
@@ -69,9 +69,9 @@ pub trait EngineStore: LockStore + Any + Send + Sync + fmt::Debug {
     ///
     /// Where all processes wait for one writer, a renewal that was asked for in time may still wait while another
     /// program holds the lock; it counts when its turn comes ([`extend`](crate::store::LeaseStore::extend)). A reaper
-    /// therefore looks, writes, waits for so long, and takes only what it has seen both times. So a worker whose own
-    /// renewal waits may go on as long as [`held`](crate::store::LeaseStore::held), which is a read and waits for
-    /// nobody, says that the jobs are its own.
+    /// therefore looks, writes, waits for that long, and takes only what it has seen both times. So a worker whose own
+    /// renewal waits may go on as long as [`check_leases`](crate::store::LeaseStore::check_leases), a read that waits
+    /// for nobody, says that the jobs are its own.
     fn renewal_grace(&self) -> Duration {
         Duration::ZERO
     }

@@ -23,7 +23,7 @@ port! {
 
         /// Removes whole days of jobs at once, where an engine keeps jobs by day and most of a day's have been kept
         /// long enough: finished for as long as `keep` says, then `deleted` more. Such an engine leaves jobs of large
-        /// days out of [`retire`](Self::retire), unless something is kept for less than a day.
+        /// days out of [`expire`](Self::expire), unless something is kept for less than a day.
         async fn drop_partitions(&self, keep: RetentionPolicy, deleted: Duration) -> StoreResult<usize>;
     }
 }

@@ -79,7 +79,7 @@ fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) 
             format!("Failed {}, retries {}.", kit::times(attempt), kit::relative(job.run_at, now))
         }
         Status::Dead => format!(
-            "Dead {} after {}, no retries left.",
+            "Dead {} after {}; it is not retried.",
             ago(job.finished_at),
             kit::plural(attempt.into(), "attempt", "attempts")
         ),

@@ -51,7 +51,10 @@ fn places(db: &dyn Db) -> StoreResult<Diagnostic> {
 /// Every event must be found from its job's last one.
 fn stories(db: &dyn Db) -> StoreResult<Diagnostic> {
     let broken: i64 = db.only(sql::EXAMINE_STORIES, &[], |row| row.get(0))?;
-    let message =
-        if broken == 0 { "event history is complete".to_owned() } else { format!("{broken} event histories are incomplete") };
+    let message = if broken == 0 {
+        "event history is complete".to_owned()
+    } else {
+        format!("{broken} event histories are incomplete")
+    };
     Ok(diagnostic("events", broken == 0, message))
 }

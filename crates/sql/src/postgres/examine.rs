@@ -254,7 +254,8 @@ async fn stories(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     )
     .await?;
     let ok = broken == 0;
-    let message = if ok { "event history is complete".to_owned() } else { format!("{broken} event histories are incomplete") };
+    let message =
+        if ok { "event history is complete".to_owned() } else { format!("{broken} event histories are incomplete") };
     Ok(diagnostic("events", ok, message))
 }
 

@@ -119,7 +119,7 @@ pub(crate) enum Job {
 
 /// What PostgreSQL has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct PrimaryStore {
+pub(crate) struct Ledger {
     /// How much longer Redis hands out jobs; less than nothing since it has not.
     pub(crate) until: i8,
     pub(crate) epoch: u8,
@@ -213,7 +213,7 @@ pub(crate) enum Enqueuer {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct State {
-    pub(crate) ledger: PrimaryStore,
+    pub(crate) ledger: Ledger,
     pub(crate) servers: Vec<Server>,
     pub(crate) processes: [Process; 2],
     pub(crate) enqueuer: Enqueuer,
@@ -260,7 +260,7 @@ impl Model for Dispatch {
     fn init_states(&self) -> Vec<State> {
         let process = Process { at: 0, phase: Phase::Idle, execution: Execution::None, begins: false };
         let ledger =
-            PrimaryStore { until: PROLONG, epoch: 1, opens: 0, opened: true, loaded: true, job: Job::Absent, age: 0 };
+            Ledger { until: PROLONG, epoch: 1, opens: 0, opened: true, loaded: true, job: Job::Absent, age: 0 };
         let server = Server { run: 1, epoch: 1, opened_in: 1, hint: false, document: false, owner: None };
         vec![State {
             ledger,
