@@ -87,7 +87,7 @@ async fn claim_turn(punctual: &Punctual) -> Result<Duration> {
         let start = Instant::now();
         let claims = punctual.store().claim(request).await?.claims;
         spent += start.elapsed();
-        ensure!(claims.len() == CLAIM, "a claim of {CLAIM} got {}: this run is no result", claims.len());
+        ensure!(claims.len() == CLAIM, "a claim of {CLAIM} got {}: the run is invalid", claims.len());
         let done = claims.iter().map(|claim| settle(claim, Outcome::Succeeded { result: None }, 0.5)).collect();
         punctual.store().settle(done).await?;
         // As many come as go, so that the backlog stays what it is however long it is measured.

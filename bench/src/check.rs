@@ -11,10 +11,10 @@ pub(crate) async fn all_succeeded(punctual: &Punctual, jobs: usize) -> Result<()
     let overview = punctual.admin("bench").overview().await?;
     for (status, count) in &overview.jobs {
         let expected = if *status == Status::Succeeded { jobs as u64 } else { 0 };
-        ensure!(*count == expected, "{count} jobs are {status}, expected {expected}: this run is no result");
+        ensure!(*count == expected, "{count} jobs are {status}, expected {expected}: the run is invalid");
     }
     for diagnostic in punctual.store().check().await? {
-        ensure!(diagnostic.ok, "{}: {}: this run is no result", diagnostic.check, diagnostic.message);
+        ensure!(diagnostic.ok, "{}: {}: the run is invalid", diagnostic.check, diagnostic.message);
     }
     let latest = punctual.store().list(Filter::status(Status::Succeeded), Page::first(SAMPLE.min(jobs.max(1)))).await?;
     for job in latest.jobs {
@@ -26,11 +26,11 @@ pub(crate) async fn all_succeeded(punctual: &Punctual, jobs: usize) -> Result<()
 async fn one(punctual: &Punctual, id: JobId) -> Result<()> {
     let attempts = punctual.store().attempts(id).await?;
     let once = attempts.len() == 1 && attempts[0].status == AttemptStatus::Succeeded;
-    ensure!(once, "{id} has {} attempts: this run is no result", attempts.len());
+    ensure!(once, "{id} has {} attempts: the run is invalid", attempts.len());
     let events: Vec<_> = punctual.store().events(id).await?.into_iter().map(|event| event.status).collect();
     let queued_first = [Status::Queued, Status::Processing, Status::Succeeded];
     let right =
         events.ends_with(&queued_first) && (events.len() == 3 || events[0] == Status::Scheduled && events.len() == 4);
-    ensure!(right, "{id} has the events {events:?}: this run is no result");
+    ensure!(right, "{id} has the events {events:?}: the run is invalid");
     Ok(())
 }

@@ -129,7 +129,7 @@ impl Way for Library {
         let claims = self.0.store().claim(request).await?.claims;
         let ends: Vec<_> = claims.iter().map(|claim| Settlement::succeed(claim.attempt_id(), worker, None)).collect();
         let settled = self.0.store().settle(ends).await?;
-        ensure!(settled.iter().all(|one| *one == Settled::Done), "a job was taken away: this run is no result");
+        ensure!(settled.iter().all(|one| *one == Settled::Done), "a job was taken away: the run is invalid");
         Ok(settled.len())
     }
 }
@@ -171,7 +171,7 @@ impl Way for Remote {
             jobs.iter().map(|job| json!({"attempt_id": job["attempt_id"], "outcome": "succeeded"})).collect();
         let settled = self.post("/v1/work/settle", &json!({"worker": worker, "jobs": ends})).await?;
         let all = settled["settled"].as_array().is_some_and(|all| all.iter().all(|one| *one == json!(true)));
-        ensure!(all, "a job was taken away: this run is no result");
+        ensure!(all, "a job was taken away: the run is invalid");
         Ok(jobs.len())
     }
 }

@@ -129,7 +129,7 @@ impl FromStr for Scenario {
     fn from_str(text: &str) -> Result<Self, String> {
         let names: Vec<_> = Self::ALL.iter().map(|scenario| scenario.as_str()).collect();
         let known = Self::ALL.into_iter().find(|scenario| scenario.as_str() == text);
-        known.ok_or_else(|| format!("there is no scenario {text}; there are {}", names.join(", ")))
+        known.ok_or_else(|| format!("unknown scenario {text}: expected {}", names.join(", ")))
     }
 }
 

@@ -147,7 +147,7 @@ impl Measured {
             let claims = self.punctual.store().claim(self.request(CLAIM)).await?.claims;
             claiming += began.elapsed();
             let got = claims.len();
-            ensure!(got == CLAIM, "{}: a claim of {CLAIM} got {got}: this run is no result", self.case.name);
+            ensure!(got == CLAIM, "{}: a claim of {CLAIM} got {got}: the run is invalid", self.case.name);
             let done = claims.iter().map(|claim| settle(claim, Outcome::Succeeded { result: None }, 0.5)).collect();
             self.punctual.store().settle(done).await?;
             // As many come as go, with the same keys.

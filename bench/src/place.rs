@@ -128,7 +128,7 @@ impl Place {
     }
 
     async fn ask_dispatcher<T: redis::FromRedisValue>(&self, command: &str) -> Result<T> {
-        let Ground::Database { dispatcher: Some(dispatcher), .. } = &self.ground else { bail!("there is no Redis") };
+        let Ground::Database { dispatcher: Some(dispatcher), .. } = &self.ground else { bail!("no Redis given") };
         let mut connection = redis::Client::open(dispatcher.as_str())?.get_multiplexed_async_connection().await?;
         Ok(redis::cmd(command).query_async(&mut connection).await?)
     }

@@ -140,6 +140,6 @@ async fn listen(mut socket: Socket, heard: Arc<AtomicUsize>, gone: watch::Sender
 /// What a process has in memory.
 fn memory_kib(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("cannot look at the server")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("there is no VmRSS")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS not found")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }

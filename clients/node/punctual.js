@@ -62,7 +62,7 @@ class Job {
   /** Write a line to the log of the attempt. */
   log(message, level = 'info') {
     if (!LEVELS.includes(level)) {
-      throw new RangeError(`the level ${util.inspect(level)} is none of ${LEVELS.join(', ')}`);
+      throw new RangeError(`unknown level ${util.inspect(level)}: expected ${LEVELS.join(', ')}`);
     }
     this.#send({ punctual: 'log', level, message: asText(message) });
   }

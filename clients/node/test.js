@@ -172,7 +172,7 @@ test('messages', async () => {
 
 test('a level that does not exist', async () => {
   const ended = await once("handler((job) => job.log('x', 'warning'));");
-  const error = "RangeError: the level 'warning' is none of debug, info, warn, error";
+  const error = "RangeError: unknown level 'warning': expected debug, info, warn, error";
   assertEnds(ended, { punctual: 'fail', error, retry: true });
 });
 

@@ -69,7 +69,7 @@ class Job:
     def log(self, message, level="info"):
         """Write a line to the log of the attempt."""
         if level not in LEVELS:
-            raise ValueError(f"the level {level!r} is none of {', '.join(LEVELS)}")
+            raise ValueError(f"unknown level {level!r}: expected {', '.join(LEVELS)}")
         self._deliver(message_of("log", level=level, message=as_text(message)))
 
     def extend(self, seconds):

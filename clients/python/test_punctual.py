@@ -185,7 +185,7 @@ class Once(Case):
 
     def test_a_level_that_does_not_exist(self):
         ended = self.once("@handler\ndef f(job): job.log('x', 'warning')")
-        error = "ValueError: the level 'warning' is none of debug, info, warn, error"
+        error = "ValueError: unknown level 'warning': expected debug, info, warn, error"
         self.assert_ends(ended, {"punctual": "fail", "error": error, "retry": True})
 
     def test_what_the_job_is(self):

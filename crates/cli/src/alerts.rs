@@ -19,10 +19,10 @@ const OF_FLAGS: &str = "default";
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AlertArgs {
-    /// Send alerts there, signed with the secret in PUNCTUAL_ALERT_SECRET or --alert-secret-file
+    /// Webhook URL for alerts, signed with the secret in PUNCTUAL_ALERT_SECRET or --alert-secret-file
     #[arg(long, env = "PUNCTUAL_ALERT_URL", value_name = "URL", hide_env_values = true)]
     pub(crate) alert_url: Option<String>,
-    /// The file that holds the secret that alerts are signed with
+    /// File with the secret that signs alerts
     #[arg(long, env = "PUNCTUAL_ALERT_SECRET_FILE", value_name = "FILE")]
     pub(crate) alert_secret_file: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ pub(crate) fn alerts(config: Option<&AlertsConfig>, args: &AlertArgs, folder: &P
     }
     if let Some(url) = &args.alert_url {
         let secret = shared_secret(args)?.ok_or_else(|| {
-            Usage(format!("--alert-url: goes with a secret to sign with; set {SECRET} or --alert-secret-file"))
+            Usage(format!("--alert-url: a signing secret is required; set {SECRET} or --alert-secret-file"))
         })?;
         let webhook = Webhook::new(OF_FLAGS, url, secret);
         webhook.check().map_err(|invalid| Usage(format!("--alert-{invalid}")))?;
@@ -108,13 +108,13 @@ impl WebhookConfig {
         let named = |problem: String| Usage(format!("alerts.webhooks.{name}.{problem}"));
         let secret = match (&self.secret_file, &self.secret_env) {
             (Some(_), Some(_)) => {
-                return Err(named("secret_env: goes without secret_file; say only one of them".into()));
+                return Err(named("secret_env: not allowed with secret_file; expected one of them".into()));
             }
             (Some(path), None) => {
                 read_secret(&folder.join(path)).map_err(|why| named(format!("secret_file: {why}")))?
             }
             (None, Some(variable)) => env::var(variable)
-                .map_err(|_| named(format!("secret_env: there is no variable {variable}")))?
+                .map_err(|_| named(format!("secret_env: variable {variable} not found")))?
                 .into_bytes(),
             (None, None) => shared_secret(args)?
                 .ok_or_else(|| named(format!("secret_file: is missing; or say secret_env, or set {SECRET}")))?,
@@ -122,7 +122,7 @@ impl WebhookConfig {
         let mut webhook = Webhook::new(name, &self.url, secret);
         if let Some(kinds) = &self.kinds {
             if kinds.is_empty() {
-                return Err(named("kinds: are none; leave it out for all".into()));
+                return Err(named("kinds: must not be empty; omit it for all kinds".into()));
             }
             webhook = webhook.kinds(kinds.iter().copied());
         }

@@ -245,7 +245,9 @@ fn in_order(worker: WorkerBuilder, queues: Vec<String>, strict: bool) -> Result<
     }
     let wrong = |problem: &str| Invalid::new("queues", problem.to_owned());
     if strict || weighted.len() < queues.len() {
-        return Err(wrong("either all have a weight, as in a=5,b=1, or none, and strict goes without").into());
+        return Err(
+            wrong("expected a weight for every queue, as in a=5,b=1, or for none; strict excludes weights").into()
+        );
     }
     let weight = |(queue, weight): (&str, &str)| {
         let weight = weight.parse().map_err(|_| wrong("a weight is a number between 1 and 1000, as in a=5,b=1"))?;

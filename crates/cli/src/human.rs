@@ -159,14 +159,16 @@ impl TryFrom<String> for Bytes {
         let found = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)));
         let (digits, unit) = found.unwrap_or((&text, 1));
         let bytes = digits.trim().parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
-        bytes.map(Self).ok_or_else(|| format!("`{text}` is no amount of memory; write 256MiB, 1GiB or 64MB"))
+        bytes
+            .map(Self)
+            .ok_or_else(|| format!("invalid size `{text}`: expected a number and a unit, such as 256MiB, 1GiB or 64MB"))
     }
 }
 
 /// A level of a log from the command line.
 pub(crate) fn parse_log_level(text: &str) -> Result<LogLevel, String> {
     let level = LogLevel::named(text);
-    if level.as_str() == text { Ok(level) } else { Err("is one of debug, info, warn and error".into()) }
+    if level.as_str() == text { Ok(level) } else { Err("unknown level; expected debug, info, warn or error".into()) }
 }
 
 /// An instant in the past from the command line: an instant, or how long ago.

@@ -13,60 +13,59 @@ use crate::human::{Span, parse_instant};
 #[derive(Debug, Clone, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScheduleArgs {
-    /// When: five fields of cron, six with seconds first, @daily and its kin, or @every 90s
+    /// Cron expression of five fields, or six with seconds first; or @daily and the like, or @every 90s
     pub(crate) cron: String,
-    /// The name of the job that every occurrence is
+    /// Job name
     pub(crate) job: String,
-    /// The job's payload, as JSON
+    /// Payload as JSON
     #[arg(value_name = "JSON")]
     payload: Option<Payload>,
-    /// The time zone of the cron expression, such as Europe/Berlin [default: UTC]
+    /// Time zone of the cron expression, such as Europe/Berlin [default: UTC]
     #[arg(long)]
     pub(crate) zone: Option<String>,
-    /// What becomes of occurrences that nobody was there for: run-once, catch-up-limited:N or ignore [default:
-    /// run-once]
+    /// Misfire policy: run-once, catch-up-limited:N or ignore [default: run-once]
     #[arg(long, value_name = "POLICY")]
     misfire: Option<Misfire>,
-    /// What an occurrence does while the job before is unfinished: allow, skip or cancel-previous [default: allow]
+    /// Overlap policy while the previous job is unfinished: allow, skip or cancel-previous [default: allow]
     #[arg(long, value_name = "POLICY")]
     overlap: Option<Overlap>,
-    /// Start each occurrence up to so much later, always by the same amount
+    /// Maximum delay of each occurrence, constant per occurrence
     #[arg(long, value_name = "DURATION")]
     jitter: Option<Span>,
-    /// No occurrence before
+    /// Start of the schedule: no occurrence before
     #[arg(long, value_parser = parse_instant, value_name = "TIME")]
     #[serde(default, deserialize_with = "instant")]
     start: Option<Timestamp>,
-    /// No occurrence from then on
+    /// End of the schedule: no occurrence from then on
     #[arg(long, value_parser = parse_instant, value_name = "TIME")]
     #[serde(default, deserialize_with = "instant")]
     end: Option<Timestamp>,
-    /// A sentence for people
+    /// Description
     #[arg(long)]
     description: Option<String>,
-    /// The queue that the jobs stand in
+    /// Target queue
     #[arg(long)]
     queue: Option<String>,
-    /// 0 to 10, higher first
+    /// Priority from 0 to 10, higher first
     #[arg(long, allow_negative_numbers = true)]
     priority: Option<i64>,
-    /// How often a job may be tried
+    /// Maximum attempts per job
     #[arg(long, allow_negative_numbers = true)]
     max_attempts: Option<i64>,
-    /// How long one attempt may take
+    /// Timeout per attempt
     #[arg(long, value_name = "DURATION")]
     timeout: Option<Span>,
-    /// When to try again: none, or fixed:10s, linear:10s, exponential:5s, list:1s,10s,1m
+    /// Retry policy: none, fixed:10s, linear:10s, exponential:5s, list:1s,10s,1m
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
-    /// On whose behalf the jobs run
+    /// User the jobs belong to
     #[arg(long)]
     user: Option<String>,
-    /// A word to find the jobs by; may be given several times
+    /// Tag for filters; may be repeated
     #[arg(long = "tag")]
     #[serde(default)]
     tags: Vec<String>,
-    /// How long to keep the jobs once finished
+    /// Retention after a job has finished
     #[arg(long, value_name = "DURATION")]
     keep_for: Option<Span>,
 }

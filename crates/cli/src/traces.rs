@@ -92,7 +92,7 @@ mod otlp {
 
     fn exporter() -> Result<SpanExporter> {
         if let Some(other) = said("OTEL_TRACES_EXPORTER").filter(|exporter| exporter != "otlp") {
-            bail!("OTEL_TRACES_EXPORTER: `{other}` is none of otlp, none");
+            bail!("OTEL_TRACES_EXPORTER: unknown exporter `{other}`: expected otlp or none");
         }
         let protocol = said("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| said("OTEL_EXPORTER_OTLP_PROTOCOL"));
         if let Some(other) = protocol.filter(|protocol| protocol != "http/protobuf") {

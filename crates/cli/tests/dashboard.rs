@@ -62,7 +62,7 @@ async fn every_page_is_drawn_light_and_dark_wide_and_on_a_phone() {
         ("notifications", "/notifications".to_owned(), "your film is ready"),
         ("api", "/api".to_owned(), "/v1/jobs/{id}"),
         ("nothing", "/jobs/job_00000000000000000000000000000001".to_owned(), "job_0000"),
-        ("empty", "/jobs?name=nobody".to_owned(), "No job is like that."),
+        ("empty", "/jobs?name=nobody".to_owned(), "No matching jobs."),
         ("login", "/login".to_owned(), "Log in with a token."),
     ];
     for (name, path, says) in pages {
@@ -139,7 +139,7 @@ async fn queues_are_paused_schedules_triggered_and_numbers_change_by_themselves(
     let tab = Tab::open(&server.url(&shell)).await;
     tab.go("/queues").await;
     tab.click("form[action='/queues/mail/pause'] button").await;
-    tab.until_said("mail is paused; what runs goes on.").await;
+    tab.until_said("mail paused; running jobs finish.").await;
     let paused = || shell.json(&["queues", "show", "mail"])["paused"].clone();
     assert_eq!(paused(), true);
     // Somebody else puts a job into it while the page is looked at.
@@ -151,7 +151,7 @@ async fn queues_are_paused_schedules_triggered_and_numbers_change_by_themselves(
     tab.until("the number changes", &format!("{queued} === '1'")).await;
     tab.type_into("input[name=rate]", "5/1m").await;
     tab.click("form[action='/queues/mail/limits'] button").await;
-    tab.until_said("The limits are saved.").await;
+    tab.until_said("Limits saved.").await;
     assert_eq!(shell.json(&["queues", "show", "mail"])["limits"]["rate"], "5/1m");
     tab.type_into("input[name=rate]", "often").await;
     tab.click("form[action='/queues/mail/limits'] button").await;
@@ -159,7 +159,7 @@ async fn queues_are_paused_schedules_triggered_and_numbers_change_by_themselves(
     tab.go("/queues/mail").await;
     tab.type_into("input[name=max_attempts]", "7").await;
     tab.click("form[action='/queues/mail/defaults'] button").await;
-    tab.until_said("The defaults are saved.").await;
+    tab.until_said("Defaults saved.").await;
     assert_eq!(shell.json(&["queues", "show", "mail"])["defaults"]["max_attempts"], 7);
     tab.go("/queues").await;
     tab.click("form[action='/queues/mail/resume'] button").await;
@@ -201,7 +201,7 @@ async fn one_logs_in_with_a_token_and_out_again() {
     assert_eq!(tab.run("return document.cookie").await, "", "no script can read the session");
     tab.go("/queues/mail").await;
     tab.click("form[action='/queues/mail/pause'] button").await;
-    tab.until_said("mail is paused").await;
+    tab.until_said("mail paused").await;
     let events = shell.json(&["queues", "show", "mail"])["events"].clone();
     assert_eq!(events[0]["actor"], "token:ada");
     // A form that does not come from a page of this session is refused.

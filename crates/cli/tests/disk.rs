@@ -78,7 +78,7 @@ fn a_full_disk_is_waited_for() {
     let url = server.url(&shell);
     until("it is ready", || is_ready(&url));
     disk.fail(DiskFault::Full).unwrap();
-    until_not_ready(&url, "no room left");
+    until_not_ready(&url, "the store is full");
     let id = shell.ok(&["enqueue", "noop"]).trim().to_owned();
     assert_eq!(status(&shell, &id), "queued", "it cannot be claimed without a write");
     disk.mend(DiskFault::Full).unwrap();

@@ -32,7 +32,7 @@ fn what_the_documentation_has_users_type_works() {
     let (said, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{errors}\n{said}");
     assert_eq!(said.matches("urn:punctual:problem").count(), 1, "the one that is shown: {said}");
-    assert!(said.contains(r#""code":"invalid","detail":"priority: 11 is not between 0 and 10""#), "{said}");
+    assert!(said.contains(r#""code":"invalid","detail":"priority: must be between 0 and 10, not 11""#), "{said}");
     assert!(said.contains(r#"{"held":[true]}{"settled":[true]}{"jobs":0}"#), "{said}");
     let start = said.find(r#"{"jobs":[{"id":"#).unwrap();
     let (first, rest) = said[start..].split_at(said[start..].find("]}").unwrap() + 2);

@@ -79,7 +79,7 @@ fn failing_jobs_retry_die_and_are_retried_by_hand() {
     let (code, said) = shell.fails(&["jobs", "retry", recovers.trim()]);
     assert!(code == 5 && said.contains("is succeeded and cannot become queued"), "{code} {said}");
     let again = shell.ok(&["jobs", "run", recovers.trim()]);
-    assert!(again.contains("runs once more as job_"), "{again}");
+    assert!(again.contains("enqueued again as job_"), "{again}");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn bulk_actions_say_what_they_would_touch_and_want_a_yes() {
     let preview = shell.json(&["jobs", "cancel", "--queue", "a", "--dry-run"]);
     assert_eq!(preview["count"], 2);
     let (code, said) = shell.fails(&["jobs", "cancel", "--queue", "a"]);
-    assert!(code == 2 && said.contains("would touch 2 jobs; say --yes"), "{said}");
+    assert!(code == 2 && said.contains("would change 2 jobs; confirm with --yes"), "{said}");
     assert_eq!(shell.json(&["jobs", "cancel", "--queue", "a", "--yes"])["changed"], 2);
     assert_eq!(shell.json(&["stats"])["jobs"]["cancelled"], 2);
     let (code, said) = shell.fails(&["jobs", "retry", "--status", "queued", "--yes"]);
@@ -153,33 +153,41 @@ fn bad_input_is_refused_with_the_field_and_the_limit() {
         (vec!["enqueue", "noop", "--key", &long_key], 2, "unique_key: 513 characters, at most 512 are allowed"),
         (vec!["enqueue", "noop", "--key", ""], 2, "unique_key: is empty"),
         (vec!["enqueue", "noop", "--queue", ""], 2, "queue: is empty"),
-        (vec!["enqueue", "noop", "--priority", "-1"], 2, "priority: -1 is not between 0 and 10"),
-        (vec!["enqueue", "noop", "--priority", "11"], 2, "priority: 11 is not between 0 and 10"),
-        (vec!["enqueue", "noop", "--max-attempts", "0"], 2, "max_attempts: 0 is not between 1 and 1000"),
-        (vec!["enqueue", "noop", "--max-attempts", "-3"], 2, "max_attempts: -3 is not between 0 and 1000"),
-        (vec!["enqueue", "noop", "--timeout", "0s"], 2, "timeout: 0 ms is not between 1 ms and 604800000 ms"),
-        (vec!["enqueue", "noop", "--timeout", "soon"], 2, "is no duration"),
-        (vec!["enqueue", "noop", "--in", "-5m"], 2, "is no duration"),
-        (vec!["enqueue", "noop", "--at", "tomorrow"], 2, "is no time between 1970 and 9999"),
-        (vec!["enqueue", "noop", "--at", "0001-01-01T00:00:00Z"], 2, "is no time between 1970 and 9999"),
-        (vec!["enqueue", "noop", "--at", "99999-01-01T00:00:00Z"], 2, "is no time between 1970 and 9999"),
-        (vec!["enqueue", "noop", "--at", "2026-02-30 12:00"], 2, "is no time between 1970 and 9999"),
-        (vec!["enqueue", "noop", "--retry", "sometimes"], 2, "retry: `sometimes` is no policy"),
+        (vec!["enqueue", "noop", "--priority", "-1"], 2, "priority: must be between 0 and 10, not -1"),
+        (vec!["enqueue", "noop", "--priority", "11"], 2, "priority: must be between 0 and 10, not 11"),
+        (vec!["enqueue", "noop", "--max-attempts", "0"], 2, "max_attempts: must be between 1 and 1000, not 0"),
+        (vec!["enqueue", "noop", "--max-attempts", "-3"], 2, "max_attempts: must be between 0 and 1000, not -3"),
+        (vec!["enqueue", "noop", "--timeout", "0s"], 2, "timeout: must be between 1ms and 7d, not 0s"),
+        (vec!["enqueue", "noop", "--timeout", "soon"], 2, "invalid duration `soon`"),
+        (vec!["enqueue", "noop", "--in", "-5m"], 2, "invalid duration `-5m`"),
+        (vec!["enqueue", "noop", "--at", "tomorrow"], 2, "between 1970 and 9999"),
+        (vec!["enqueue", "noop", "--at", "0001-01-01T00:00:00Z"], 2, "between 1970 and 9999"),
+        (vec!["enqueue", "noop", "--at", "99999-01-01T00:00:00Z"], 2, "between 1970 and 9999"),
+        (vec!["enqueue", "noop", "--at", "2026-02-30 12:00"], 2, "between 1970 and 9999"),
+        (vec!["enqueue", "noop", "--retry", "sometimes"], 2, "retry: invalid retry policy `sometimes`"),
         (vec!["enqueue", "noop", "--metadata", "{"], 2, "metadata: is not JSON"),
-        (vec!["jobs", "list", "--status", "pending"], 2, "`pending` is not a status; known are waiting"),
-        (vec!["jobs", "list", "--limit", "0"], 2, "limit: 0 is not between 1 and 1000"),
+        (vec!["jobs", "list", "--status", "pending"], 2, "unknown status `pending`: expected waiting"),
+        (vec!["jobs", "list", "--limit", "0"], 2, "limit: must be between 1 and 1000, not 0"),
         (vec!["jobs", "list", "--after", "nonsense"], 2, "does not continue this list"),
         (vec!["jobs", "show", "job_12"], 2, "expected `job_` and 32 hexadecimal digits"),
-        (vec!["jobs", "show", "job_00000000000070008000000000000000"], 3, "there is no job"),
-        (vec!["jobs", "cancel", "job_00000000000070008000000000000000"], 3, "there is no job"),
+        (
+            vec!["jobs", "show", "job_00000000000070008000000000000000"],
+            3,
+            "job job_00000000000070008000000000000000 not found",
+        ),
+        (
+            vec!["jobs", "cancel", "job_00000000000070008000000000000000"],
+            3,
+            "job job_00000000000070008000000000000000 not found",
+        ),
         (vec!["jobs", "cancel"], 2, "name the jobs to cancel"),
-        (vec!["work", "--concurrency", "0"], 2, "concurrency: 0 is not between 1 and 100000"),
-        (vec!["work", "--lease", "1ms"], 2, "lease: 1 ms is not between 100 ms"),
-        (vec!["locks", "--free", "x"], 2, "nobody holds the lock x"),
+        (vec!["work", "--concurrency", "0"], 2, "concurrency: must be between 1 and 100000, not 0"),
+        (vec!["work", "--lease", "1ms"], 2, "lease: must be between 100ms and 1d, not 1ms"),
+        (vec!["locks", "--free", "x"], 2, "lock x is not held"),
         (vec!["stats", "--store", "mysql://u:secret@h/db"], 4, "unsupported store URL scheme `mysql`"),
         (vec!["stats", "--store", "sqlite:"], 4, "name one, such as sqlite:punctual.db"),
         (vec!["stats", "--config", "absent.toml"], 2, "cannot read the configuration absent.toml"),
-        (vec!["bench", "everything"], 2, "there is no scenario everything"),
+        (vec!["bench", "everything"], 2, "unknown scenario everything"),
         (vec!["nonsense"], 2, "unrecognized subcommand"),
     ];
     for (args, code, problem) in cases {
@@ -282,21 +290,21 @@ fn a_store_that_cannot_be_used_says_why_and_is_not_harmed() {
     check("folder", "it is a folder");
     check("absent/punctual.db", "the folder absent does not exist");
     std::fs::write(shell.path("text.db"), "this is a letter to my aunt\n".repeat(500)).unwrap();
-    check("text.db", "the store is damaged or is no Punctual store");
+    check("text.db", "the store is damaged or not a Punctual store");
     // A good file with its middle overwritten.
     shell.ok(&["--store", "sqlite:corrupt.db", "enqueue", "noop"]);
     let mut bytes = std::fs::read(shell.path("corrupt.db")).unwrap();
     let end = bytes.len().min(3 * 4096);
     bytes[100..end].fill(0xa5);
     std::fs::write(shell.path("corrupt.db"), bytes).unwrap();
-    check("corrupt.db", "the store is damaged or is no Punctual store");
+    check("corrupt.db", "the store is damaged or not a Punctual store");
     // A file of a version that is still to come.
     shell.ok(&["--store", "sqlite:newer.db", "migrate"]);
     sqlite(
         &shell.path("newer.db"),
         "insert into punctual_schema values (999, 'future', 'x', 0); pragma wal_checkpoint(truncate)",
     );
-    check("newer.db", "the store has schema version 999, this Punctual knows ");
+    check("newer.db", "the store has schema version 999, but this version of Punctual supports up to ");
     sqlite(&shell.path("newer.db"), "delete from punctual_schema where version = 999");
     sqlite(&shell.path("newer.db"), "update punctual_schema set checksum = 'other'; pragma wal_checkpoint(truncate)");
     check("newer.db", "was applied with another content");
@@ -332,7 +340,7 @@ fn a_file_without_write_permission_is_refused() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(
-        said.contains("the store cannot be written") || said.contains("check that you may read and write it"),
+        said.contains("the store is not writable") || said.contains("check that you may read and write it"),
         "{said}"
     );
     assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 1);

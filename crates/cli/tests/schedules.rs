@@ -79,13 +79,13 @@ fn bad_schedules_are_refused_with_the_field_and_a_caret() {
     let shell = Shell::new();
     let cases: [(&[&str], i32, &str); 8] = [
         (&["put", "x", "0 25 * * *", "echo"], 2, "  0 25 * * *\n    ^^"),
-        (&["put", "x", "0 0 31 2 *", "echo"], 2, "`0 0 31 2 *` never runs: there is no such date"),
-        (&["put", "x", "@daily", "echo", "--zone", "Mars/Base"], 2, "zone: `Mars/Base` is no time zone"),
-        (&["put", "x", "@daily", "echo", "--overlap", "maybe"], 2, "write allow, skip or cancel-previous"),
-        (&["put", "x", "@daily", "echo", "--priority", "11"], 2, "priority: 11 is not between 0 and 10"),
+        (&["put", "x", "0 0 31 2 *", "echo"], 2, "`0 0 31 2 *` never runs: no such date exists"),
+        (&["put", "x", "@daily", "echo", "--zone", "Mars/Base"], 2, "zone: unknown time zone `Mars/Base`"),
+        (&["put", "x", "@daily", "echo", "--overlap", "maybe"], 2, "expected allow, skip or cancel-previous"),
+        (&["put", "x", "@daily", "echo", "--priority", "11"], 2, "priority: must be between 0 and 10, not 11"),
         (&["put", "x", "@daily", "echo", "{"], 2, "is not JSON"),
-        (&["backfill", "x", "--since", "1h"], 3, "there is no schedule `x`"),
-        (&["pause", "x"], 3, "there is no schedule `x`"),
+        (&["backfill", "x", "--since", "1h"], 3, "schedule `x` not found"),
+        (&["pause", "x"], 3, "schedule `x` not found"),
     ];
     for (args, code, problem) in cases {
         let (found, said) = shell.fails(&[&["schedules"], args].concat());
@@ -121,7 +121,7 @@ fn the_files_schedules_are_synchronised_and_others_left_alone() {
         ("[schedules.x]\ncron = \"* * *\"\njob = \"echo\"\n", "needs five fields"),
         ("[schedules.x]\ncron = \"@daily\"\n", "missing field `job`"),
         ("[schedules.x]\ncron = \"@daily\"\njob = \"echo\"\ncolour = 1\n", "unknown field `colour`"),
-        ("[schedules.x]\ncron = \"@daily\"\njob = \"echo\"\nmisfire = \"often\"\n", "write run-once"),
+        ("[schedules.x]\ncron = \"@daily\"\njob = \"echo\"\nmisfire = \"often\"\n", "expected run-once"),
         ("[schedules.x]\ncron = \"@daily\"\njob = \"echo\"\npriority = 77\n", "[schedules.x] of the configuration"),
     ] {
         std::fs::write(shell.path("punctual.toml"), toml).unwrap();

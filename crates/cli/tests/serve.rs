@@ -63,8 +63,8 @@ fn who_asks_twice_need_not_wait() {
 fn what_no_process_could_start_with_is_refused_at_once() {
     let shell = Shell::new();
     for (args, expected) in [
-        (vec!["serve", "--lease", "1ms"], "lease: 1 ms is not between"),
-        (vec!["up", "--workers", "5000"], "workers: 5000 is not between 1 and 1000"),
+        (vec!["serve", "--lease", "1ms"], "lease: must be between 100ms and 1d, not 1ms"),
+        (vec!["up", "--workers", "5000"], "workers: must be between 1 and 1000, not 5000"),
         (vec!["work", "--supervised"], "--supervised is for processes that"),
     ] {
         let (code, said) = shell.fails(&args);
@@ -72,10 +72,10 @@ fn what_no_process_could_start_with_is_refused_at_once() {
     }
     for (config, expected) in [
         ("[handlers.x]\ncommand = []", "handlers.x.command: is empty"),
-        ("[handlers.x]\nshell = 'true'\ncommand = ['true']", "handlers.x.shell: goes without command"),
-        ("[handlers.x]\ncommand = ['true']\nmemory = 'lots'", "key memory: `…` is no amount of memory"),
-        ("[handlers.x]\ncommand = ['true']\ndirectory = 'absent'", "handlers.x.directory: there is no folder"),
-        ("[handlers.x]\ncommand = ['true']\nuser = 'no-such-user'", "handlers.x.user: there is no user `no-such-user`"),
+        ("[handlers.x]\nshell = 'true'\ncommand = ['true']", "handlers.x.shell: not allowed with command"),
+        ("[handlers.x]\ncommand = ['true']\nmemory = 'lots'", "key memory: invalid size `…`"),
+        ("[handlers.x]\ncommand = ['true']\ndirectory = 'absent'", "handlers.x.directory: directory"),
+        ("[handlers.x]\ncommand = ['true']\nuser = 'no-such-user'", "handlers.x.user: user `no-such-user` not found"),
         ("[handlers.x]\ncommand = ['true']\nresult = 'mail'", "key result: unknown variant `…`"),
     ] {
         std::fs::write(shell.path("punctual.toml"), config).unwrap();

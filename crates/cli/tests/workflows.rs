@@ -94,11 +94,11 @@ fn a_wrong_file_says_what_is_wrong_and_submits_nothing() {
     let cases = [
         ("name: x\njobs: {}\n", "jobs: there is none"),
         ("name: x\njobs:\n  a: {after: [b]}\n  b: {after: [a]}\n", "form a cycle"),
-        ("name: x\njobs:\n  a: {after: [c]}\n", "`c` is no job of this workflow (job `a`)"),
+        ("name: x\njobs:\n  a: {after: [c]}\n", "`c` is not a job of this workflow (job `a`)"),
         ("name: x\njobs:\n  a: {afterr: [c]}\n", "line 3"),
-        ("name: x\njobs:\n  a: {priority: 11}\n", "priority: 11 is not between 0 and 10"),
+        ("name: x\njobs:\n  a: {priority: 11}\n", "priority: must be between 0 and 10, not 11"),
         ("name: x\njobs:\n  a: {key: k}\n", "unique_key"),
-        (r#"{"name": "x", "jobs": {"a": {"in": "soon"}}}"#, "`soon` is no duration"),
+        (r#"{"name": "x", "jobs": {"a": {"in": "soon"}}}"#, "invalid duration `soon`"),
         ("{\"name\": \"x\"", "EOF while parsing"),
     ];
     for (text, problem) in cases {
@@ -124,9 +124,9 @@ fn a_job_may_wait_for_others_from_the_command_line() {
     let status = |id: &str| shell.json(&["jobs", "show", id])["job"]["status"].clone();
     assert_eq!((status(&child), status(&needless)), (json!("succeeded"), json!("cancelled")));
     let (code, said) = shell.fails(&["enqueue", "echo", "--after", "job_00000000000000000000000000000009"]);
-    assert!(code == 3 && said.contains("there is no job"), "{said}");
+    assert!(code == 3 && said.contains("not found or deleted"), "{said}");
     let (code, said) = shell.fails(&["enqueue", "echo", "--after", &parent, "--on-parent-failure", "panic"]);
-    assert!(code == 2 && said.contains("known are cancel, run, wait and only"), "{said}");
+    assert!(code == 2 && said.contains("expected cancel, run, wait or only"), "{said}");
     std::fs::write(shell.path("jobs.jsonl"), format!("{{\"name\": \"echo\", \"after\": [\"{parent}\"]}}\n")).unwrap();
     assert!(shell.ok(&["enqueue", "--file", "jobs.jsonl"]).starts_with("job_"));
 }

@@ -59,8 +59,7 @@ fn too_large() -> Failure {
 pub(crate) fn read<T: DeserializeOwned>(results: &[ParentResult], parent: &str) -> Result<T, Failure> {
     let is_it = |one: &&ParentResult| one.node.as_deref() == Some(parent) || one.id.to_string() == parent;
     let found = results.iter().find(is_it).ok_or_else(|| {
-        let problem =
-            format!("there is no result of `{parent}`: it is no parent of this job, or results are not handed over");
+        let problem = format!("no result of `{parent}`: it is not a parent of this job, or results are not requested");
         Failure::of(JobError::coded(E_DATA, problem), Retry::Never)
     })?;
     let null = Json::null();

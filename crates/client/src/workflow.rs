@@ -151,7 +151,7 @@ impl Workflow {
             check::word("created_by", creator, limits::LABEL_MAX_CHARS)?;
         }
         if self.nodes.is_empty() {
-            return Err(Invalid::new("jobs", "there is none; a workflow needs at least one"));
+            return Err(Invalid::new("jobs", "must not be empty; a workflow needs at least one job"));
         }
         if self.nodes.len() > limits::WORKFLOW_MAX_JOBS {
             return Err(Invalid::too_long("jobs", self.nodes.len(), limits::WORKFLOW_MAX_JOBS, "jobs"));
@@ -186,7 +186,7 @@ impl Workflow {
         }
         let place_of = |node: &NodeDraft, parent: &String| {
             let unknown =
-                || Invalid::new("after", format!("`{parent}` is no job of this workflow (job `{}`)", node.name));
+                || Invalid::new("after", format!("`{parent}` is not a job of this workflow (job `{}`)", node.name));
             places.get(parent.as_str()).copied().ok_or_else(unknown)
         };
         let parents = |node: &NodeDraft| node.after.iter().map(|parent| place_of(node, parent)).collect();
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_run_is_refused_by_name() {
-        assert_eq!(refusal(Workflow::new("w")), "jobs: there is none; a workflow needs at least one");
+        assert_eq!(refusal(Workflow::new("w")), "jobs: must not be empty; a workflow needs at least one job");
         let mut circle = Workflow::new("w");
         circle.job("a", draft()).after(["c"]);
         circle.job("b", draft()).after(["a"]);
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(refusal(own), "after: a → a form a cycle");
         let mut unknown = Workflow::new("w");
         unknown.job("a", draft()).after(["b"]);
-        assert_eq!(refusal(unknown), "after: `b` is no job of this workflow (job `a`)");
+        assert_eq!(refusal(unknown), "after: `b` is not a job of this workflow (job `a`)");
         let mut twice = Workflow::new("w");
         twice.job("a", draft());
         twice.job("a", draft());
@@ -260,7 +260,7 @@ mod tests {
         assert!(refusal(keyed).ends_with("(job `a` of the workflow)"));
         let mut wrong = Workflow::new("w");
         wrong.job("a", draft().priority(11));
-        assert_eq!(refusal(wrong), "priority: 11 is not between 0 and 10 (job `a` of the workflow)");
+        assert_eq!(refusal(wrong), "priority: must be between 0 and 10, not 11 (job `a` of the workflow)");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What is wrong with an input: each refusal names the field and the limit.
 
-use std::time::Duration;
+use std::{fmt, ops::RangeInclusive, time::Duration};
 
-use crate::{Invalid, limits};
+use crate::{Invalid, limits, time::Span};
 
 /// What the names of Punctual's own locks begin with.
 const RESERVED_PREFIX: &str = "punctual.";
@@ -49,11 +49,21 @@ fn length(field: &'static str, text: &str, max_chars: usize) -> Result<(), Inval
     if length > max_chars { Err(Invalid::too_long(field, length, max_chars, "characters")) } else { Ok(()) }
 }
 
+/// Refuses a number outside of `range`.
+pub fn range<T: PartialOrd + fmt::Display>(
+    field: &'static str,
+    found: T,
+    range: RangeInclusive<T>,
+) -> Result<(), Invalid> {
+    if range.contains(&found) { Ok(()) } else { Err(Invalid::new(field, out_of_range(&found, &range))) }
+}
+
+/// What is wrong with a number outside of `range`.
+pub fn out_of_range<T: fmt::Display>(found: &T, range: &RangeInclusive<T>) -> String {
+    format!("must be between {} and {}, not {found}", range.start(), range.end())
+}
+
 /// Refuses a time that is not between `min` and `max`.
 pub fn duration(field: &'static str, found: Duration, min: Duration, max: Duration) -> Result<(), Invalid> {
-    if (min..=max).contains(&found) {
-        return Ok(());
-    }
-    let problem = format!("{} ms is not between {} ms and {} ms", found.as_millis(), min.as_millis(), max.as_millis());
-    Err(Invalid::new(field, problem))
+    range(field, Span(found), Span(min)..=Span(max))
 }

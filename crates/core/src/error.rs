@@ -77,16 +77,16 @@ pub enum StoreError {
         expected: String,
     },
     /// Others kept the store locked for longer than we wait.
-    #[error("the store stayed locked by another program for {waited_ms} ms; it will be tried again")]
+    #[error("the store was locked by another program for {waited_ms} ms; the operation is retried")]
     Busy {
         /// How long we waited.
         waited_ms: u64,
     },
     /// There is no room left to write.
-    #[error("the store has no room left: {0}; free some space, nothing that was acknowledged is lost")]
+    #[error("the store is full: {0}; free disk space (acknowledged data is not lost)")]
     Full(String),
     /// The store cannot be written.
-    #[error("the store cannot be written: {0}; check the permissions of the file and its folder")]
+    #[error("the store is not writable: {0}; check the permissions of the file and its directory")]
     ReadOnly(String),
     /// The server that holds the store accepts no writes at the moment.
     #[error("the server of {store} is read-only (standby?): {reason}")]
@@ -97,10 +97,12 @@ pub enum StoreError {
         reason: String,
     },
     /// The store is damaged or is something else.
-    #[error("the store is damaged or is no Punctual store: {0}; restore a backup or choose another file")]
+    #[error("the store is damaged or not a Punctual store: {0}; restore a backup or choose another file")]
     Corrupt(String),
     /// The store was written by a newer version.
-    #[error("the store has schema version {found}, this Punctual knows {known}; run a newer Punctual")]
+    #[error(
+        "the store has schema version {found}, but this version of Punctual supports up to {known}; upgrade Punctual"
+    )]
     NewerSchema {
         /// The version of the store.
         found: u32,
@@ -120,17 +122,17 @@ pub enum StoreError {
         expected: String,
     },
     /// The cursor is not one that this list gave.
-    #[error("cursor: `{0}` does not continue this list; use the `next` of a former page with the same filter")]
+    #[error("cursor: `{0}` does not continue this list; use the `next` of an earlier page with the same filter")]
     BadCursor(String),
     /// A job that was to be enqueued names a parent that is not there. Nothing was enqueued.
-    #[error("parents: there is no job {0}, or it was deleted; nothing was enqueued")]
+    #[error("parents: job {0} not found or deleted; nothing was enqueued")]
     UnknownParent(JobId),
     /// A job was to take the place of another one in a workflow, which is no longer there. Nothing was changed.
-    #[error("{0} has taken the place in the workflow meanwhile: somebody else has retried it; nothing was changed")]
+    #[error("the workflow was retried by someone else meanwhile: {0} is the new job; nothing was changed")]
     Superseded(JobId),
     /// The store failed for good in this process: the disk did not confirm a write, so that what was written before may
     /// be lost. Nothing more is acknowledged.
-    #[error("the store {store} failed for good: {reason}; this process ends. Check the disk, then start it again")]
+    #[error("the store {store} failed permanently: {reason}; this process exits. Check the disk, then restart it")]
     Failed {
         /// Which store, without secrets.
         store: String,
@@ -138,7 +140,7 @@ pub enum StoreError {
         reason: String,
     },
     /// A row holds what Punctual has not written.
-    #[error("corrupt row: {row}: {reason}; it was edited by hand or damaged")]
+    #[error("corrupt row {row}: {reason}; it was edited by hand or damaged")]
     CorruptRow {
         /// Which row, as precisely as it can be told.
         row: String,
@@ -175,19 +177,19 @@ pub enum Error {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// No such job.
-    #[error("there is no job {0}; it may have been purged by retention")]
+    #[error("job {0} not found; it may have been purged by retention")]
     NotFound(JobId),
     /// No such schedule.
-    #[error("there is no schedule `{0}`; `punctual schedules list` shows those there are")]
+    #[error("schedule `{0}` not found; `punctual schedules list` lists all")]
     NoSchedule(String),
     /// No such workflow.
-    #[error("there is no workflow {0}; it may have been removed by retention with its jobs")]
+    #[error("workflow {0} not found; it may have been removed by retention with its jobs")]
     NoWorkflow(WorkflowId),
     /// A workflow that has nothing for a retry to do.
-    #[error("{0} has nothing to retry: none of its jobs is dead or cancelled")]
+    #[error("workflow {0} has nothing to retry: none of its jobs is dead or cancelled")]
     NothingToRetry(WorkflowId),
     /// A schedule that is synchronised with its definition elsewhere.
-    #[error("the schedule `{schedule}` is defined by {owner}; change it there")]
+    #[error("schedule `{schedule}` is defined by {owner}; change it there")]
     Owned {
         /// The schedule.
         schedule: String,

@@ -178,9 +178,10 @@ impl Facts {
     fn clock_stepped(&self) -> Option<Reason> {
         let goes_by_time = matches!(self.job.status, Status::Scheduled | Status::Retrying | Status::Processing);
         let step = self.clock_step.filter(|step| goes_by_time && step.is_recent(self.now))?;
-        let text =
-            format!("Note that {step}. Leases and retries were moved by as much; times that were asked for were not.");
-        Some(reason(Cause::ClockStepped, text, "Check the time service of the machine"))
+        let text = format!(
+            "Note that {step}. Leases and retries were shifted by the same amount; requested run times were not."
+        );
+        Some(reason(Cause::ClockStepped, text, "Check the machine's time synchronisation"))
     }
 
     fn waits(&self) -> Reason {
@@ -205,7 +206,7 @@ impl Facts {
         match in_the_way.iter().find(|parent| failed(parent)) {
             Some(parent) if parent.status == Status::Cancelled => reason(
                 Cause::WaitsForFailedParent,
-                format!("{text} {} was cancelled, and this job is to wait on.", parent.id),
+                format!("{text} {} was cancelled; by its on_parent_failure policy this job keeps waiting.", parent.id),
                 format!(
                     "Start it all the same: punctual jobs run {0}; or cancel it: punctual jobs cancel {0}",
                     self.job.id
@@ -213,7 +214,7 @@ impl Facts {
             ),
             Some(parent) => reason(
                 Cause::WaitsForFailedParent,
-                format!("{text} {} has failed, and this job is to wait on.", parent.id),
+                format!("{text} {} has failed; by its on_parent_failure policy this job keeps waiting.", parent.id),
                 format!(
                     "Retry it: punctual jobs retry {0}; or start this one without it: punctual jobs run {1}",
                     parent.id, self.job.id
@@ -221,7 +222,7 @@ impl Facts {
             ),
             None => {
                 let first =
-                    in_the_way.first().map(|parent| format!("Ask about them: punctual jobs explain {}", parent.id));
+                    in_the_way.first().map(|parent| format!("Explain the first: punctual jobs explain {}", parent.id));
                 reason(Cause::WaitsForParents, text, first.unwrap_or_default())
             }
         }
@@ -232,7 +233,7 @@ impl Facts {
         let text = if at > self.now {
             format!("It is not due before {at}, in {}.", time::in_words(at.since(self.now)))
         } else {
-            format!("It has been due for {}, and is about to be queued.", time::in_words(self.now.since(at)))
+            format!("It was due {} ago and is about to be queued.", time::in_words(self.now.since(at)))
         };
         reason(Cause::NotDue, text, format!("Start it now: punctual jobs run {}", self.job.id))
     }
@@ -247,7 +248,7 @@ impl Facts {
             job.run_at,
             time::in_words(job.run_at.since(self.now))
         );
-        reason(Cause::BackingOff, text, format!("Try it now: punctual jobs retry {}", job.id))
+        reason(Cause::BackingOff, text, format!("Retry it now: punctual jobs retry {}", job.id))
     }
 
     fn paused(&self) -> Option<Reason> {
@@ -261,7 +262,7 @@ impl Facts {
         let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
         if self.workers.is_empty() {
             let start = format!("Start one: punctual work --queues {queue}");
-            return Some(reason(Cause::NoWorker, "No worker is alive.".to_owned(), start));
+            return Some(reason(Cause::NoWorker, "No live workers.".to_owned(), start));
         }
         let of_queue: Vec<&WorkerRecord> = self.workers.iter().filter(|worker| serves_queue(worker, queue)).collect();
         if of_queue.is_empty() {
@@ -312,14 +313,14 @@ impl Facts {
         let mut reasons = Vec::new();
         if let Some(limit) = limit.filter(|limit| passed.running >= *limit) {
             let by = named(held, passed.running);
-            let text = format!("{limit} job{} of the {name} may run at once, and so many do{by}.", s(limit as usize));
+            let text = format!("The {name} is at its limit of {limit} concurrent job{}{by}.", s(limit as usize));
             let advice = format!("Wait for one to end, or raise the limit: {}", raise("concurrency N"));
             reasons.push(reason(causes.0, text, advice));
         }
         let opens_at = rate.map(|rate| (rate, rate.opens_at(&passed.starts, self.now)));
         if let Some((rate, opens_at)) = opens_at.filter(|(_, at)| *at > self.now) {
             let wait = time::in_words(opens_at.since(self.now));
-            let text = format!("The {name} starts {rate}, and has; the next may start in {wait}.");
+            let text = format!("The {name} is at its rate limit of {rate}; the next job may start in {wait}.");
             reasons.push(reason(causes.1, text, format!("Raise the rate: {}", raise("rate N/TIME"))));
         }
         reasons
@@ -334,7 +335,7 @@ impl Facts {
              place: a process that a supervisor keeps for such jobs, or a worker without a supervisor that runs no other one.",
             if crashes == 1 { "" } else { "es" }
         );
-        let advice = format!("See how its workers ended: punctual jobs show {}", self.job.id);
+        let advice = format!("Show how its workers ended: punctual jobs show {}", self.job.id);
         reason(Cause::Suspect, text, advice)
     }
 
@@ -370,12 +371,13 @@ impl Facts {
         let since = time::in_words(self.now.since(job.started_at.unwrap_or(self.now)));
         if lease_until <= self.now {
             let text = format!(
-                "It was started {since} ago by {worker}, which has not kept its lease; that ran out {} ago. A live worker takes it back.",
+                "It was started {since} ago by {worker}, whose lease expired {} ago. A live worker returns it to the queue.",
                 time::in_words(self.now.since(lease_until))
             );
-            return reason(Cause::WorkerLost, text, "If no worker is alive, start one: punctual work");
+            return reason(Cause::WorkerLost, text, "If there is no live worker, start one: punctual work");
         }
-        let text = format!("It runs, attempt {} of {}, for {since}, on {worker}.", job.attempt, job.spec.max_attempts);
+        let text =
+            format!("It is running, attempt {} of {}, for {since}, on {worker}.", job.attempt, job.spec.max_attempts);
         reason(Cause::Running, text, "")
     }
 
@@ -385,15 +387,18 @@ impl Facts {
         let event = self.last_event.as_ref();
         let by = event.and_then(|event| event.actor.as_ref()).map(|actor| format!(" by {actor}")).unwrap_or_default();
         let why = event.and_then(|event| event.detail.as_ref()).map(|why| format!(": {why}")).unwrap_or_default();
-        let again = format!("Run it once more: punctual jobs run {}", job.id);
+        let again = format!("Run it again: punctual jobs run {}", job.id);
         match job.status {
             Status::Dead => {
                 let fault =
                     job.error.as_ref().map(|fault| format!(": {}", first_line(&fault.message))).unwrap_or_default();
-                let spent =
-                    if job.attempt >= job.spec.max_attempts { "all it may have" } else { "and its handler gave up" };
+                let spent = if job.attempt >= job.spec.max_attempts {
+                    "no retries left"
+                } else {
+                    "failed permanently by its handler"
+                };
                 let text = format!(
-                    "It died {ago} ago after {} attempt{}, {spent}{fault}",
+                    "It has been dead for {ago}, after {} attempt{}, {spent}{fault}",
                     job.attempt,
                     s(job.attempt as usize)
                 );

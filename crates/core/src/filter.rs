@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Invalid, Job, JobOptions, Status, Timestamp, limits};
+use crate::{Invalid, Job, JobOptions, Status, Timestamp, check, limits};
 
 /// Selects jobs. Every part that is given must fit; an empty filter selects all but the deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -111,10 +111,7 @@ impl Page {
 
     /// Refuses a page that is empty or too large.
     pub fn check(&self) -> Result<(), Invalid> {
-        if (1..=limits::PAGE_MAX_JOBS).contains(&self.limit) {
-            return Ok(());
-        }
-        Err(Invalid::new("limit", format!("{} is not between 1 and {}", self.limit, limits::PAGE_MAX_JOBS)))
+        check::range("limit", self.limit, 1..=limits::PAGE_MAX_JOBS)
     }
 }
 

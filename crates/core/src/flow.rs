@@ -49,7 +49,7 @@ impl fmt::Display for OnParentFailure {
 
 /// A word that is no policy for failed parents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not known here; known are cancel, run, wait and only")]
+#[error("unknown policy `{0}`: expected cancel, run, wait or only")]
 pub struct UnknownPolicy(String);
 
 impl FromStr for OnParentFailure {

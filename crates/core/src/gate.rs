@@ -79,10 +79,7 @@ impl Limits {
         }
         for (key, weight) in &self.weights {
             check::word("weights", key, limits::KEY_MAX_CHARS)?;
-            if !(1..=limits::WEIGHT_MAX).contains(weight) {
-                let problem = format!("{weight} is not between 1 and {}", limits::WEIGHT_MAX);
-                return Err(Invalid::new("weights", problem));
-            }
+            check::range("weights", *weight, 1..=limits::WEIGHT_MAX)?;
         }
         Ok(())
     }
@@ -124,12 +121,7 @@ impl Limits {
 }
 
 fn check_count(field: &'static str, count: Option<u32>, min: u32) -> Result<(), Invalid> {
-    match count {
-        Some(count) if !(min..=limits::CONCURRENCY_MAX).contains(&count) => {
-            Err(Invalid::new(field, format!("{count} is not between {min} and {}", limits::CONCURRENCY_MAX)))
-        }
-        _ => Ok(()),
-    }
+    count.map_or(Ok(()), |count| check::range(field, count, min..=limits::CONCURRENCY_MAX))
 }
 
 fn free(limit: Option<u32>, rate: Option<Rate>, passed: &LimitUsage, now: Timestamp) -> u32 {
@@ -222,7 +214,7 @@ impl FromStr for Rate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a rate; write how many in which time, as in 100/1m or 5/s");
+        let wrong = || format!("invalid rate `{text}`: expected a number per period, such as 100/1m or 5/s");
         let (count, period) = text.split_once('/').ok_or_else(wrong)?;
         let count = count.trim().parse().map_err(|_| wrong())?;
         let period = period.trim();
@@ -396,18 +388,15 @@ mod tests {
     fn each_limit_is_named_when_it_is_broken() {
         let rate = |count, secs| Some(Rate { count, period: Duration::from_secs(secs) });
         let cases = [
-            ("concurrency: 0 is not between 1 and 1000000", Limits { concurrency: Some(0), ..Limits::default() }),
-            ("rate: 0 is not between 1 and 1000000", Limits { rate: rate(0, 1), ..Limits::default() }),
-            (
-                "key_rate: 0 ms is not between 1 ms and 31622400000 ms",
-                Limits { key_rate: rate(1, 0), ..Limits::default() },
-            ),
+            ("concurrency: must be between 1 and 1000000, not 0", Limits { concurrency: Some(0), ..Limits::default() }),
+            ("rate: must be between 1 and 1000000, not 0", Limits { rate: rate(0, 1), ..Limits::default() }),
+            ("key_rate: must be between 1ms and 366d, not 0s", Limits { key_rate: rate(1, 0), ..Limits::default() }),
             (
                 "weights: count only where keys take turns; say `fair` too",
                 Limits { weights: BTreeMap::from([("a".into(), 1)]), ..Limits::default() },
             ),
             (
-                "weights: 0 is not between 1 and 1000",
+                "weights: must be between 1 and 1000, not 0",
                 Limits { fair: true, weights: BTreeMap::from([("a".into(), 0)]), ..Limits::default() },
             ),
         ];

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn defaults_that_no_job_may_have_are_refused() {
         let wrong = JobDefaults { priority: Some(11), ..JobDefaults::default() };
-        assert_eq!(wrong.check().unwrap_err().to_string(), "priority: 11 is not between 0 and 10");
+        assert_eq!(wrong.check().unwrap_err().to_string(), "priority: must be between 0 and 10, not 11");
         assert_eq!(JobDefaults::default().check(), Ok(()));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{error::Invalid, limits, time::millis};
+use crate::{check, error::Invalid, limits, time::millis};
 
 /// How long to wait before the next attempt.
 ///
@@ -158,9 +158,7 @@ impl RetryPolicy {
 
     /// Refuses waits that are too long, empty lists and a jitter beyond 0 to 1.
     pub fn check(&self) -> Result<(), Invalid> {
-        if !(0.0..=1.0).contains(&self.jitter) {
-            return Err(Invalid::new("retry.jitter", format!("{} is not between 0 and 1", self.jitter)));
-        }
+        check::range("retry.jitter", self.jitter, 0.0..=1.0)?;
         if let Backoff::List { delays_ms } = &self.backoff
             && !(1..=limits::RETRY_LIST_MAX_COUNT).contains(&delays_ms.len())
         {

@@ -29,7 +29,7 @@ schemas! {
     ScheduleId { "type": "string", "description": "Names a schedule.", "pattern": "^sch_[0-9a-fA-F]{32}$" }
     WorkerId { "type": "string", "description": "Names one run of a worker.", "pattern": "^wrk_[0-9a-fA-F]{32}$" }
     EventId { "type": "string", "description": "Names an event.", "pattern": "^evt_[0-9a-fA-F]{32}$" }
-    TokenId { "type": "string", "description": "Names a token. It is no secret.", "pattern": "^tok_[0-9a-fA-F]{32}$" }
+    TokenId { "type": "string", "description": "Identifies a token. Not a secret.", "pattern": "^tok_[0-9a-fA-F]{32}$" }
     AttemptId { "type": "string", "description": "Names an execution of a job.", "pattern": "^att_" }
     Timestamp { "type": "string", "description": "An instant, in UTC, to the microsecond.", "format": "date-time" }
     Span { "type": "string", "description": "A duration in words: `1500ms`, `90s`, `5m`, `1h 30m`, `7d`.", "examples": ["90s", "1h 30m"] }

@@ -167,14 +167,8 @@ impl Spec {
         check::word("name", &self.name, limits::NAME_MAX_CHARS)?;
         check::word("queue", &self.queue, limits::QUEUE_MAX_CHARS)?;
         self.payload.check("payload", limits::PAYLOAD_MAX_BYTES)?;
-        if self.priority > limits::PRIORITY_MAX {
-            let problem = format!("{} is not between 0 and {}", self.priority, limits::PRIORITY_MAX);
-            return Err(Invalid::new("priority", problem));
-        }
-        if !(1..=limits::ATTEMPTS_MAX_COUNT).contains(&self.max_attempts) {
-            let problem = format!("{} is not between 1 and {}", self.max_attempts, limits::ATTEMPTS_MAX_COUNT);
-            return Err(Invalid::new("max_attempts", problem));
-        }
+        check::range("priority", self.priority, 0..=limits::PRIORITY_MAX)?;
+        check::range("max_attempts", self.max_attempts, 1..=limits::ATTEMPTS_MAX_COUNT)?;
         check::duration("timeout", self.timeout, limits::TIMEOUT_MIN, limits::TIMEOUT_MAX)?;
         check::label("user_id", self.user_id.as_deref(), limits::LABEL_MAX_CHARS)?;
         check::label("correlation_id", self.correlation_id.as_deref(), limits::LABEL_MAX_CHARS)?;
@@ -189,11 +183,8 @@ impl Spec {
 impl JobOptions {
     fn check(&self) -> Result<(), Invalid> {
         self.retry.as_ref().map_or(Ok(()), RetryPolicy::check)?;
-        if let Some(crashes) = self.max_crashes
-            && !(1..=limits::CRASHES_MAX_COUNT).contains(&crashes)
-        {
-            let problem = format!("{crashes} is not between 1 and {}", limits::CRASHES_MAX_COUNT);
-            return Err(Invalid::new("max_crashes", problem));
+        if let Some(crashes) = self.max_crashes {
+            check::range("max_crashes", crashes, 1..=limits::CRASHES_MAX_COUNT)?;
         }
         if self.tags.len() > limits::TAGS_MAX_COUNT {
             return Err(Invalid::too_long("tags", self.tags.len(), limits::TAGS_MAX_COUNT, "tags"));
@@ -254,13 +245,13 @@ mod tests {
             ("name: begins or ends with white space", Spec { name: " a".into(), ..spec() }),
             ("name: holds the control character U+0000", Spec { name: "a\0b".into(), ..spec() }),
             ("queue: 129 characters, at most 128 are allowed", Spec { queue: "é".repeat(129), ..spec() }),
-            ("priority: 11 is not between 0 and 10", Spec { priority: 11, ..spec() }),
-            ("max_attempts: 0 is not between 1 and 1000", Spec { max_attempts: 0, ..spec() }),
+            ("priority: must be between 0 and 10, not 11", Spec { priority: 11, ..spec() }),
+            ("max_attempts: must be between 1 and 1000, not 0", Spec { max_attempts: 0, ..spec() }),
             (
-                "max_crashes: 0 is not between 1 and 100",
+                "max_crashes: must be between 1 and 100, not 0",
                 Spec { extras: JobOptions { max_crashes: Some(0), ..JobOptions::default() }, ..spec() },
             ),
-            ("timeout: 0 ms is not between 1 ms and 604800000 ms", Spec { timeout: Duration::ZERO, ..spec() }),
+            ("timeout: must be between 1ms and 7d, not 0s", Spec { timeout: Duration::ZERO, ..spec() }),
             ("unique_key: is empty", Spec { unique_key: Some(String::new()), ..spec() }),
             (
                 "payload: 1048577 bytes, at most 1048576 are allowed",

@@ -104,7 +104,7 @@ impl fmt::Display for Status {
 /// A word that is no status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a status; known are waiting, scheduled, queued, processing, succeeded, failed, retrying, dead, cancelled and deleted"
+    "unknown status `{0}`: expected waiting, scheduled, queued, processing, succeeded, failed, retrying, dead, cancelled or deleted"
 )]
 pub struct UnknownStatus(String);
 

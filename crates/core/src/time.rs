@@ -77,7 +77,7 @@ impl fmt::Debug for Timestamp {
 /// What is wrong with a text that should be an instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not an instant between 1970 and 9999 with a zone, such as 2026-03-01T12:00:00Z or 2026-03-01T12:00:00+01:00"
+    "invalid time `{0}`: expected a time between 1970 and 9999 with a zone, such as 2026-03-01T12:00:00Z or 2026-03-01T12:00:00+01:00"
 )]
 pub struct BadTimestamp(String);
 
@@ -120,7 +120,7 @@ pub fn in_words(duration: Duration) -> String {
 }
 
 /// A duration in the words of users: `90s`, `5m`, `1h 30m`, `7d`, `1500ms`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Span(pub Duration);
 
@@ -128,7 +128,9 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no duration; write 1500ms, 90s, 5m, 1h 30m or 7d");
+        let wrong = || {
+            format!("invalid duration `{text}`: expected a number and a unit, such as 1500ms, 90s, 5m, 1h 30m or 7d")
+        };
         let parsed: SignedDuration = match text.strip_suffix('d').map(str::trim).map(str::parse::<u32>) {
             Some(Ok(days)) => SignedDuration::from_hours(i64::from(days) * 24),
             _ => text.parse().map_err(|_| wrong())?,
@@ -176,7 +178,7 @@ pub fn parse_instant(text: &str) -> Result<Timestamp, String> {
         civil.to_zoned(TimeZone::system()).ok()?.timestamp().to_string().parse().ok()
     };
     text.parse().ok().or_else(local).ok_or_else(|| {
-        format!("`{text}` is no time between 1970 and 9999; write 2026-03-01T12:00:00Z, or 2026-03-01 12:00 for your own zone")
+        format!("invalid time `{text}`: expected 2026-03-01T12:00:00Z, or 2026-03-01 12:00 for the local zone, between 1970 and 9999")
     })
 }
 

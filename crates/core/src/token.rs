@@ -47,7 +47,7 @@ impl FromStr for Role {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let role = Self::ALL.into_iter().find(|role| role.as_str() == text);
-        role.ok_or_else(|| format!("there is no role `{text}`; there are read, enqueue, work and admin"))
+        role.ok_or_else(|| format!("unknown role `{text}`: expected read, enqueue, work or admin"))
     }
 }
 
@@ -79,7 +79,10 @@ impl Token {
     pub fn check(&self) -> Result<(), Invalid> {
         check::word("name", &self.name, limits::LABEL_MAX_CHARS)?;
         if self.roles.is_empty() {
-            return Err(Invalid::new("roles", "are none; give at least one of read, enqueue, work and admin"));
+            return Err(Invalid::new(
+                "roles",
+                "must not be empty; expected at least one of read, enqueue, work, admin",
+            ));
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ impl FromStr for TraceParent {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let wrong = || Invalid::new("trace", "is no traceparent, such as 00-32 digits-16 digits-01");
+        let wrong = || Invalid::new("trace", "invalid traceparent; expected 00-32 digits-16 digits-01");
         let mut parts = text.trim().split('-');
         let mut part = |digits: usize| -> Result<u128, Invalid> {
             let part = parts.next().filter(|part| part.len() == digits).ok_or_else(wrong)?;

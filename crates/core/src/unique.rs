@@ -130,8 +130,12 @@ pub fn key_of(payload: &Json, parts: &[String]) -> Result<String, Invalid> {
         parts => {
             let pointed = |part: &String| {
                 let right = part.is_empty() || part.starts_with('/');
-                let problem =
-                    || Invalid::new("unique", format!("`{part}` is no JSON pointer; write /order or /user/id"));
+                let problem = || {
+                    Invalid::new(
+                        "unique",
+                        format!("invalid JSON pointer `{part}`: expected a path such as /order or /user/id"),
+                    )
+                };
                 right.then(|| value.pointer(part).cloned().unwrap_or_default()).ok_or_else(problem)
             };
             Value::Array(parts.iter().map(pointed).collect::<Result<_, _>>()?)

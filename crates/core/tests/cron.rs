@@ -284,12 +284,12 @@ fn what_never_happens_is_refused() {
         spec.check(now).unwrap_err().to_string()
     };
     for cron in ["0 0 31 2 *", "0 0 30 FEB *", "0 0 31 4,6,9,11 *"] {
-        assert_eq!(refused(cron, |_| ()), format!("cron: `{cron}` never runs: there is no such date"));
+        assert_eq!(refused(cron, |_| ()), format!("cron: `{cron}` never runs: no such date exists"));
     }
     let past = refused("@daily", |spec| spec.ends_at = "2026-01-01T00:00:00Z".parse().ok());
     assert_eq!(past, "cron: `@daily` never runs: its end is past");
     let between = refused("@yearly", |spec| spec.ends_at = "2026-12-01T00:00:00Z".parse().ok());
     assert_eq!(between, "cron: `@yearly` never runs before its end");
     let zone = refused("@daily", |spec| spec.zone = "Europe/Berln".into());
-    assert_eq!(zone, "zone: `Europe/Berln` is no time zone; write UTC, or a name such as Europe/Berlin");
+    assert_eq!(zone, "zone: unknown time zone `Europe/Berln`: expected UTC, or a name such as Europe/Berlin");
 }

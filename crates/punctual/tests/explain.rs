@@ -95,7 +95,7 @@ async fn explain_names_the_cause_of_every_situation(new_place: fn() -> Place) {
     let place = new_place();
     let scene = Scene::new(&place).await;
     let id = scene.enqueue(mail().max_attempts(2)).await;
-    has(&scene.expect(id, Cause::NoWorker).await, &["No worker is alive", "punctual work --queues post"]);
+    has(&scene.expect(id, Cause::NoWorker).await, &["No live workers", "punctual work --queues post"]);
     scene.heartbeat(&["other"], &[], (0, 4)).await;
     has(&scene.expect(id, Cause::NoWorkerForQueue).await, &["serves the queue post"]);
     scene.heartbeat(&["post"], &["pay"], (0, 4)).await;
@@ -110,7 +110,7 @@ async fn explain_names_the_cause_of_every_situation(new_place: fn() -> Place) {
     let claim = scene.claim(1).await.remove(0);
     has(&scene.expect(id, Cause::Running).await, &["attempt 1 of 2", &scene.worker.to_string()]);
     scene.clock.advance(Duration::from_secs(40));
-    has(&scene.expect(id, Cause::WorkerLost).await, &["ran out 10 s ago"]);
+    has(&scene.expect(id, Cause::WorkerLost).await, &["expired 10 s ago"]);
     let fault = JobError::new("no route\nto host");
     scene.settle(&claim, Outcome::Failed { fault, retry: Retry::After(Duration::from_secs(90)) }).await;
     scene.heartbeat(&[], &["mail"], (0, 4)).await;
@@ -119,7 +119,7 @@ async fn explain_names_the_cause_of_every_situation(new_place: fn() -> Place) {
     scene.clock.advance(Duration::from_secs(90));
     let claim = scene.claim(1).await.remove(0);
     scene.settle(&claim, Outcome::Failed { fault: JobError::new("no"), retry: Retry::ByPolicy }).await;
-    has(&scene.expect(id, Cause::Dead).await, &["after 2 attempts, all it may have: no"]);
+    has(&scene.expect(id, Cause::Dead).await, &["after 2 attempts, no retries left: no"]);
     scene.punctual.admin("ada").retry(id).await.unwrap();
     scene.punctual.admin("ada").cancel(id, Some("not needed".into())).await.unwrap();
     has(&scene.expect(id, Cause::Cancelled).await, &["by ada: not needed"]);
@@ -143,21 +143,27 @@ async fn explain_names_every_gate_that_is_closed(new_place: fn() -> Place) {
     let second = scene.enqueue(mail().concurrency_key("acme")).await;
     assert_eq!(scene.claim(4).await[0].job.id, first);
     let held_by = format!("{first} on {}", scene.worker);
-    has(&scene.expect(second, Cause::KeyLimit).await, &["1 job of the key acme", &held_by, "--key-concurrency"]);
+    has(
+        &scene.expect(second, Cause::KeyLimit).await,
+        &["The key acme is at its limit of 1 concurrent job", &held_by, "--key-concurrency"],
+    );
     let admin = scene.punctual.admin("ada");
     let limits = Limits { concurrency: Some(1), key_concurrency: Some(0), ..Limits::default() };
     admin.set_queue_limits("post", limits).await.unwrap();
-    has(&scene.expect(second, Cause::QueueLimit).await, &["1 job of the queue post", &held_by, "--concurrency N"]);
+    has(
+        &scene.expect(second, Cause::QueueLimit).await,
+        &["The queue post is at its limit of 1 concurrent job", &held_by, "--concurrency N"],
+    );
     let rate = Some(Rate { count: 1, period: Duration::from_secs(60) });
     admin.set_queue_limits("post", Limits { rate, key_concurrency: Some(0), ..Limits::default() }).await.unwrap();
     assert_eq!(scene.claim(1).await[0].job.id, second, "what was started before was not counted");
     let third = scene.enqueue(mail().concurrency_key("acme")).await;
-    has(&scene.expect(third, Cause::QueueRate).await, &["starts 1/1m, and has", "in 60 s"]);
+    has(&scene.expect(third, Cause::QueueRate).await, &["is at its rate limit of 1/1m", "in 60 s"]);
     let limits = Limits { key_rate: rate, key_concurrency: Some(0), ..Limits::default() };
     admin.set_queue_limits("post", limits).await.unwrap();
     assert_eq!(scene.claim(1).await[0].job.id, third);
     let fourth = scene.enqueue(mail().concurrency_key("acme")).await;
-    has(&scene.expect(fourth, Cause::KeyRate).await, &["The key acme starts 1/1m", "--key-rate"]);
+    has(&scene.expect(fourth, Cause::KeyRate).await, &["The key acme is at its rate limit of 1/1m", "--key-rate"]);
     scene.clock.advance(Duration::from_secs(62));
     scene.heartbeat(&[], &[], (1, 4)).await;
     scene.expect(fourth, Cause::AboutToStart).await;
@@ -174,11 +180,17 @@ async fn explain_names_a_cancelled_job_whose_handler_has_not_ended(new_place: fn
     let third = scene.enqueue(mail()).await;
     let claim = scene.claim(4).await.remove(0);
     admin.cancel(first, None).await.unwrap();
-    let held_by = format!("so many do: {first} on {} (cancelled; its handler has not ended).", scene.worker);
-    has(&scene.expect(second, Cause::QueueLimit).await, &["1 job of the queue post", &held_by]);
-    has(&scene.expect(third, Cause::QueueLimit).await, &["1 job of the queue post", &held_by]);
+    let held_by = format!("1 concurrent job: {first} on {} (cancelled; its handler has not ended).", scene.worker);
+    has(
+        &scene.expect(second, Cause::QueueLimit).await,
+        &["The queue post is at its limit of 1 concurrent job", &held_by],
+    );
+    has(
+        &scene.expect(third, Cause::QueueLimit).await,
+        &["The queue post is at its limit of 1 concurrent job", &held_by],
+    );
     admin.set_queue_limits("post", Limits::default()).await.unwrap();
-    has(&scene.expect(second, Cause::KeyLimit).await, &["1 job of the key acme", &held_by]);
+    has(&scene.expect(second, Cause::KeyLimit).await, &["The key acme is at its limit of 1 concurrent job", &held_by]);
     scene.punctual.store().release_slots(claim.worker, vec![claim.attempt_id()]).await.unwrap();
     scene.expect(second, Cause::AboutToStart).await;
 }

@@ -343,5 +343,5 @@ async fn a_process_that_cannot_start_is_given_up_with_its_last_words() {
     let mut supervisor = Supervisor::new(punctual.clone(), 1, || Command::new("/no/such/program")).start().unwrap();
     assert!(supervisor.given_up().await.starts_with("it cannot be started: "));
     let refused = Supervisor::new(punctual, 0, || Command::new("true")).start().unwrap_err();
-    assert_eq!(refused.to_string(), "workers: 0 is not between 1 and 1000");
+    assert_eq!(refused.to_string(), "workers: must be between 1 and 1000, not 0");
 }

@@ -450,8 +450,8 @@ fn settings_that_cannot_work_are_refused_by_name() {
     };
     for (said, expected) in [
         (set(|it| it.command.clear()), "command: is empty"),
-        (set(|it| it.directory = Some("/no/such/folder".into())), "directory: there is no folder /no/such/folder"),
-        (set(|it| it.user = Some("no-such-user".into())), "user: there is no user `no-such-user`"),
+        (set(|it| it.directory = Some("/no/such/folder".into())), "directory: directory /no/such/folder not found"),
+        (set(|it| it.user = Some("no-such-user".into())), "user: user `no-such-user` not found"),
         (set(|it| it.pool = Some(0)), "pool: is between 1 and 1000"),
         (set(|it| it.jobs_per_process = Some(0)), "jobs_per_process: is at least 1"),
         (set(|it| it.stop_grace = Duration::from_secs(60)), "stop_grace: is at most 5s"),

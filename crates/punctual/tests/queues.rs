@@ -84,7 +84,7 @@ async fn jobs_that_say_nothing_are_as_their_queue_says(new_place: fn() -> Place)
     assert_eq!((elsewhere.priority, elsewhere.max_attempts), (5, 10));
     let wrong = JobDefaults { max_attempts: Some(0), ..JobDefaults::default() };
     let refused = punctual.admin("ada").set_queue_defaults("mail", wrong).await.unwrap_err().to_string();
-    assert_eq!(refused, "max_attempts: 0 is not between 1 and 1000");
+    assert_eq!(refused, "max_attempts: must be between 1 and 1000, not 0");
 }
 
 /// Fills two queues, `a` with jobs of low priority.

@@ -247,7 +247,7 @@ async fn a_schedule_that_cannot_be_evaluated_is_disabled_and_stops_no_other(new_
     scene.set("12:01:00");
     assert_eq!(scene.tick().await, 2);
     let view = scene.admin.schedule("b", 5).await.unwrap().schedule;
-    let problem = "zone: `Atlantis/Centre` is no time zone; write UTC, or a name such as Europe/Berlin";
+    let problem = "zone: unknown time zone `Atlantis/Centre`: expected UTC, or a name such as Europe/Berlin";
     assert_eq!((view.enabled, view.problem.as_deref(), view.next_run_at), (false, Some(problem), None));
     assert!(matches!(scene.admin.resume_schedule("b").await, Err(Error::Invalid(_))));
     // A definition that is right makes it run again.
@@ -339,7 +339,7 @@ async fn definitions_of_an_owner_are_synchronised_and_others_left_alone(new_plac
     assert!(!scene.stored("a").await.enabled, "whoever paused it had a reason");
     assert_eq!(scene.stored("by-hand").await.spec.owner, None);
     let refused = scene.admin.put_schedule(hourly("a")).await.unwrap_err();
-    assert_eq!(refused.to_string(), "the schedule `a` is defined by billing; change it there");
+    assert_eq!(refused.to_string(), "schedule `a` is defined by billing; change it there");
     // A worker brings its definitions along.
     let worker = Worker::builder(scene.punctual.clone())
         .handler("report", |_: Context| async { Ok(None) })
@@ -358,11 +358,14 @@ async fn what_is_refused_changes_nothing(new_place: fn() -> Place) {
     for (bad, problem) in [
         (Recurring::new("", "@hourly", report()), "schedule: is empty (schedule )"),
         (Recurring::new("x", "0 24 * * *", report()), "cron: hour `24`"),
-        (Recurring::new("x", "@hourly", report().priority(11)), "priority: 11 is not between 0 and 10 (schedule x)"),
+        (
+            Recurring::new("x", "@hourly", report().priority(11)),
+            "priority: must be between 0 and 10, not 11 (schedule x)",
+        ),
         (Recurring::new("x", "@hourly", report().delay(Duration::from_secs(1))), "job: has a time of its own"),
         (
             Recurring::new("x", "@hourly", report()).misfire(Misfire::CatchUpLimited(0)),
-            "misfire: catch-up-limited of 0",
+            "misfire: must be between 1 and 1000, not 0",
         ),
         (Recurring::new("x", "@hourly", report()).jitter(Duration::from_secs(86_401)), "jitter: 86401000 ms is not"),
         (Recurring::new("x", "@hourly", report().unique_key("k")), "unique_key: a finished job keeps its key"),
@@ -393,7 +396,7 @@ async fn a_definition_that_cannot_be_read_stops_no_other_and_is_kept(new_place: 
     scene.set("12:01:00");
     assert_eq!(scene.tick().await, 1);
     let stored = scene.stored("a").await;
-    assert!(!stored.enabled && stored.problem.unwrap().starts_with("definition: what is stored cannot be read"));
+    assert!(!stored.enabled && stored.problem.unwrap().starts_with("definition: the stored definition cannot be read"));
     assert_eq!(stored.spec.unreadable.unwrap().text, text);
     let events = scene.admin.schedule("a", 5).await.unwrap().events;
     assert!(events[0].actor == "punctual" && events[0].what.starts_with("disabled: definition"), "{events:?}");

@@ -131,7 +131,7 @@ async fn a_key_follows_from_the_payload_or_parts_of_it(new_place: fn() -> Place)
     let first = enqueue(json!({"order": 8, "at": 1}), Unique::parts(["/order"])).await;
     assert_eq!(enqueue(json!({"order": 8, "at": 2}), Unique::parts(["/order"])).await.id, first.id);
     let refused = punctual.enqueue(Draft::new("confirm", &1).unique(Unique::parts(["order"]))).await.unwrap_err();
-    assert_eq!(refused.to_string(), "unique: `order` is no JSON pointer; write /order or /user/id");
+    assert_eq!(refused.to_string(), "unique: invalid JSON pointer `order`: expected a path such as /order or /user/id");
     let refused = punctual.enqueue(Draft::new("x", &1).unique(Unique::key("k").states([Status::Deleted]))).await;
     assert_eq!(refused.unwrap_err().to_string(), "unique.states: a job that is deleted has given its key back");
 }

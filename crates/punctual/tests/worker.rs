@@ -518,10 +518,10 @@ async fn senseless_settings_are_refused() {
     let place = Place::new();
     let punctual = place.connect().await;
     let none = Worker::builder(punctual.clone()).start().await.unwrap_err();
-    assert_eq!(none.to_string(), "handlers: there is none; register at least one job");
+    assert_eq!(none.to_string(), "handlers: must not be empty; register at least one job");
     let handler = |_: Context| async { Ok(None) };
     let zero = Worker::builder(punctual.clone()).handler("x", handler).concurrency(0).start().await.unwrap_err();
-    assert_eq!(zero.to_string(), "concurrency: 0 is not between 1 and 100000");
+    assert_eq!(zero.to_string(), "concurrency: must be between 1 and 100000, not 0");
     let short = Worker::builder(punctual).handler("x", handler).lease(Duration::ZERO).start().await.unwrap_err();
-    assert_eq!(short.to_string(), "lease: 0 ms is not between 100 ms and 86400000 ms");
+    assert_eq!(short.to_string(), "lease: must be between 100ms and 1d, not 0s");
 }

@@ -61,16 +61,15 @@ fn version(version: &str) -> Diagnostic {
 /// A Redis that throws keys away when it is full makes Punctual tell of its jobs again and again.
 async fn eviction(store: &Shared) -> Diagnostic {
     let Ok(memory) = server::info(&store.server, "memory").await else {
-        return diagnostic("redis memory", true, "is not told");
+        return diagnostic("redis memory", true, "unknown: the server does not report it");
     };
     let value = |name: &str| memory.get(name).map_or("unknown", String::as_str);
     let (policy, used, most) = (value("maxmemory_policy"), value("used_memory_human"), value("maxmemory_human"));
     if policy == "noeviction" || value("maxmemory") == "0" {
-        return diagnostic("redis memory", true, format!("{used} in use, nothing is thrown away"));
+        return diagnostic("redis memory", true, format!("{used} in use, no eviction"));
     }
-    let advice =
-        "set maxmemory-policy noeviction; no job is lost meanwhile, but queues stand still until they are told anew";
-    diagnostic("redis memory", false, format!("{used} of {most} in use, and {policy} throws keys away: {advice}"))
+    let advice = "set maxmemory-policy noeviction; no job is lost, but queues pause until they are reloaded";
+    diagnostic("redis memory", false, format!("{used} of {most} in use, and {policy} evicts keys: {advice}"))
 }
 
 /// Whose jobs Redis hands out, and how many hints it has.
@@ -84,7 +83,7 @@ async fn queues(store: &Shared, standing: &Standing) -> Diagnostic {
         };
         let hints: RedisResult<Option<(usize, usize)>> = store.queue(name, epoch).count().await;
         match hints {
-            Ok(Some((hints, held))) => told.push(format!("{name} ({hints} jobs told, {held} just handed out)")),
+            Ok(Some((hints, held))) => told.push(format!("{name} ({hints} jobs dispatched, {held} just claimed)")),
             Ok(None) if !store.loader.serves(name) => {}
             Ok(None) => lost.push(name),
             Err(error) => return diagnostic("redis queues", false, error.to_string()),
@@ -93,7 +92,7 @@ async fn queues(store: &Shared, standing: &Standing) -> Diagnostic {
     told.sort();
     match (told.is_empty(), lost.is_empty()) {
         (_, false) => {
-            diagnostic("redis queues", false, format!("{} will be told anew by the next worker", lost.join(", ")))
+            diagnostic("redis queues", false, format!("{} will be reloaded by the next worker", lost.join(", ")))
         }
         (true, _) => diagnostic("redis queues", true, "none so far; the first job opens its own"),
         _ => diagnostic("redis queues", true, told.join(", ")),

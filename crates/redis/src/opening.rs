@@ -74,7 +74,7 @@ pub(crate) async fn lost(store: &Shared, name: &str, epoch: u64) -> StoreResult<
         tracing::warn!(queue = name, "Redis has lost the queue's jobs; they are told anew");
         store.ledger.give(name.to_owned(), epoch, PAUSE).await?;
         store.keeper.forget();
-        store.repairs.count("queues told anew that Redis had lost", 1).await;
+        store.repairs.count("queues reloaded that Redis had lost", 1).await;
     }
     Ok(())
 }

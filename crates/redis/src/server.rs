@@ -78,7 +78,9 @@ impl FromStr for Address {
         };
         let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
         if !["redis", "rediss", "valkey", "valkeys"].contains(&scheme) {
-            return Err(bad(format!("{scheme}:// is no address of Redis; try redis://127.0.0.1:6379")));
+            return Err(bad(format!(
+                "unsupported scheme {scheme}://: expected a Redis URL such as redis://127.0.0.1:6379"
+            )));
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = authority.rsplit_once('@').map_or(("", authority), |(login, hosts)| (login, hosts));

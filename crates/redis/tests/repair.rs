@@ -73,7 +73,7 @@ async fn what_redis_has_lost_is_told_anew_and_counted() {
     fx.enqueue(|_| ()).await;
     fx.claim_one(fx.worker()).await;
     let id = fx.enqueue(|_| ()).await;
-    assert_eq!(diagnostic(&fx, "redis queues").await, (true, "default (1 jobs told, 0 just handed out)".to_owned()));
+    assert_eq!(diagnostic(&fx, "redis queues").await, (true, "default (1 jobs dispatched, 0 just claimed)".to_owned()));
     redis.ask("FLUSHALL").unwrap();
     let claim = loop {
         // It stands still until nobody can be about to record what was handed out.
@@ -84,7 +84,7 @@ async fn what_redis_has_lost_is_told_anew_and_counted() {
     };
     assert_eq!(claim.job.id, id);
     let (ok, told) = diagnostic(&fx, "redis repairs").await;
-    assert!(ok && told.contains("queues told anew that Redis had lost: 1"), "{told}");
+    assert!(ok && told.contains("queues reloaded that Redis had lost: 1"), "{told}");
 }
 
 #[tokio::test]

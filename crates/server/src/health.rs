@@ -36,7 +36,7 @@ pub(crate) async fn alive() -> &'static str {
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let mut wrong = Vec::new();
     if app.stopping.is_cancelled() {
-        wrong.push("the server is about to end".to_owned());
+        wrong.push("the server is shutting down".to_owned());
     }
     match time::timeout(STORE_MAX, app.readiness.probe()).await {
         Ok(Ok(())) => {}
@@ -51,8 +51,8 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
 fn reason(error: &StoreError) -> String {
     let reason = match error {
         StoreError::Failed { .. } => "the disk did not confirm a write; this process is about to end",
-        StoreError::Full(_) => "the store has no room left",
-        StoreError::ReadOnly(_) => "the store cannot be written: it is read-only",
+        StoreError::Full(_) => "the store is full",
+        StoreError::ReadOnly(_) => "the store is read-only",
         StoreError::ReadOnlyServer { .. } => "the server of the store is read-only (standby?)",
         StoreError::Busy { .. } => "the store is locked by another program",
         StoreError::Unreachable { .. } | StoreError::Closed => "the store cannot be reached",

@@ -85,7 +85,7 @@ pub enum StartError {
     NoTokens(SocketAddr),
     /// Others could read tokens on their way.
     #[error(
-        "{0} can be reached from other machines, and tokens would go there in the clear: give a certificate with --tls-cert and --tls-key, or say --insecure-http if something in front of it speaks TLS"
+        "{0} can be reached from other machines, and tokens would go there in the clear: give a certificate with --tls-cert and --tls-key, or set --insecure-http if a proxy in front terminates TLS"
     )]
     NoTls(SocketAddr),
     /// The certificate is of no use.

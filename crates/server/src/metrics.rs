@@ -116,7 +116,7 @@ impl Metrics {
         self.family(
             "punctual_attempts_total",
             "counter",
-            "Attempts that ended, by outcome; a lost one is that of a worker that vanished.",
+            "Attempts that ended, by outcome; lost: the worker's lease expired or its process died.",
         );
         for ((queue, name, status), count) in attempts {
             self.value("", &[("queue", queue), ("name", name), ("outcome", status.as_str())], count as f64);

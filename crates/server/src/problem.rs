@@ -53,31 +53,31 @@ macro_rules! codes {
 
 codes! {
     /// A part of the request is not accepted.
-    Invalid "invalid" BAD_REQUEST "The request is not accepted"
+    Invalid "invalid" BAD_REQUEST "Invalid request"
     /// The token is missing, invalid or expired.
-    Unauthorized "unauthorized" UNAUTHORIZED "A token is needed"
+    Unauthorized "unauthorized" UNAUTHORIZED "Authentication required"
     /// The token does not allow it.
-    Forbidden "forbidden" FORBIDDEN "Not allowed"
-    /// There is no such thing.
+    Forbidden "forbidden" FORBIDDEN "Forbidden"
+    /// The resource does not exist.
     NotFound "not_found" NOT_FOUND "Not found"
-    /// There is such a thing, but not this verb.
-    NotAllowed "method_not_allowed" METHOD_NOT_ALLOWED "There is no such method"
-    /// What is there does not allow it now.
-    Refused "refused" CONFLICT "Refused as things stand"
+    /// The resource exists, but not with this method.
+    NotAllowed "method_not_allowed" METHOD_NOT_ALLOWED "Method not allowed"
+    /// The current state does not allow it.
+    Refused "refused" CONFLICT "Conflict with the current state"
     /// The same idempotency key was used for something else.
     KeyReused "idempotency_key_reused" UNPROCESSABLE_ENTITY "The idempotency key was used for another request"
-    /// It took too long.
-    TimedOut "timed_out" REQUEST_TIMEOUT "The time was over first"
+    /// The wait timed out.
+    TimedOut "timed_out" REQUEST_TIMEOUT "Request timed out"
     /// The body is larger than allowed.
-    TooLarge "too_large" PAYLOAD_TOO_LARGE "Too large"
-    /// The body is not said to be JSON.
+    TooLarge "too_large" PAYLOAD_TOO_LARGE "Body too large"
+    /// The content type is not JSON.
     NotJson "not_json" UNSUPPORTED_MEDIA_TYPE "The body must be JSON"
-    /// There were too many wrong tokens lately.
+    /// Too many recent requests with invalid tokens.
     TooMany "too_many_requests" TOO_MANY_REQUESTS "Too many requests"
     /// The store cannot be reached, or is busy: the same may succeed later.
-    Unavailable "unavailable" SERVICE_UNAVAILABLE "Not now"
+    Unavailable "unavailable" SERVICE_UNAVAILABLE "Service unavailable"
     /// A fault of the server.
-    Internal "internal" INTERNAL_SERVER_ERROR "A fault of the server"
+    Internal "internal" INTERNAL_SERVER_ERROR "Internal server error"
 }
 
 impl Problem {

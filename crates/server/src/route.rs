@@ -243,7 +243,8 @@ fn located<E: std::fmt::Display>(error: &serde_path_to_error::Error<E>, whole: &
 }
 
 fn to_json<R: Serialize>(answer: &R) -> Result<Vec<u8>, Problem> {
-    serde_json::to_vec(answer).map_err(|error| Problem::new(Code::Internal, format!("the answer is no JSON: {error}")))
+    serde_json::to_vec(answer)
+        .map_err(|error| Problem::new(Code::Internal, format!("the response cannot be written as JSON: {error}")))
 }
 
 fn json(body: Vec<u8>) -> Response {

@@ -51,10 +51,8 @@ pub(crate) fn service(app: Arc<App>) -> Router {
     }
     let has_tls = app.has_tls;
     let router = dashboard::add_to(router)
-        .fallback(|| async { Problem::not_found("there is nothing here; GET /v1/openapi.json says what there is") })
-        .method_not_allowed_fallback(|| async {
-            Problem::new(Code::NotAllowed, "this address does not know that method")
-        })
+        .fallback(|| async { Problem::not_found("path not found; GET /v1/openapi.json lists all paths") })
+        .method_not_allowed_fallback(|| async { Problem::new(Code::NotAllowed, "method not allowed for this path") })
         .with_state(app);
     let header = |name: HeaderName, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))

@@ -122,7 +122,7 @@ async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Ear
                 }
                 unanswered_pings += 1;
                 if !app.tokens.still_allows(app, caller).await {
-                    return End(Some((close_code::POLICY, "the token is good no longer")));
+                    return End(Some((close_code::POLICY, "the token was revoked or has expired")));
                 }
                 beat(app, socket, ears).await
             }
@@ -134,7 +134,7 @@ async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Ear
 }
 
 const fn stopping() -> End {
-    End(Some((close_code::AWAY, "the server is about to end")))
+    End(Some((close_code::AWAY, "the server is shutting down")))
 }
 
 async fn next_heard(listener: &mut Option<Listener>) -> Heard {

@@ -69,7 +69,7 @@ async fn many_are_enqueued_or_none_and_pages_follow_each_other() {
 
     let wrong =
         world.post("/v1/jobs/batch", json!({"jobs": [{"name": "mail"}, {"name": "mail", "priority": 11}]})).await;
-    assert_eq!(wrong.field(), ("jobs[1].priority", "jobs[1].priority: 11 is not between 0 and 10"));
+    assert_eq!(wrong.field(), ("jobs[1].priority", "jobs[1].priority: must be between 0 and 10, not 11"));
     assert_eq!(world.get("/v1/stats").await.good()["jobs"]["queued"], 25, "none of them");
 
     let (mut seen, mut next) = (Vec::new(), String::new());
@@ -118,11 +118,11 @@ async fn what_is_wrong_is_named() {
         (json!({"name": ""}), "name", "name"),
         (json!({"payload": 1}), "name", "name"),
         (json!({"name": "a", "nmae": 1}), "nmae", "unknown field"),
-        (json!({"name": "a", "in": "soon"}), "in", "no duration"),
-        (json!({"name": "a", "at": "noon"}), "at", "no time"),
-        (json!({"name": "a", "retry": "often"}), "retry", "no policy"),
+        (json!({"name": "a", "in": "soon"}), "in", "invalid duration"),
+        (json!({"name": "a", "at": "noon"}), "at", "invalid time"),
+        (json!({"name": "a", "retry": "often"}), "retry", "invalid retry policy"),
         (json!({"name": "a", "after": ["job_1"]}), "after", "job's id"),
-        (json!({"name": "a", "after": ["job_00000000000000000000000000000001"]}), "after", "there is no job"),
+        (json!({"name": "a", "after": ["job_00000000000000000000000000000001"]}), "after", "not found or deleted"),
         (json!({"name": "a", "unique": {"on_conflict": ["explode"]}, "key": "k"}), "unique.on_conflict[0]", "explode"),
         (json!(["a"]), "body", "object"),
     ] {

@@ -186,7 +186,7 @@ async fn a_trace_goes_from_a_request_to_the_worker() {
     let shown = world.get(&format!("/v1/jobs/{}", again["job"].as_str().unwrap())).await.good();
     assert_eq!(shown["job"]["trace"], PARENT, "a job that runs once more is a part of what asks for it");
     let wrong = world.post("/v1/jobs", json!({"name": "mail", "trace": "00-1-2-3"})).await;
-    assert_eq!(wrong.field(), ("trace", "trace: is no traceparent, such as 00-32 digits-16 digits-01"));
+    assert_eq!(wrong.field(), ("trace", "trace: invalid traceparent; expected 00-32 digits-16 digits-01"));
 }
 
 /// Its worker is lost, and this is noticed.

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_newer_or_altered_store_is_refused() {
         let newer = missing(&KNOWN, &[applied(3, "x".into())]).unwrap_err();
-        assert!(newer.to_string().contains("schema version 3, this Punctual knows 2"));
+        assert!(newer.to_string().contains("schema version 3, but this version of Punctual supports up to 2"));
         let altered = missing(&KNOWN, &[applied(1, "beef".into())]).unwrap_err();
         assert!(altered.to_string().contains("checksum beef"));
     }

@@ -30,7 +30,7 @@ pub(crate) async fn reap_on(shared: Arc<Shared>, mut restart: Restart, done: Can
             Ok(0) => {}
             Ok(jobs) => {
                 shared.counters.reaped.fetch_add(jobs as u64, Ordering::Relaxed);
-                tracing::warn!(worker = %shared.id, jobs, "put back jobs whose workers have vanished");
+                tracing::warn!(worker = %shared.id, jobs, "returned the jobs of lost workers to the queue");
             }
             Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot look for expired leases"),
         }

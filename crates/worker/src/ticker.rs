@@ -207,7 +207,7 @@ async fn decide(place: &Place<'_>, schedule: Schedule, ticked: &mut Ticked) -> S
     if decided.misfired {
         ticked.misfires += 1;
         let (since, run) = (schedule.next_run_at, decided.occurrences.len());
-        tracing::warn!(schedule = name, ?since, run, "nobody was there when a schedule was due");
+        tracing::warn!(schedule = name, ?since, run, "a schedule misfired: no process was running when it was due");
         alerts = desk.map(|desk| desk.missed(&schedule, run, ticked.misfires, now)).unwrap_or_default();
     } else if decided.skipped {
         tracing::info!(schedule = name, "left out an occurrence: the one before is unfinished");

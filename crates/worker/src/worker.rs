@@ -184,7 +184,7 @@ impl WorkerBuilder {
     pub fn check(&self) -> Result<(), Invalid> {
         let Config { queues, concurrency, lease, poll_period, .. } = &self.config;
         if self.registry.names().is_empty() && !self.config.upkeep_only {
-            return Err(Invalid::new("handlers", "there is none; register at least one job"));
+            return Err(Invalid::new("handlers", "must not be empty; register at least one job"));
         }
         if let Some(alerts) = &self.alerts {
             alerts.check()?;
@@ -199,9 +199,7 @@ impl WorkerBuilder {
         if self.config.order != QueueOrder::Together && queues.len() > 1_000 {
             return Err(Invalid::too_long("queues", queues.len(), 1_000, "queues in an order"));
         }
-        if !(1..=100_000).contains(concurrency) {
-            return Err(Invalid::new("concurrency", format!("{concurrency} is not between 1 and 100000")));
-        }
+        check::range("concurrency", *concurrency, 1..=100_000)?;
         check::duration("lease", *lease, limits::LEASE_MIN, limits::LEASE_MAX)?;
         check::duration("poll_period", *poll_period, limits::POLL_MIN, limits::POLL_MAX)
     }

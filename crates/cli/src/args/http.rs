@@ -34,7 +34,7 @@ impl FromStr for Listen {
         if text == "none" {
             return Ok(Self(None));
         }
-        let wrong = |_| format!("`{text}` is no address; write 127.0.0.1:7878, 0.0.0.0:443, [::1]:7878 or none");
+        let wrong = |_| format!("invalid address `{text}`: expected 127.0.0.1:7878, 0.0.0.0:443, [::1]:7878 or none");
         text.parse().map(|address| Self(Some(address))).map_err(wrong)
     }
 }

@@ -10,6 +10,7 @@ mod workflows;
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
+use punctual::core::check;
 use punctual_bench::Scenario;
 
 pub(crate) use self::{
@@ -207,10 +208,8 @@ pub(crate) struct Top {
 
 fn parse_every(text: &str) -> Result<Span, String> {
     let span: Span = text.parse()?;
-    if (Duration::from_millis(200)..=Duration::from_secs(60)).contains(&span.0) {
-        return Ok(span);
-    }
-    Err("is not between 200ms and 1m".to_owned())
+    let range = Span(Duration::from_millis(200))..=Span(Duration::from_secs(60));
+    if range.contains(&span) { Ok(span) } else { Err(check::out_of_range(&span, &range)) }
 }
 
 #[derive(Debug, Subcommand)]

@@ -110,7 +110,7 @@ impl<T: FromStr<Err: fmt::Display>> FromStr for Wish<T> {
 }
 
 fn weight(text: &str) -> Result<(String, u32), String> {
-    let wrong = || format!("`{text}` is no weight; write a key and how many turns it has, as in acme=3");
+    let wrong = || format!("invalid weight `{text}`: expected KEY=N, such as acme=3");
     let (key, turns) = text.rsplit_once('=').ok_or_else(wrong)?;
     Ok((key.to_owned(), turns.parse().map_err(|_| wrong())?))
 }

@@ -57,7 +57,7 @@ async fn unserved(punctual: &Punctual) -> Result<Diagnostic> {
     let lanes: BTreeSet<_> = waiting.map(|count| format!("`{}` in queue `{}`", count.name, count.queue)).collect();
     let ok = lanes.is_empty();
     let message = if ok {
-        format!("{} live workers, every queued job has one", live.len())
+        format!("{} live workers, every queued job has a handler", live.len())
     } else {
         format!(
             "no live worker has a handler for {}; start one that does",
@@ -85,7 +85,7 @@ async fn schedules(punctual: &Punctual) -> Result<Diagnostic> {
     let message = match (broken.is_empty(), overdue.first()) {
         (false, _) => broken.join("; "),
         (true, Some(schedule)) => format!("{} is overdue; start a worker", schedule.spec.name),
-        (true, None) => format!("{all} schedules, none is broken or overdue"),
+        (true, None) => format!("{all} schedules, none broken or overdue"),
     };
     Ok(Diagnostic { check: "schedules".into(), ok: broken.is_empty() && overdue.is_empty(), message })
 }
@@ -106,9 +106,9 @@ async fn vanished(punctual: &Punctual) -> Result<Diagnostic> {
     let expired = punctual.store().expired(1_000).await.map_err(punctual::Error::from)?.len();
     let ok = expired == 0;
     let message = if ok {
-        "no lease has run out".to_owned()
+        "no expired leases".to_owned()
     } else {
-        format!("{expired} leases have run out; any live worker puts their jobs back within a second")
+        format!("{expired} expired leases; any live worker returns their jobs to the queue within a second")
     };
     Ok(Diagnostic { check: "leases".into(), ok, message })
 }

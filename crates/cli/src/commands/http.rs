@@ -76,7 +76,7 @@ fn metrics(stats: Stats) -> Vec<Metric> {
             "Leases that they lost, or jobs that were cancelled while they ran.",
             stats.lost_leases,
         ),
-        total("punctual_worker_reaped_total", "Jobs of vanished workers that they put back.", stats.reaped),
+        total("punctual_worker_reaped_total", "Jobs of lost workers that were returned to the queue.", stats.reaped),
         total("punctual_schedule_occurrences_total", "Occurrences of schedules that they enqueued.", stats.occurrences),
         total("punctual_schedule_misfires_total", "Schedules that they found to have misfired.", stats.misfires),
     ]

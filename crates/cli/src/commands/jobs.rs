@@ -90,7 +90,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, filter: Filter, mut
     }
     if jobs.is_empty() {
         anstream::println!(
-            "{DIM}no such jobs; put one there with: punctual enqueue echo '{{\"hello\": \"world\"}}'{DIM:#}"
+            "{DIM}no matching jobs; enqueue one with: punctual enqueue echo '{{\"hello\": \"world\"}}'{DIM:#}"
         );
         return Ok(());
     }
@@ -142,7 +142,7 @@ async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, ids: &[JobId], select
             Verb::Delete => admin.delete(*id).await.map(|()| "deleted".to_owned()),
             Verb::RunNow => admin.run(*id).await.map(|ran| match ran {
                 Ran::Itself => "may start at once".to_owned(),
-                Ran::Again(new) => format!("runs once more as {new}"),
+                Ran::Again(new) => format!("enqueued again as {new}"),
             }),
         };
         match result {
@@ -196,7 +196,7 @@ async fn act_on_many(
 fn say_preview(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
     print_jobs(&preview.sample, now);
     let more = if preview.more { "at least " } else { "" };
-    println!("{verb} would touch {more}{} jobs", human::number(preview.count));
+    println!("{verb} would change {more}{} jobs", human::number(preview.count));
     Ok(())
 }
 
@@ -204,10 +204,13 @@ fn say_preview(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Resul
 fn confirm(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
     if !std::io::stdin().is_terminal() {
         let count = human::number(preview.count);
-        return Err(Usage(format!("{verb} would touch {count} jobs; say --yes to do it, --dry-run to see them")).into());
+        return Err(Usage(format!(
+            "{verb} would change {count} jobs; confirm with --yes, or show them with --dry-run"
+        ))
+        .into());
     }
     say_preview(preview, verb, now)?;
-    print!("go on? [y/N] ");
+    print!("continue? [y/N] ");
     std::io::stdout().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;

@@ -17,7 +17,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, free: Option<&str>) -> Resul
     let admin = punctual.admin(actor());
     if let Some(name) = free {
         if !admin.unlock(name).await? {
-            return Err(Usage(format!("nobody holds the lock {name}")).into());
+            return Err(Usage(format!("lock {name} is not held")).into());
         }
         println!("{name} is free");
         return Ok(());

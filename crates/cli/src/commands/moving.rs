@@ -35,12 +35,12 @@ pub(crate) async fn run(cli: &Cli, args: &Move) -> Result<()> {
     }
     if !differences.is_empty() {
         bail!(
-            "the two stores differ, so somebody has used one of them meanwhile; stop whoever enqueues and move to an empty store again:\n  {}",
+            "the stores differ: one of them was changed during the move; stop all clients and move to an empty store again:\n  {}",
             differences.join("\n  ")
         );
     }
     if !cli.json {
-        println!("{} has all of it now; {} is as it was", to.store().info().location, from.store().info().location);
+        println!("{} is complete; {} is unchanged", to.store().info().location, from.store().info().location);
     }
     Ok(())
 }
@@ -49,7 +49,7 @@ pub(crate) async fn run(cli: &Cli, args: &Move) -> Result<()> {
 fn check_file(url: &str) -> Result<()> {
     let path = url.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
     match path.map(|path| path.split('?').next().unwrap_or(path)) {
-        Some(path) if !Path::new(path).exists() => Err(NotFound(format!("--from: there is no file {path}")).into()),
+        Some(path) if !Path::new(path).exists() => Err(NotFound(format!("--from: file {path} not found")).into()),
         _ => Ok(()),
     }
 }
@@ -63,7 +63,7 @@ async fn check(from: &Punctual, to: &Punctual, args: &Move) -> Result<()> {
     }
     if let Some(worker) = live_worker(from).await?.filter(|_| !args.force) {
         return refuse(format!(
-            "{here} has live workers, such as {worker}; stop them, or say --force: what they do from now on is not moved"
+            "{here} has live workers, such as {worker}; stop them, or confirm with --force: changes from now on are not moved"
         ));
     }
     // Jobs come before what is known of their families, without which none may end.
@@ -74,7 +74,7 @@ async fn check(from: &Punctual, to: &Punctual, args: &Move) -> Result<()> {
     if known > 0 && !args.resume {
         let known = human::number(known);
         return refuse(format!(
-            "{there} has {known} jobs already; name an empty store, or say --resume if an earlier move to it was ended"
+            "{there} has {known} jobs already; expected an empty store; use --resume to continue an interrupted move"
         ));
     }
     Ok(())

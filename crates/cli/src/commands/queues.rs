@@ -28,7 +28,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()>
         Queues::Pause { queues } => {
             for name in named(&admin, queues).await? {
                 admin.pause_queue(&name).await?;
-                println!("{name} is paused");
+                println!("{name} paused");
             }
             Ok(())
         }
@@ -64,7 +64,7 @@ async fn named(admin: &Admin, wishes: &[String]) -> Result<Vec<String>> {
         }
         let found = admin.matching_queues(wish).await?;
         if found.is_empty() {
-            return Err(Usage(format!("no queue fits `{wish}`; `punctual queues list` shows those there are")).into());
+            return Err(Usage(format!("no queue matches `{wish}`; `punctual queues list` lists all")).into());
         }
         names.extend(found);
     }
@@ -78,7 +78,7 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
         return print_json(&json!({ "queues": queues }));
     }
     if queues.is_empty() {
-        anstream::println!("{DIM}no queues; a queue is there once a job stands in it{DIM:#}");
+        anstream::println!("{DIM}no queues; a queue exists once a job is enqueued in it{DIM:#}");
         return Ok(());
     }
     let mut table = Table::new([
@@ -155,14 +155,14 @@ pub(crate) fn story(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
 /// How many jobs of a queue may run.
 pub(crate) fn limits_in_words(limits: &Limits) -> Option<String> {
     let keys = match limits.key_concurrency {
-        Some(0) => Some("any number a key".to_owned()),
-        count => count.map(|count| format!("{count} a key")),
+        Some(0) => Some("no limit per key".to_owned()),
+        count => count.map(|count| format!("{count} per key")),
     };
     let mut words: Vec<String> = [
-        limits.concurrency.map(|count| format!("{count} at once")),
+        limits.concurrency.map(|count| format!("{count} concurrent")),
         limits.rate.map(|rate| rate.to_string()),
         keys,
-        limits.key_rate.map(|rate| format!("{rate} a key")),
+        limits.key_rate.map(|rate| format!("{rate} per key")),
         limits.fair.then(|| "fair".to_owned()),
     ]
     .into_iter()

@@ -23,7 +23,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Report) -> Result<()>
                 return print_json(&json!({ "jobs": stuck }));
             }
             if stuck.is_empty() {
-                return nothing("no job has been running for so long");
+                return nothing("no long-running jobs");
             }
             print_jobs(&stuck, punctual.store().now());
             Ok(())

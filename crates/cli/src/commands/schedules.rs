@@ -36,7 +36,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
         Schedules::Pause { names } => {
             for name in names {
                 admin.pause_schedule(name).await?;
-                println!("{name} is paused");
+                println!("{name} paused");
             }
             Ok(())
         }

@@ -56,9 +56,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
         }
         TokenCommand::Revoke { id, allow_last_admin } => {
             if !admin.revoke_token(*id, *allow_last_admin).await? {
-                return Err(
-                    NotFound(format!("there is no token {id}; punctual token list shows those there are")).into()
-                );
+                return Err(NotFound(format!("token {id} not found; `punctual token list` lists all")).into());
             }
             println!("{id} is revoked; servers refuse it within a second");
         }

@@ -27,7 +27,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
     for worker in workers {
         let queues = if worker.beat.queues.is_empty() { "all".to_owned() } else { worker.beat.queues.join(",") };
         let seen = human::relative(worker.seen_at, now);
-        let seen = if is_live(&worker, now) { seen } else { format!("{seen}, vanished") };
+        let seen = if is_live(&worker, now) { seen } else { format!("{seen}, lost") };
         table.row([
             Cell::new(worker.beat.id.to_string()),
             Cell::new(worker.beat.host.clone()),

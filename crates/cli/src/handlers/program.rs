@@ -61,7 +61,7 @@ impl ProgramConfig {
         let own = self.clone();
         let mut program = match (own.shell, own.command) {
             (Some(line), command) if command.is_empty() => Program::shell(line),
-            (Some(_), _) => return Err(Invalid::new("shell", "goes without command; say only one of them")),
+            (Some(_), _) => return Err(Invalid::new("shell", "not allowed with command; expected one of them")),
             (None, command) => Program::new(command),
         };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

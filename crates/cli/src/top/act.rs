@@ -8,7 +8,7 @@ use crate::text::shortened;
 /// Does it, and says what became of it.
 pub(crate) async fn perform(admin: &Admin, action: &Action) -> Said {
     let done = match action {
-        Action::Pause(name) => admin.pause_queue(name).await.map(|()| format!("{name} is paused")),
+        Action::Pause(name) => admin.pause_queue(name).await.map(|()| format!("{name} paused")),
         Action::Resume(name) => admin.resume_queue(name).await.map(|()| format!("{name} resumed")),
         Action::Retry(id) => admin.retry(*id).await.map(|()| format!("{} will run again", shortened(&id.to_string()))),
         Action::Cancel(id) => {

@@ -10,15 +10,15 @@ pub(crate) const HELP: [(&str, &str); 12] = [
     ("Tab, 1 2 3", "the next table; queues, running, dead"),
     ("j k, arrows", "down and up"),
     ("PgDn PgUp, g G", "a page down and up, the first and the last"),
-    ("Enter", "open the selected job or queue: its whole story"),
+    ("Enter", "open the selected job or queue"),
     ("Esc", "go back"),
-    ("p", "pause the selected queue, or resume it; what runs goes on"),
+    ("p", "pause or resume the selected queue; running jobs finish"),
     ("r", "retry the selected dead job"),
     ("c", "cancel the selected job; asks first"),
-    ("Space", "freeze the picture, or let it go on"),
+    ("Space", "freeze or resume the display"),
     ("Ctrl-L", "look now and draw everything anew"),
     ("?", "this help"),
-    ("q, Ctrl-C", "leave"),
+    ("q, Ctrl-C", "quit"),
 ];
 
 /// Takes a key; says what it asks for.

@@ -140,7 +140,7 @@ async fn an_empty_store_says_what_would_be_there() {
         assert!(picture.contains(part), "{part} in\n{picture}");
     }
     world.type_in("2").await;
-    assert!(world.picture().contains("nothing is running"));
+    assert!(world.picture().contains("no running jobs"));
     world.type_in("3").await;
     assert!(world.picture().contains("no job is dead"));
 }
@@ -162,7 +162,7 @@ async fn the_counts_of_each_state_and_queue_are_there_in_their_colours() {
     assert!(world.line("● succeeded").contains("● dead"));
     let mail = world.line("mail  ");
     assert_eq!(words(&mail)[..7], ["mail", "●", "on", "1", "2", "1", "0"], "{mail}");
-    assert!(mail.contains("5 at once"), "{mail}");
+    assert!(mail.contains("5 concurrent"), "{mail}");
     let buffer = world.buffer();
     let of = |word: &str| {
         let text = draw::text_of(&buffer);
@@ -195,7 +195,7 @@ async fn p_pauses_the_selected_queue_and_resumes_it_by_the_name_of_the_operator(
     world.type_in("jp").await;
     assert!(world.line("mail  ").contains("● paused"));
     assert!(world.line("bulk  ").contains("● on"));
-    assert!(world.line("mail is paused").contains("● mail is paused"));
+    assert!(world.line("mail paused").contains("● mail paused"));
     let detail = world.eye.admin().queue("mail").await.unwrap();
     assert!(detail.queue.settings.paused);
     assert_eq!((detail.events[0].actor.as_str(), detail.events[0].what.as_str()), ("cli:ada", "paused"));
@@ -234,7 +234,7 @@ async fn a_running_job_is_shown_and_cancelled_only_after_a_yes() {
     world.type_in("cy").await;
     assert_eq!(world.status(id).await, Status::Cancelled);
     assert!(world.picture().contains("cancelled"));
-    assert!(world.picture().contains("nothing is running"));
+    assert!(world.picture().contains("no running jobs"));
 }
 
 #[tokio::test]

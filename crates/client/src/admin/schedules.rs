@@ -171,10 +171,7 @@ pub struct Backfilled {
 impl Admin {
     /// A page of schedules by name, from the one after `after`.
     pub async fn schedules(&self, after: Option<String>, limit: usize) -> Result<ScheduleList, Error> {
-        if !(1..=limits::PAGE_MAX_SCHEDULES).contains(&limit) {
-            let problem = format!("{limit} is not between 1 and {}", limits::PAGE_MAX_SCHEDULES);
-            return Err(Invalid::new("limit", problem).into());
-        }
+        check::range("limit", limit, 1..=limits::PAGE_MAX_SCHEDULES)?;
         let found = self.punctual.store().schedules(after, limit).await?;
         let next = found.last().filter(|_| found.len() == limit).map(|last| last.spec.name.clone());
         let shown = found.iter().filter(|schedule| schedule.spec.name != MEMORY_OF_ALERTS);

@@ -82,10 +82,7 @@ pub struct WorkflowRetried {
 impl Admin {
     /// A page of workflows, latest first.
     pub async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> Result<WorkflowList, Error> {
-        if !(1..=limits::PAGE_MAX_WORKFLOWS).contains(&limit) {
-            let problem = format!("{limit} is not between 1 and {}", limits::PAGE_MAX_WORKFLOWS);
-            return Err(Invalid::new("limit", problem).into());
-        }
+        check::range("limit", limit, 1..=limits::PAGE_MAX_WORKFLOWS)?;
         let mut found = self.punctual.store().workflows(before, limit + 1).await?;
         let more = found.len() > limit;
         found.truncate(limit);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Backoff, Invalid, JobDefaults, JobId, Json, LogLevel, OnParentFailure, ParentResults, RetryPolicy, Status, limits,
+    Backoff, Invalid, JobDefaults, JobId, Json, LogLevel, OnParentFailure, ParentResults, RetryPolicy, Status, check,
+    limits,
     time::{Span, When, in_words},
     trace::TraceParent,
 };
@@ -149,12 +150,7 @@ impl<P: Serialize> JobWords<P> {
 }
 
 fn within(field: &'static str, value: Option<i64>, max: i64) -> Result<Option<i64>, Invalid> {
-    match value {
-        Some(value) if !(0..=max).contains(&value) => {
-            Err(Invalid::new(field, format!("{value} is not between 0 and {max}")))
-        }
-        value => Ok(value),
-    }
+    value.map_or(Ok(()), |value| check::range(field, value, 0..=max)).map(|()| value)
 }
 
 /// What the jobs of a queue are by default.
@@ -233,7 +229,9 @@ fn unique(key: Option<String>, line: Option<UniqueWords>) -> Result<Option<Uniqu
     let mut unique = match (key, by.as_slice()) {
         (Some(key), []) => Unique::key(key),
         (Some(_), _) => return Err(Invalid::new("unique.by", "there is a key already; give one of both")),
-        (None, []) => return Err(Invalid::new("unique.by", "is empty; write payload, or parts of it such as /order")),
+        (None, []) => {
+            return Err(Invalid::new("unique.by", "must not be empty; expected payload, or parts of it such as /order"));
+        }
         (None, [all]) if all == "payload" => Unique::payload(),
         (None, parts) => Unique::parts(parts),
     };
@@ -294,8 +292,9 @@ pub fn defaults_in_words(defaults: &JobDefaults) -> Option<String> {
 
 fn parse_policy(text: &str) -> Result<RetryPolicy, Invalid> {
     let wrong = || {
-        let problem =
-            format!("`{text}` is no policy; write none, fixed:10s, linear:10s, exponential:5s or list:1s,10s,1m");
+        let problem = format!(
+            "invalid retry policy `{text}`: expected none, fixed:10s, linear:10s, exponential:5s or list:1s,10s,1m"
+        );
         Invalid::new("retry", problem)
     };
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));

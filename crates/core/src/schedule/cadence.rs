@@ -98,7 +98,7 @@ impl FromStr for Cadence {
 }
 
 fn bad_period(text: &str) -> Invalid {
-    Invalid::new("every", format!("`{}` is no duration; write @every 90s, @every 1h30m", text.trim()))
+    Invalid::new("every", format!("invalid duration `{}`: expected @every 90s or @every 1h30m", text.trim()))
 }
 
 fn parse(text: &str) -> Result<Cron, CronError> {
@@ -167,7 +167,7 @@ fn explain(text: &str, error: &CronError) -> Invalid {
     let parts = words(text);
     if text.starts_with('@') {
         let known = "@yearly, @monthly, @weekly, @daily, @midnight, @hourly, @every 90s";
-        return Invalid::new("cron", format!("`{text}` is not known; known are {known}"));
+        return Invalid::new("cron", format!("unknown expression `{text}`: expected {known}"));
     }
     if !(5..=6).contains(&parts.len()) {
         let problem = "needs five fields (minute hour day month weekday) or six (seconds first)";
@@ -358,10 +358,10 @@ mod tests {
                 "* * * * * * *",
                 "cron: `* * * * * * *` needs five fields (minute hour day month weekday) or six (seconds first), not 7",
             ),
-            ("@fortnightly", "cron: `@fortnightly` is not known"),
-            ("@every", "every: `` is no duration"),
+            ("@fortnightly", "cron: unknown expression `@fortnightly`"),
+            ("@every", "every: invalid duration ``"),
             ("@every -5s", "every: "),
-            ("@every 10ms", "every: 10 ms is not between 1000 ms"),
+            ("@every 10ms", "every: must be between 1s and"),
         ] {
             let refused = cron.parse::<Cadence>().expect_err(cron).to_string();
             assert!(refused.starts_with(problem), "{refused}");

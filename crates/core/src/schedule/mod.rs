@@ -105,9 +105,10 @@ impl FromStr for Misfire {
             ("run-once", _) => Ok(Self::RunOnce),
             ("ignore", _) => Ok(Self::Ignore),
             (_, Some(Ok(most))) => Ok(Self::CatchUpLimited(most)),
-            _ => {
-                Err(Invalid::new("misfire", format!("`{text}` is none; write run-once, catch-up-limited:5 or ignore")))
-            }
+            _ => Err(Invalid::new(
+                "misfire",
+                format!("unknown policy `{text}`: expected run-once, catch-up-limited:N or ignore"),
+            )),
         }
     }
 }
@@ -143,7 +144,10 @@ impl FromStr for Overlap {
             "allow" => Ok(Self::Allow),
             "skip" => Ok(Self::Skip),
             "cancel-previous" => Ok(Self::CancelPrevious),
-            _ => Err(Invalid::new("overlap", format!("`{text}` is none; write allow, skip or cancel-previous"))),
+            _ => Err(Invalid::new(
+                "overlap",
+                format!("unknown policy `{text}`: expected allow, skip or cancel-previous"),
+            )),
         }
     }
 }
@@ -239,11 +243,8 @@ impl ScheduleSpec {
         if let Some(owner) = &self.owner {
             check::word("owner", owner, limits::LABEL_MAX_CHARS)?;
         }
-        if let Misfire::CatchUpLimited(most) = self.misfire
-            && !(1..=limits::CATCH_UP_MAX_JOBS).contains(&most)
-        {
-            let problem = format!("catch-up-limited of {most} is not between 1 and {}", limits::CATCH_UP_MAX_JOBS);
-            return Err(Invalid::new("misfire", problem));
+        if let Misfire::CatchUpLimited(most) = self.misfire {
+            check::range("misfire", most, 1..=limits::CATCH_UP_MAX_JOBS)?;
         }
         self.job.check()?;
         self.timing()
@@ -254,18 +255,19 @@ impl ScheduleSpec {
             (_, Some(end)) if end <= now => ": its end is past",
             (Some(start), Some(end)) if end <= start => ": its end is not after its start",
             (_, Some(_)) => " before its end",
-            _ => ": there is no such date",
+            _ => ": no such date exists",
         }
     }
 
     /// When it runs.
     pub fn timing(&self) -> Result<Timing, Invalid> {
         if let Some(unreadable) = &self.unreadable {
-            let problem = format!("what is stored cannot be read: {}; put the schedule anew", unreadable.problem);
+            let problem =
+                format!("the stored definition cannot be read: {}; define the schedule again", unreadable.problem);
             return Err(Invalid::new("definition", problem));
         }
         let zone = TimeZone::get(&self.zone).map_err(|_| {
-            let problem = format!("`{}` is no time zone; write UTC, or a name such as Europe/Berlin", self.zone);
+            let problem = format!("unknown time zone `{}`: expected UTC, or a name such as Europe/Berlin", self.zone);
             Invalid::new("zone", problem)
         })?;
         Ok(Timing { cadence: self.cron.parse()?, zone, starts_at: self.starts_at, ends_at: self.ends_at })

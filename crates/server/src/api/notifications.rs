@@ -1,6 +1,6 @@
 //! Messages to people.
 
-use punctual_core::{Json, NewNotification, Notification, limits};
+use punctual_core::{Json, NewNotification, Notification, check, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +44,6 @@ pub(crate) struct Messages {
 pub(crate) async fn list(call: Call, Told { user, after, limit }: Told) -> Result<Messages, Problem> {
     let max = limits::PAGE_MAX_NOTIFICATIONS;
     let limit = limit.unwrap_or(max);
-    if !(1..=max).contains(&limit) {
-        return Err(Problem::invalid("limit", format!("{limit} is not between 1 and {max}")));
-    }
+    check::range("limit", limit, 1..=max)?;
     Ok(Messages { notifications: call.punctual().store().notifications(user, after, limit).await? })
 }

@@ -137,12 +137,12 @@ impl std::fmt::Display for Cursor {
 }
 
 fn bad_cursor() -> Problem {
-    Problem::invalid("cursor", "is none of this stream; send that of the last message, or none to begin now")
+    Problem::invalid("cursor", "invalid cursor; expected the cursor of the last message, or none to start now")
 }
 
 pub(crate) async fn open(call: Call, wish: Wish, upgrade: WebSocketUpgrade) -> Result<Response, Problem> {
     if wish.user.is_none() && wish.kind.contains(&Kind::Notifications) {
-        return Err(Problem::invalid("user", "say whose notifications"));
+        return Err(Problem::invalid("user", "is required for notifications"));
     }
     let Ok(slot) = std::sync::Arc::clone(&call.app.sockets).try_acquire_owned() else {
         return Err(Problem::new(Code::Unavailable, "there are too many who listen; try again later"));

@@ -125,12 +125,12 @@ impl Wish {
     fn request(self) -> Result<ClaimRequest, Problem> {
         check_words(&self.queues, &self.names)?;
         if self.names.is_empty() {
-            return Err(Problem::invalid("names", "are none; list those that the worker has handlers for"));
+            return Err(Problem::invalid(
+                "names",
+                "must not be empty; expected the job names that the worker has handlers for",
+            ));
         }
-        if !(1..=limits::CLAIM_MAX_JOBS).contains(&self.limit) {
-            let problem = format!("{} is not between 1 and {}", self.limit, limits::CLAIM_MAX_JOBS);
-            return Err(Problem::invalid("limit", problem));
-        }
+        check::range("limit", self.limit, 1..=limits::CLAIM_MAX_JOBS)?;
         let lease = self.lease.map_or(LEASE_DEFAULT, |span| span.0);
         check::duration("lease", lease, limits::LEASE_MIN, limits::LEASE_MAX)?;
         let wait = self.wait.map_or(Duration::ZERO, |span| span.0).min(WAIT_MAX);
@@ -407,8 +407,9 @@ pub(crate) async fn progress(call: Call, _: Nothing, Reports { worker, reports }
     let now = call.punctual().store().now();
     let mut all = Vec::with_capacity(reports.len());
     for (place, report) in reports.into_iter().enumerate() {
-        if report.lines.iter().any(|line| line.number == 0 || line.number as usize > limits::LOG_MAX_LINES) {
-            let problem = format!("is not between 1 and {}", limits::LOG_MAX_LINES);
+        let numbers = 1..=limits::LOG_MAX_LINES;
+        if let Some(line) = report.lines.iter().find(|line| !numbers.contains(&(line.number as usize))) {
+            let problem = check::out_of_range(&(line.number as usize), &numbers);
             return Err(Problem::invalid(format!("reports[{place}].lines.number"), problem));
         }
         let (run, attempt) = (report.attempt_id.run, report.attempt_id);
@@ -497,7 +498,7 @@ impl End {
                 Outcome::Succeeded { result: self.result.filter(|result| result.as_str() != "null") }
             }
             RemoteOutcome::Failed => Outcome::Failed {
-                fault: JobError::new(self.error.unwrap_or_else(|| "it did not say why".into())),
+                fault: JobError::new(self.error.unwrap_or_else(|| "no error message given".into())),
                 retry: match (self.retry, after) {
                     (Some(false), _) => Retry::Never,
                     (_, Some(after)) => Retry::After(after),

@@ -92,7 +92,7 @@ impl Chart {
                 @if known {
                     (PreEscaped(self.svg(top)))
                 } @else {
-                    p.muted.nothing { "Nothing yet: it is drawn from now on." }
+                    p.muted.nothing { "No data yet." }
                 }
             }
         }

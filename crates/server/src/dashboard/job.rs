@@ -43,7 +43,7 @@ pub(super) async fn show(visit: Visit, OfJob { id }: OfJob) -> Answer {
                 section #log data-live { h2 { "Log" } (log(&detail.logs)) }
             }
             div {
-                section { h2 { "Payload" } (kit::document(&job.payload_preview)) p.muted { "Secrets are hidden." } }
+                section { h2 { "Payload" } (kit::document(&job.payload_preview)) p.muted { "Secrets are redacted." } }
                 @if let Some(result) = &job.result_preview { section { h2 { "Result" } (kit::document(result)) } }
                 @if let Some(metadata) = &job.metadata { section { h2 { "Metadata" } (kit::document(metadata)) } }
                 section #facts data-live { h2 { "Facts" } (facts(&visit, job)) }
@@ -117,12 +117,12 @@ async fn actions(visit: &Visit, view: &JobView) -> Result<Markup, Problem> {
         } }
         @match refusal(Verb::Cancel) {
             _ if job.status == Status::Cancelled => (kit::disabled("Cancel", "it is cancelled already")),
-            None => (kit::asking(visit, &to("cancel"), "Cancel", "This job will not run any more.", Some("c"))),
+            None => (kit::asking(visit, &to("cancel"), "Cancel", "The job is cancelled; if it is running, its handler is told to stop.", Some("c"))),
             Some(why) => (kit::disabled("Cancel", &why)),
         }
         @match refusal(Verb::Delete) {
             _ if job.status == Status::Deleted => (kit::disabled("Delete", "it is deleted already")),
-            None => (kit::asking(visit, &to("delete"), "Delete", "This job is hidden, and removed later.", None)),
+            None => (kit::asking(visit, &to("delete"), "Delete", "The job is hidden now and removed by retention later.", None)),
             Some(why) => (kit::disabled("Delete", &why)),
         }
     })
@@ -144,7 +144,7 @@ fn fault(error: &punctual_core::JobError) -> Markup {
 fn attempts(attempts: &[Attempt], now: punctual_core::Timestamp) -> Markup {
     let shown = &attempts[attempts.len().saturating_sub(ATTEMPTS_SHOWN)..];
     let Some(begin) = shown.iter().map(|attempt| attempt.started_at).min() else {
-        return html! { p.muted { "It has not started yet." } };
+        return html! { p.muted { "Not started yet." } };
     };
     let end = shown.iter().map(|attempt| attempt.finished_at.unwrap_or(now)).max().unwrap_or(now);
     let whole = end.since(begin).max(Duration::from_micros(1)).as_secs_f64();
@@ -197,7 +197,7 @@ fn timeline(events: &[Event], now: punctual_core::Timestamp) -> Markup {
 fn log(lines: &[LogLine]) -> Markup {
     let shown = &lines[lines.len().saturating_sub(LOG_SHOWN)..];
     html! {
-        @if lines.is_empty() { p.muted { "It has logged nothing." } }
+        @if lines.is_empty() { p.muted { "No log lines." } }
         @else {
             @if lines.len() > shown.len() { p.muted { "The last " (shown.len()) " of " (lines.len()) " lines." } }
             ol.log { @for line in shown { li class={ "l-" (line.level.as_str()) } { (kit::when_exact(line.at)) span.level { (line.level.as_str()) } span { (line.message) } } } }
@@ -244,8 +244,7 @@ fn facts(visit: &Visit, job: &JobView) -> Markup {
             .map(|one| ("Schedule", html! { a href={ "/schedules/" (kit::part(&one.schedule)) } { (one.schedule) } })),
     );
     rows.extend(
-        job.rerun_of
-            .map(|id| ("Once more of", html! { a href={ "/jobs/" (id) } { (kit::shortened(&id.to_string())) } })),
+        job.rerun_of.map(|id| ("Copy of", html! { a href={ "/jobs/" (id) } { (kit::shortened(&id.to_string())) } })),
     );
     rows.extend(job.trace.as_deref().map(|trace| ("Trace", html! { code { (trace) } })));
     rows.extend(job.description.as_deref().map(|words| ("Description", text(words))));
@@ -266,7 +265,7 @@ fn family(detail: &JobDetail) -> Markup {
             }
         }
     };
-    html! { (list("Waits for", &detail.parents)) (list("Waited for by", &detail.children)) }
+    html! { (list("Waits for", &detail.parents)) (list("Children", &detail.children)) }
 }
 
 /// What to do to which job.
@@ -286,7 +285,7 @@ pub(super) async fn act(visit: Visit, Act { id, verb }: Act) -> Answer {
             Ran::Itself => "It runs now.".to_owned(),
             Ran::Again(new) => {
                 let visit = Visit { back: None, ..visit };
-                return Ok(visit.done(&format!("/jobs/{new}"), "This is a new job like the other one."));
+                return Ok(visit.done(&format!("/jobs/{new}"), "Enqueued a copy of the job."));
             }
         },
     };

@@ -260,7 +260,7 @@ fn nothing(which: &Which) -> Markup {
             "punctual enqueue echo '{\"hello\": \"world\"}'",
         );
     }
-    kit::empty("No job is like that.", "Change the filters, or clear them.", "")
+    kit::empty("No matching jobs.", "Change the filters, or clear them.", "")
 }
 
 /// Jobs in a table.

@@ -33,10 +33,10 @@ pub(super) async fn show(visit: Visit, Asked { user }: Asked) -> Answer {
         }
         section #notifications data-live {
             @if found.is_empty() {
-                (kit::empty("Nobody was told anything lately.", "A job tells a user, or everybody, something with its context; over HTTP:", &format!("curl -X POST {}/v1/notifications -H 'Content-Type: application/json' -d '{{\"user\": \"ada\", \"message\": \"your film is ready\"}}'", visit.origin())))
+                (kit::empty("No recent notifications.", "A job tells a user, or everybody, something with its context; over HTTP:", &format!("curl -X POST {}/v1/notifications -H 'Content-Type: application/json' -d '{{\"user\": \"ada\", \"message\": \"your film is ready\"}}'", visit.origin())))
             } @else {
                 div.scroll { table.rows {
-                    thead { tr { th { "User" } th { "Message" } th.wide { "Job" } th.num { "Told" } } }
+                    thead { tr { th { "User" } th { "Message" } th.wide { "Job" } th.num { "Sent" } } }
                     tbody { @for one in &found {
                         tr {
                             td.main { @match &one.user_id { Some(user) => a href=(kit::query("/notifications", &[("user", Some(user))])) { (user) }, None => span.muted { "everybody" } } }

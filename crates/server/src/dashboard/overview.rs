@@ -116,9 +116,9 @@ async fn attention(visit: &Visit, queues: &[QueueView]) -> Result<Vec<Trouble>, 
         if let Some(problem) = schedule.problem {
             found.push(Trouble {
                 status: Status::Failed,
-                text: format!("Schedule {} stands still: {problem}", schedule.name),
+                text: format!("Schedule {} is disabled: {problem}", schedule.name),
                 to: format!("/schedules/{}", kit::part(&schedule.name)),
-                advice: "mend it, then resume",
+                advice: "fix it, then resume",
             });
         }
     }
@@ -155,7 +155,7 @@ async fn trouble_of(visit: &Visit, queue: &QueueView) -> Result<Option<Trouble>,
 fn attention_list(found: &[Trouble]) -> Markup {
     html! {
         @if found.is_empty() {
-            p.fine { (kit::status_dot("s-succeeded")) "All is well: nothing needs you." }
+            p.fine { (kit::status_dot("s-succeeded")) "No problems found." }
         } @else {
             h2 { "Needs attention" }
             ul.attention {

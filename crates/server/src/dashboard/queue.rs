@@ -62,13 +62,13 @@ pub(super) async fn show(visit: Visit, Asked { name, range }: Asked) -> Answer {
         section.charts #charts data-live { (charts(&visit, range, Some(&name)).await?) }
         section #next data-live {
             h2 { "Ready" @if let Some(oldest) = oldest { span.muted { "the first since " (in_words(visit.now.since(oldest))) } } }
-            @if next.is_empty() { p.muted { "Nothing is ready." } } @else { (jobs::table(&visit, &next, jobs::Time::Due, false)) }
+            @if next.is_empty() { p.muted { "No queued jobs." } } @else { (jobs::table(&visit, &next, jobs::Time::Due, false)) }
         }
         div.columns.even {
             section { h2 { "Limits" } (limits(&visit, &detail, &path)) }
             section { h2 { "Defaults of its jobs" } (defaults(&visit, &detail, &path)) }
         }
-        section { h2 { "Said of it" } (events(&visit, &detail)) }
+        section { h2 { "History" } (events(&visit, &detail)) }
     };
     let mut page = Page::new(&name, "/queues");
     page.heading = Some(html! { h1 { (name) } @if detail.queue.settings.paused { span.badge { "paused" } } });
@@ -84,10 +84,10 @@ fn limits(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
     let count = |count: Option<u32>| count.map(|count| count.to_string());
     let rate = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
     let fields = [
-        ("concurrency", "At once", count(limits.concurrency), "any number"),
+        ("concurrency", "Concurrency", count(limits.concurrency), "any number"),
         ("rate", "Starts", rate(limits.rate), "100/1m"),
-        ("key_concurrency", "Of a key at once", count(limits.key_concurrency), "1"),
-        ("key_rate", "Starts of a key", rate(limits.key_rate), "10/1s"),
+        ("key_concurrency", "Concurrency per key", count(limits.key_concurrency), "1"),
+        ("key_rate", "Starts per key", rate(limits.key_rate), "10/1s"),
     ];
     html! {
         form.fields method="post" action={ (path) "/limits" } {
@@ -95,7 +95,7 @@ fn limits(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
             (inputs(fields))
             label.check { input type="checkbox" name="fair" value="true" checked[limits.fair]; span { "Keys take turns" } }
             button type="submit" { "Save" }
-            p.muted { "In all workers together; it counts from the next claim on. An empty field is no limit." }
+            p.muted { "Across all workers; applies from the next claim on. An empty field means no limit." }
         }
     }
 }
@@ -118,7 +118,7 @@ fn defaults(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
             (kit::proof(visit))
             (inputs(fields))
             button type="submit" { "Save" }
-            p.muted { "For jobs that are enqueued from now on and do not say otherwise. An empty field is Punctual's own default." }
+            p.muted { "Apply to jobs that are enqueued from now on without their own setting. An empty field means Punctual's default." }
         }
     }
 }
@@ -134,14 +134,14 @@ fn inputs<const N: usize>(fields: [(&str, &str, Option<String>, &str); N]) -> Ma
 
 fn events(visit: &Visit, detail: &QueueDetail) -> Markup {
     html! {
-        @if detail.events.is_empty() { p.muted { "Nothing was ever said of it." } }
+        @if detail.events.is_empty() { p.muted { "No changes yet." } }
         @else { ul.events { @for event in &detail.events { li { (event.what) " " span.muted { "by " (event.actor) } " " (kit::when(event.at, visit.now)) } } } }
     }
 }
 
 pub(super) async fn pause(visit: Visit, Named { name }: Named) -> Answer {
     visit.admin().pause_queue(&name).await?;
-    Ok(visit.done("/queues", &format!("{name} is paused; what runs goes on.")))
+    Ok(visit.done("/queues", &format!("{name} paused; running jobs finish.")))
 }
 
 pub(super) async fn resume(visit: Visit, Named { name }: Named) -> Answer {
@@ -175,7 +175,7 @@ fn typed<T: FromStr>(field: &'static str, text: &str, wrong: impl Fn(T::Err) -> 
 }
 
 fn count_of<T: FromStr<Err = ParseIntError>>(field: &'static str, text: &str) -> Result<Option<T>, Problem> {
-    typed(field, text, |_| format!("`{}` is no whole number, or too large", text.trim()))
+    typed(field, text, |_| format!("invalid number `{}`: expected a whole number within range", text.trim()))
 }
 
 pub(super) async fn set_limits(visit: Visit, form: LimitsForm) -> Answer {
@@ -190,7 +190,7 @@ pub(super) async fn set_limits(visit: Visit, form: LimitsForm) -> Answer {
         }
     };
     visit.admin().change_queue_limits(&form.name, change).await?;
-    Ok(visit.done(&format!("/queues/{}", kit::part(&form.name)), "The limits are saved."))
+    Ok(visit.done(&format!("/queues/{}", kit::part(&form.name)), "Limits saved."))
 }
 
 /// What jobs are by default, as it is typed; an empty field is Punctual's own default.
@@ -226,5 +226,5 @@ pub(super) async fn set_defaults(visit: Visit, form: DefaultsForm) -> Answer {
         defaults.retry = known;
     }
     visit.admin().set_queue_defaults(&form.name, defaults).await?;
-    Ok(visit.done(&format!("/queues/{}", kit::part(&form.name)), "The defaults are saved."))
+    Ok(visit.done(&format!("/queues/{}", kit::part(&form.name)), "Defaults saved."))
 }

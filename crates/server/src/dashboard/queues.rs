@@ -19,7 +19,7 @@ pub(super) async fn show(visit: Visit, _: Nothing) -> Answer {
 /// Queues in a table.
 pub(super) fn table(visit: &Visit, queues: &[QueueView]) -> Markup {
     if queues.is_empty() {
-        let how = "A queue is there as soon as a job is put into it, or something is said of it:";
+        let how = "A queue exists once a job is enqueued in it, or it is configured:";
         return kit::empty("There are no queues yet.", how, "punctual enqueue echo '{}' --queue mail");
     }
     html! {
@@ -72,10 +72,10 @@ pub(super) fn switch(visit: &Visit, queue: &QueueView) -> Markup {
 /// Limits in a few words.
 pub(super) fn limits_in_words(limits: &Limits) -> Markup {
     let mut words = Vec::new();
-    words.extend(limits.concurrency.map(|count| format!("{count} at once")));
+    words.extend(limits.concurrency.map(|count| format!("{count} concurrent")));
     words.extend(limits.rate.map(|rate| rate.to_string()));
-    words.extend(limits.key_concurrency.map(|count| format!("{count} a key")));
-    words.extend(limits.key_rate.map(|rate| format!("{rate} a key")));
-    words.extend(limits.fair.then(|| "keys in turn".to_owned()));
+    words.extend(limits.key_concurrency.map(|count| format!("{count} per key")));
+    words.extend(limits.key_rate.map(|rate| format!("{rate} per key")));
+    words.extend(limits.fair.then(|| "fair".to_owned()));
     html! { @if words.is_empty() { span.zero { "–" } } @else { (words.join(", ")) } }
 }

@@ -53,7 +53,7 @@ pub(super) async fn show(visit: Visit, Asked { period }: Asked) -> Answer {
     let stuck = admin.stuck(STUCK).await?;
     let content = html! {
         section #success data-live { h2 { "Success by name" } (success_table(&success)) }
-        section #failures data-live { h2 { "Died and not retried" } (failure_table(&visit, &failures)) }
+        section #failures data-live { h2 { "Dead and not retried" } (failure_table(&visit, &failures)) }
         section #durations data-live { h2 { "Durations and lateness" } (duration_table(&durations)) }
         section #pending data-live { h2 { "Unfinished, by user" } (pending_table(&pending)) }
         section #stuck data-live {
@@ -129,7 +129,7 @@ fn pending_table(rows: &[Pending]) -> Markup {
             thead { tr { th { "User" } th { "Name" } th.num { "Jobs" } } }
             tbody { @for row in rows.iter().take(ROWS_SHOWN) {
                 tr {
-                    td.main { @match &row.user_id { Some(user) => a href=(kit::query("/jobs", &[("user", Some(user))])) { (user) }, None => span.muted { "nobody" } } }
+                    td.main { @match &row.user_id { Some(user) => a href=(kit::query("/jobs", &[("user", Some(user))])) { (user) }, None => span.muted { "no user" } } }
                     td { (row.name) }
                     td.num { (kit::number(row.count)) }
                 }

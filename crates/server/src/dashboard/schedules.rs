@@ -54,7 +54,7 @@ fn row(visit: &Visit, schedule: &ScheduleView) -> Markup {
 
 fn mark(schedule: &ScheduleView) -> Markup {
     html! {
-        @if schedule.problem.is_some() { span.badge.wrong { "stands still" } }
+        @if schedule.problem.is_some() { span.badge.wrong { "disabled" } }
         @else if !schedule.enabled { span.badge { "paused" } }
     }
 }
@@ -78,7 +78,7 @@ pub(super) async fn show(visit: Visit, Named { name }: Named) -> Answer {
         div.columns {
             div {
                 section #jobs data-live {
-                    h2 { "What it did" a.more href=(kit::query("/jobs", &[("schedule", Some(&name))])) { "All" } }
+                    h2 { "Jobs" a.more href=(kit::query("/jobs", &[("schedule", Some(&name))])) { "All" } }
                     @if detail.jobs.is_empty() { p.muted { "Nothing yet." } } @else { (jobs::table(&visit, &detail.jobs, jobs::Time::Created, false)) }
                 }
                 section #events data-live {
@@ -90,7 +90,7 @@ pub(super) async fn show(visit: Visit, Named { name }: Named) -> Answer {
             div {
                 section #upcoming data-live {
                     h2 { "Next runs" }
-                    @if !schedule.enabled { p.muted { "None: it is paused." } }
+                    @if !schedule.enabled { p.muted { "None: the schedule is paused." } }
                     @else { ol.upcoming { @for at in &detail.upcoming { li { (kit::when_exact(*at)) span.muted { (kit::when(*at, now)) } } } } }
                 }
                 section { h2 { "Facts" } (facts(&visit, schedule)) }
@@ -103,7 +103,7 @@ pub(super) async fn show(visit: Visit, Named { name }: Named) -> Answer {
     if visit.may_change() {
         let delete = format!("/schedules/{}/delete", kit::part(&schedule.name));
         page.tools =
-            html! { (actions(&visit, schedule)) (kit::asking(&visit, &delete, "Delete", "Its jobs stay.", None)) };
+            html! { (actions(&visit, schedule)) (kit::asking(&visit, &delete, "Delete", "Its jobs are kept.", None)) };
     }
     Ok(visit.html(page, &content))
 }

@@ -98,7 +98,7 @@ fn rail(visit: &Visit, under: &str) -> Markup {
                         span.muted title="The token of this session" { (name) }
                         @if visit.call.caller.session().is_some() { button.quiet type="submit" { "Log out" } }
                     },
-                    None => span.muted title="There are no tokens, so that everybody on this machine may do anything. `punctual token create` changes that." { "open on this machine" },
+                    None => span.muted title="No tokens exist: every user of this machine has full access. Create one with `punctual token create`." { "open on this machine" },
                 }
             }
         }
@@ -118,7 +118,7 @@ fn help() -> Markup {
         ("x", "select the row"),
         ("r", "retry"),
         ("c", "cancel"),
-        ("p", "let the page stand still"),
+        ("p", "pause live updates"),
         ("?", "this help"),
     ];
     html! {

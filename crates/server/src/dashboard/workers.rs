@@ -20,7 +20,7 @@ pub(super) async fn show(visit: Visit, _: Nothing) -> Answer {
                     tbody { @for worker in &workers {
                         @let live = is_live(worker, visit.now);
                         tr {
-                            td { span class={ "state s-" (if live { "succeeded" } else { "dead" }) } { i {} (if live { "live" } else { "silent" }) } }
+                            td { span class={ "state s-" (if live { "succeeded" } else { "dead" }) } { i {} (if live { "live" } else { "lost" }) } }
                             td.main { (worker.beat.host) }
                             td.num.wide { (worker.beat.pid) }
                             td { (words(&worker.beat.queues, "all")) }
@@ -43,7 +43,7 @@ pub(super) async fn locks(visit: Visit, _: Nothing) -> Answer {
     let content = html! {
         section #locks data-live {
             @if locks.is_empty() {
-                (kit::empty("No lock is held.", "A job or a program takes one so that something is done by one at a time; over HTTP:", &format!("curl -X POST {}/v1/locks/report/acquire -H 'Content-Type: application/json' -d '{{\"owner\": \"me\", \"ttl\": \"1m\"}}'", visit.origin())))
+                (kit::empty("No held locks.", "Locks give one owner at a time exclusive access to a resource; over HTTP:", &format!("curl -X POST {}/v1/locks/report/acquire -H 'Content-Type: application/json' -d '{{\"owner\": \"me\", \"ttl\": \"1m\"}}'", visit.origin())))
             } @else {
                 div.scroll { table.rows {
                     thead { tr { th { "Lock" } th { "Owner" } th.num.wide { "Fence" } th.num { "Runs out" } @if visit.may_change() { th { span.hidden { "Actions" } } } } }
@@ -53,7 +53,7 @@ pub(super) async fn locks(visit: Visit, _: Nothing) -> Answer {
                             td { code { (kit::cut(&lock.owner, 48)) } }
                             td.num.wide { (lock.token) }
                             td.num { (kit::when(lock.expires_at, visit.now)) }
-                            @if visit.may_change() { td.num { (kit::asking(&visit, &format!("/locks/{}/free", kit::part(&lock.name)), "Free", "Its owner may still be at work.", None)) } }
+                            @if visit.may_change() { td.num { (kit::asking(&visit, &format!("/locks/{}/free", kit::part(&lock.name)), "Free", "Its owner may still be running.", None)) } }
                         }
                     } }
                 } }

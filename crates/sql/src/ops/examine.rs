@@ -30,7 +30,7 @@ fn counters(db: &dyn Db) -> StoreResult<Diagnostic> {
     let truly_pending = db.all(sql::EXAMINE_PENDING, &[], of)?.into_iter().collect();
     let ok = kept == true_ones && pending == truly_pending;
     let message = if ok {
-        format!("{} jobs, as counted", true_ones.values().sum::<u64>())
+        format!("{} jobs, counters match", true_ones.values().sum::<u64>())
     } else {
         let wrong = true_ones.iter().filter(|(key, count)| kept.get(*key) != Some(count)).count();
         format!("{wrong} of {} counters are wrong; was something edited by hand?", true_ones.len())
@@ -43,7 +43,7 @@ fn places(db: &dyn Db) -> StoreResult<Diagnostic> {
     let misplaced: i64 = db.only(sql::EXAMINE_PLACES, &[], |row| row.get(0))?;
     let message = match misplaced {
         0 => "job indexes are consistent".to_owned(),
-        _ => format!("{misplaced} jobs stand in a wrong place"),
+        _ => format!("{misplaced} jobs have inconsistent index entries"),
     };
     Ok(diagnostic("places", misplaced == 0, message))
 }

@@ -56,7 +56,7 @@ async fn rights(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     .await?;
     let ok = missing.is_empty();
     let message = if ok {
-        "the role may do all that is needed".to_owned()
+        "the role has all required privileges".to_owned()
     } else {
         format!("the role does not own {}; docs/operations.md says what it needs", missing.join(", "))
     };
@@ -82,8 +82,11 @@ async fn counters(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     )
     .await?;
     let ok = wrong == 0;
-    let message =
-        if ok { "as counted".to_owned() } else { format!("{wrong} counters are wrong; were tables edited by hand?") };
+    let message = if ok {
+        "counters match".to_owned()
+    } else {
+        format!("{wrong} counters are wrong; were tables edited by hand?")
+    };
     Ok(diagnostic("counters", ok, message))
 }
 
@@ -269,6 +272,6 @@ async fn open_transactions(connection: &mut PgConnection) -> sqlx::Result<Diagno
     )
     .await?;
     let ok = oldest < LONG_SECONDS;
-    let hint = if ok { "" } else { "; nothing behind it can be cleared away, end it" };
+    let hint = if ok { "" } else { "; it prevents vacuum from removing dead rows, end it" };
     Ok(diagnostic("transactions", ok, format!("the oldest is {oldest} s old{hint}")))
 }

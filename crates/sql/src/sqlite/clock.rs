@@ -123,7 +123,7 @@ fn repair(transaction: &Connection, now: Timestamp, steady: Steady, by: i64) -> 
     let keep = "update punctual_clock set offset_micros = ?1, stepped_at = ?2, step_micros = ?3";
     transaction.execute(keep, params![offset(now, steady), now.as_micros(), by])?;
     let step = ClockStep { at: now, micros: by };
-    tracing::warn!(step_ms = by / 1_000, "{step}; leases, locks and retries were moved by as much");
+    tracing::warn!(step_ms = by / 1_000, "{step}; leases, locks and retries were shifted by the same amount");
     Ok(())
 }
 

@@ -36,8 +36,10 @@ fn journal(connection: &Connection) -> rusqlite::Result<Diagnostic> {
 fn clock(connection: &Connection, options: &Options) -> rusqlite::Result<Diagnostic> {
     let step = clock::last_step(connection, &*options.clock)?.filter(|step| step.is_recent(options.clock.now()));
     let message = match step {
-        None => "the machine's clock was not set lately".to_owned(),
-        Some(step) => format!("{step}; leases and retries are moved by as much; check the machine's time service"),
+        None => "no recent clock step".to_owned(),
+        Some(step) => format!(
+            "{step}; leases and retries were shifted by the same amount; check the machine's time synchronisation"
+        ),
     };
     Ok(diagnostic("clock", step.is_none(), message))
 }

@@ -32,7 +32,7 @@ impl FromStr for Options {
         }
         let user = decoded(url.username())?;
         if user.is_empty() {
-            return Err(bad("names no user; write sqlserver://user:password@host/database"));
+            return Err(bad("no user given; expected sqlserver://user:password@host/database"));
         }
         config.authentication(AuthMethod::sql_server(&user, decoded(url.password().unwrap_or_default())?));
         let location = format!("sqlserver://{user}@{host}:{}/{database}", url.port().unwrap_or(1433));
@@ -49,13 +49,13 @@ impl Options {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let number = |least: u64| match value.parse() {
             Ok(number) if number >= least => Ok(number),
-            _ => Err(format!("{name}: `{value}` is no number from {least} on")),
+            _ => Err(format!("{name}: invalid value `{value}`: expected a number of at least {least}")),
         };
         match (name, value) {
             ("encrypt", "on") => self.config.encryption(EncryptionLevel::Required),
             ("encrypt", "off") => self.config.encryption(EncryptionLevel::NotSupported),
             ("encrypt", "strict") => self.config.encryption(EncryptionLevel::Strict),
-            ("encrypt", _) => return Err(format!("encrypt: `{value}` is none of on, off, strict")),
+            ("encrypt", _) => return Err(format!("encrypt: invalid value `{value}`: expected on, off or strict")),
             ("trust_server_certificate", "true") => self.config.trust_cert(),
             ("trust_server_certificate", "false") => {}
             ("trust_server_certificate", _) => return Err(format!("{name}: `{value}` is neither true nor false")),
@@ -95,10 +95,22 @@ mod tests {
     #[test]
     fn a_bad_address_is_refused_with_what_is_wrong_and_without_its_password() {
         let cases = [
-            ("sqlserver://ada:secret@db/shop?encrypt=maybe", "encrypt: `maybe` is none of on, off, strict"),
-            ("sqlserver://ada:secret@db/shop?max_connections=1", "max_connections: `1` is no number from 2 on"),
-            ("sqlserver://ada:secret@db/shop?connect_timeout=soon", "connect_timeout: `soon` is no number from 1 on"),
-            ("sqlserver://ada:secret@db/shop?answer_timeout=0", "answer_timeout: `0` is no number from 1 on"),
+            (
+                "sqlserver://ada:secret@db/shop?encrypt=maybe",
+                "encrypt: invalid value `maybe`: expected on, off or strict",
+            ),
+            (
+                "sqlserver://ada:secret@db/shop?max_connections=1",
+                "max_connections: invalid value `1`: expected a number of at least 2",
+            ),
+            (
+                "sqlserver://ada:secret@db/shop?connect_timeout=soon",
+                "connect_timeout: invalid value `soon`: expected a number of at least 1",
+            ),
+            (
+                "sqlserver://ada:secret@db/shop?answer_timeout=0",
+                "answer_timeout: invalid value `0`: expected a number of at least 1",
+            ),
             (
                 "sqlserver://ada:secret@db/shop?trust_server_certificate=1",
                 "trust_server_certificate: `1` is neither true nor false",

@@ -63,9 +63,9 @@ impl Desk {
                 format!("more than {SCHEDULES_TOLD_MAX} schedules were missed; `punctual schedules list` shows all");
         } else {
             alert.text = format!(
-                "nobody was there for {} when the schedule {name} was due; {} of it now",
+                "schedule {name} misfired: no live worker for {}; {} enqueued now",
                 lasted(since, now),
-                if run == 0 { "nothing runs".to_owned() } else { jobs(run as u64) }
+                if run == 0 { "no jobs".to_owned() } else { jobs(run as u64) }
             );
             (alert.schedule, alert.count) = (Some(name.clone()), run as u64);
         }

@@ -149,7 +149,7 @@ impl Alerts {
         if let Some(url) = &self.dashboard
             && !(url.starts_with("https://") || url.starts_with("http://"))
         {
-            return Err(Invalid::new("dashboard", "is no address that begins with https:// or http://"));
+            return Err(Invalid::new("dashboard", "invalid URL; expected https:// or http://"));
         }
         self.check_webhooks()
     }

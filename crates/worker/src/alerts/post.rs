@@ -42,7 +42,7 @@ pub(super) struct Answer {
 impl Target {
     /// Reads an address. What is wrong with it is told without it: it may hold a secret.
     pub(super) fn of(url: &str) -> Result<Self, String> {
-        let wrong = || "is no address such as https://ops.example/alerts".to_owned();
+        let wrong = || "invalid URL; expected for example https://ops.example/alerts".to_owned();
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let https = match uri.scheme_str() {
             Some("https") => true,

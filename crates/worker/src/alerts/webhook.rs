@@ -84,9 +84,9 @@ impl Webhook {
         Target::of(&self.url).map_err(|problem| Invalid::new("url", problem))?;
         if !(SECRET_MIN_BYTES..=SECRET_MAX_BYTES).contains(&self.secret.len()) {
             let problem = format!(
-                "of the webhook {}: {} bytes, not between {SECRET_MIN_BYTES} and {SECRET_MAX_BYTES}",
+                "must have {SECRET_MIN_BYTES} to {SECRET_MAX_BYTES} bytes, not {} (webhook {})",
+                self.secret.len(),
                 self.name,
-                self.secret.len()
             );
             return Err(Invalid::new("secret", problem));
         }
@@ -168,7 +168,7 @@ impl Courier {
 
     /// Runs the job of an alert.
     pub(crate) async fn bring(self: Arc<Self>, ctx: Context) -> HandlerResult {
-        let unreadable = |error: serde_json::Error| Failure::for_good(format!("the payload is no alert: {error}"));
+        let unreadable = |error: serde_json::Error| Failure::for_good(format!("the payload is not an alert: {error}"));
         let Delivery { webhook: name, seal, alert } = ctx.claim().job.spec.payload.read().map_err(unreadable)?;
         let Some((webhook, target)) = self.webhooks.iter().find(|(webhook, _)| webhook.name == name) else {
             return Err(Failure::new(format!("the configuration of this worker has no webhook `{name}`")));

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use punctual_client::Punctual;
-use punctual_core::{Invalid, StoreError, StoreResult, WorkerId};
+use punctual_core::{Invalid, StoreError, StoreResult, WorkerId, check};
 use tokio::{
     process::Command,
     task::{JoinSet, spawn_blocking},
@@ -72,9 +72,7 @@ impl Supervisor {
     /// Starts them.
     pub fn start(self) -> Result<RunningSupervisor, Invalid> {
         let Self { punctual, command, workers, silence, log_line } = self;
-        if !(1..=1_000).contains(&workers) {
-            return Err(Invalid::new("workers", format!("{workers} is not between 1 and 1000")));
-        }
+        check::range("workers", workers, 1..=1_000)?;
         let fleet = Arc::new(Fleet::new(punctual, (command, log_line), silence, workers));
         let mut keepers = JoinSet::new();
         for slot in 0..fleet.slots_count() {

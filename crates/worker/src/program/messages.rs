@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use punctual_client::{Context, Failure, ParentResult};
-use punctual_core::{JobError, Json, LogLevel, Retry, limits};
+use punctual_core::{JobError, Json, LogLevel, Retry, check, limits};
 use serde::{Deserialize, Serialize};
 
 use super::output::Line;
@@ -123,7 +123,7 @@ impl Raw {
                 Message::End(End::Fail { error: self.error.unwrap_or_else(|| "it did not say why".into()), retry })
             }
             "snooze" => Message::End(End::Snooze(self.seconds.map(duration).transpose()?)),
-            _ => return Err(format!("there is no message `{kind}`")),
+            _ => return Err(format!("unknown message `{kind}`")),
         })
     }
 }
@@ -135,7 +135,7 @@ fn text(value: &Json) -> String {
 
 fn duration(seconds: f64) -> Result<Duration, String> {
     let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= limits::DELAY_MAX);
-    duration.ok_or_else(|| format!("{seconds} seconds are not between 0 and {}", limits::DELAY_MAX.as_secs()))
+    duration.ok_or_else(|| check::out_of_range(&seconds, &(0.0..=limits::DELAY_MAX.as_secs_f64())) + " seconds")
 }
 
 /// Does what a message asks for; says how the job ended if it tells that.
@@ -259,9 +259,9 @@ mod tests {
     fn what_begins_as_a_message_and_is_none_is_told() {
         let problem = |line: &str| parse(&whole(line)).unwrap().unwrap_err();
         assert!(problem(r#"{"punctual": "done", "resu"#).contains("cannot be understood"));
-        assert!(problem(r#"{"punctual": "dance"}"#).contains("there is no message `dance`"));
+        assert!(problem(r#"{"punctual": "dance"}"#).contains("unknown message `dance`"));
         assert!(problem(r#"{"punctual": "progress"}"#).contains("`progress` needs `percent`"));
-        assert!(problem(r#"{"punctual": "extend", "seconds": -1}"#).contains("not between"));
+        assert!(problem(r#"{"punctual": "extend", "seconds": -1}"#).contains("must be between 0 and"));
         assert!(problem(r#"{"punctual": 3}"#).contains("cannot be understood"));
         let cut = Line { text: br#"{"punctual": "done", "result": ""#.to_vec(), cut: 9 };
         assert!(parse(&cut).unwrap().unwrap_err().contains("at most"));

@@ -135,7 +135,7 @@ impl Program {
     pub fn check(&self) -> Result<(), Invalid> {
         let wrong = |field, problem: &str| Err(Invalid::new(field, problem));
         if self.command.first().is_none_or(String::is_empty) {
-            return wrong("command", "is empty; write the program and its arguments");
+            return wrong("command", "must not be empty; expected the program and its arguments");
         }
         if self.command.iter().any(|part| part.contains('\0')) {
             return wrong("command", "contains a NUL character");
@@ -148,7 +148,7 @@ impl Program {
             return wrong("env", "names that begin with PUNCTUAL_ are Punctual's own");
         }
         if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_dir()) {
-            return Err(Invalid::new("directory", format!("there is no folder {}", directory.display())));
+            return Err(Invalid::new("directory", format!("directory {} not found", directory.display())));
         }
         if self.pool.is_some_and(|processes| !(1..=1_000).contains(&processes)) {
             return wrong("pool", "is between 1 and 1000 processes");
@@ -191,7 +191,7 @@ impl Program {
     fn account(&self) -> Result<Option<User>, Invalid> {
         let Some(name) = &self.user else { return Ok(None) };
         let user = User::from_name(name).ok().flatten();
-        let user = user.ok_or_else(|| Invalid::new("user", format!("there is no user `{name}` on this machine")))?;
+        let user = user.ok_or_else(|| Invalid::new("user", format!("user `{name}` not found on this machine")))?;
         if !nix::unistd::geteuid().is_root() && user.uid != nix::unistd::geteuid() {
             return Err(Invalid::new("user", format!("only root may run a program as another user, here {name}")));
         }

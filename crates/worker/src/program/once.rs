@@ -278,7 +278,7 @@ impl Files {
         let opened = File::options().read(true).custom_flags(flags.bits()).open(file.path())?;
         let (about, user) = (opened.metadata()?, account.map_or_else(nix::unistd::geteuid, |account| account.uid));
         if !about.is_file() || about.uid() != user.as_raw() {
-            return Err(Failure::for_good("PUNCTUAL_RESULT_FILE is no file of the program's own"));
+            return Err(Failure::for_good("PUNCTUAL_RESULT_FILE is not a regular file of the program's user"));
         }
         let mut text = Vec::new();
         opened.take(limits::RESULT_MAX_BYTES as u64 + 1).read_to_end(&mut text)?;

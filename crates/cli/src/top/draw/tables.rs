@@ -169,8 +169,8 @@ fn bar(line: &Line, room: usize) -> Line {
 /// What would be here, or how it gets here.
 fn nothing(panel: Panel) -> &'static str {
     match panel {
-        Panel::Queues => "no queues; put a job into one with: punctual enqueue echo 1 --queue mail",
-        Panel::Running => "nothing is running; a worker starts what is queued: punctual work",
+        Panel::Queues => "no queues; enqueue a job with: punctual enqueue echo 1 --queue mail",
+        Panel::Running => "no running jobs; start a worker with: punctual work",
         Panel::Dead => "no job is dead",
     }
 }
