@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::Result;
 use clap::Args;
-use punctual::{Json, Misfire, Overlap, Recurring, Timestamp, core::time::When, words::ScheduleWords};
+use punctual::{Json, Misfire, Overlap, Recurring, Timestamp, core::time::When, input::ScheduleInput};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::human::{Span, parse_instant};
@@ -73,7 +73,7 @@ pub(crate) struct ScheduleArgs {
 impl ScheduleArgs {
     /// The schedule of that name.
     pub(crate) fn recurring(self, name: &str) -> Result<Recurring> {
-        let words = ScheduleWords {
+        let words = ScheduleInput {
             cron: self.cron,
             job: self.job,
             payload: self.payload.map(|payload| payload.0),

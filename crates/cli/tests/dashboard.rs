@@ -99,7 +99,7 @@ async fn jobs_are_found_opened_retried_and_deleted() {
     assert!(tab.text().await.contains("no such account"), "{}", tab.text().await);
     let tries = shell.json(&["jobs", "show", &job])["attempts"].as_array().unwrap().len();
     tab.press("r").await;
-    tab.until_said("It runs again.").await;
+    tab.until_said("Job retried.").await;
     until("it dies once more", || shell.json(&["jobs", "show", &job])["attempts"].as_array().unwrap().len() > tries);
     let events = shell.json(&["jobs", "show", &job])["events"].clone();
     assert_eq!(first(&events, |event| event["actor"] != Value::Null)["actor"], "local");

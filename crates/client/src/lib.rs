@@ -19,6 +19,7 @@ mod context;
 mod draft;
 mod failure;
 mod idempotency;
+pub mod input;
 mod job;
 mod lock;
 mod log_book;
@@ -42,7 +43,6 @@ pub mod sqlserver;
 pub mod trace;
 mod unique;
 mod within;
-pub mod words;
 mod workflow;
 
 pub use admin::Admin;

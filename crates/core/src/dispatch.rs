@@ -145,7 +145,8 @@ pub struct DispatchedQueue {
 /// A store whose jobs are handed out by another.
 #[async_trait]
 pub trait PrimaryStore: Store {
-    /// As [`JobStore::enqueue`](crate::store::JobStore::enqueue). Whoever calls it tells the dispatcher of the jobs that are new.
+    /// As [`JobStore::enqueue`](crate::store::JobStore::enqueue). Whoever calls it tells the dispatcher of the jobs
+    /// that are new.
     async fn store(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Stored>>;
 
     /// The lanes that a worker serves, but for paused ones, as far as this process knows them.
@@ -154,9 +155,9 @@ pub trait PrimaryStore: Store {
     /// Looks again which lanes and queues there are.
     async fn look(&self) -> StoreResult<()>;
 
-    /// As [`ClaimStore::claim`](crate::store::ClaimStore::claim) without waiting: the first ones of the hinted jobs, as far as they can be claimed, and of
-    /// those whose gates let them through. All hints are of lanes that the worker serves. Jobs that are claimed ahead
-    /// of their time need no hints.
+    /// As [`ClaimStore::claim`](crate::store::ClaimStore::claim) without waiting: the first ones of the hinted jobs, as
+    /// far as they can be claimed, and of those whose gates let them through. All hints are of lanes that the worker
+    /// serves. Jobs that are claimed ahead of their time need no hints.
     async fn take(&self, request: ClaimRequest, hints: Vec<Hint>) -> StoreResult<Claimed>;
 
     /// Records executions that have begun; says for each whether it is right.

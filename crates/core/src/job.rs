@@ -121,8 +121,8 @@ impl Job {
         self.crash_count > 0
     }
 
-    /// Whether it runs only after its worker has [confirmed](crate::store::ClaimStore::confirm) that its handler is about to start:
-    /// if the worker is lost then, the job is dead. So no job dies of a crash that it was not there at.
+    /// Whether it runs only after its worker has [confirmed](crate::store::ClaimStore::confirm) that its handler is
+    /// about to start: if the worker is lost then, the job is dead. So no job dies of a crash that it was not there at.
     pub fn needs_confirmation(&self) -> bool {
         self.spec.runs_at_most_once() || self.next_crash_is_last()
     }

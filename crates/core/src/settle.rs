@@ -15,8 +15,8 @@ pub struct Claim {
     pub job: Box<Job>,
     /// Who holds it.
     pub worker: WorkerId,
-    /// Whether the worker has [confirmed](crate::store::ClaimStore::confirm) that its handler is about to start. Only claims of the
-    /// lost tell: those that have expired, and those of the dead.
+    /// Whether the worker has [confirmed](crate::store::ClaimStore::confirm) that its handler is about to start. Only
+    /// claims of the lost tell: those that have expired, and those of the dead.
     pub confirmed: bool,
 }
 

@@ -59,8 +59,8 @@ pub(crate) async fn retain_on(shared: Arc<Shared>, retention: Retention, done: C
 struct Seen(HashMap<(AttemptId, Option<Timestamp>), Instant>);
 
 impl Seen {
-    /// Settles claims whose lease has run out as lost; says how many. What [`EngineStore::renewal_grace`] leaves alone is
-    /// taken later.
+    /// Settles claims whose lease has run out as lost; says how many. What [`EngineStore::renewal_grace`] leaves alone
+    /// is taken later.
     async fn reap(&mut self, store: &dyn Store) -> StoreResult<usize> {
         let (expired, grace) = (store.expired(REAP_MAX_JOBS).await?, store.renewal_grace());
         let lease = |claim: &Claim| (claim.attempt_id(), claim.job.lease_until);

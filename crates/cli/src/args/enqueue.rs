@@ -6,7 +6,7 @@ use clap::Args;
 use punctual::{
     JobId, OnParentFailure, Status, Timestamp,
     core::LogLevel,
-    words::{self, DefaultWords},
+    input::{self, DefaultsInput},
 };
 
 use crate::human::{Span, parse_instant, parse_log_level};
@@ -22,7 +22,7 @@ pub(crate) enum OnConflict {
     Debounce,
 }
 
-impl From<OnConflict> for words::OnConflict {
+impl From<OnConflict> for input::OnConflict {
     fn from(conflict: OnConflict) -> Self {
         match conflict {
             OnConflict::Existing => Self::Existing,
@@ -140,8 +140,8 @@ pub(crate) struct OptionArgs {
 
 impl OptionArgs {
     /// The same as words that a queue's defaults are made of.
-    pub(crate) fn words(self) -> DefaultWords {
+    pub(crate) fn words(self) -> DefaultsInput {
         let Self { priority, max_attempts, timeout, retry, keep_for } = self;
-        DefaultWords { priority, max_attempts, timeout, retry, keep_for }
+        DefaultsInput { priority, max_attempts, timeout, retry, keep_for }
     }
 }

@@ -11,7 +11,7 @@ use punctual::{
     Json, ParentResults, Punctual, Status,
     admin::JobView,
     core::{limits, time::When},
-    words::{JobWords, UniqueWords},
+    input::{JobInput, UniqueInput},
 };
 
 use crate::{
@@ -33,8 +33,8 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()
 }
 
 /// How far the unique key reaches, if anything is said of that.
-fn unique(args: &Enqueue) -> Option<UniqueWords> {
-    let line = UniqueWords {
+fn unique(args: &Enqueue) -> Option<UniqueInput> {
+    let line = UniqueInput {
         by: args.unique_by.clone(),
         any_name: args.unique_any_name,
         per_queue: args.unique_per_queue,
@@ -52,7 +52,7 @@ fn unique(args: &Enqueue) -> Option<UniqueWords> {
 
 async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     let payload: Option<Json> = args.payload.as_deref().map(|text| parse_json("payload", text)).transpose()?;
-    let line = JobWords {
+    let line = JobInput {
         name: args.name.clone().unwrap_or_default(),
         payload,
         queue: args.queue.clone(),
@@ -128,7 +128,7 @@ async fn warn_of_nobody(punctual: &Punctual, id: punctual::JobId) {
 async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
     let lines = read_lines(path)?;
     let drafts = lines.into_iter().map(|(number, text)| {
-        let line: JobWords = serde_json::from_str(&text)
+        let line: JobInput = serde_json::from_str(&text)
             .map_err(|error| Usage(format!("line {number}: {error}; nothing was enqueued")))?;
         let draft = line.draft().with_context(|| format!("line {number}; nothing was enqueued"))?;
         Ok((number, draft.created_by(actor())))

@@ -5,7 +5,7 @@ use punctual::{
     Admin, Punctual, Status, Timestamp,
     admin::{QueueDetail, QueueView},
     core::{Limits, QueueSettings},
-    words::defaults_in_words,
+    input::defaults_in_words,
 };
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use punctual::{
     Admin, JobId, Punctual, Status, Timestamp, Workflow, WorkflowId,
     admin::{self, WorkflowDetail, WorkflowView},
     core::{Node, WorkflowStatus},
-    words::WorkflowWords,
+    input::WorkflowInput,
 };
 use punctual_graph as graph;
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ fn read(path: &Path) -> Result<Workflow> {
         text = std::fs::read_to_string(path).map_err(cannot)?;
     }
     // JSON is YAML too, but its own reader tells better what is wrong with it.
-    let parsed: Result<WorkflowWords<Value>, String> = if text.trim_start().starts_with('{') {
+    let parsed: Result<WorkflowInput<Value>, String> = if text.trim_start().starts_with('{') {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     } else {
         serde_saphyr::from_str(&text).map_err(|error| first_line(&error.to_string()))

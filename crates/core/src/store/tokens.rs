@@ -21,6 +21,11 @@ port! {
         async fn clear_tokens(&self) -> StoreResult<()>;
 
         /// Remembers a request by its key, unless one of that key is known: answers what is known of it then.
-        async fn idempotent_request(&self, key: String, fingerprint: [u8; 32], seed: u64) -> StoreResult<IdempotentRequest>;
+        async fn idempotent_request(
+            &self,
+            key: String,
+            fingerprint: [u8; 32],
+            seed: u64,
+        ) -> StoreResult<IdempotentRequest>;
     }
 }

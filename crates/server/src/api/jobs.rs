@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, time::Duration};
 
 use punctual_client::{
     admin::{BulkDone, JobDetail, JobList, JobView, Preview, Ran},
-    words::JobWords,
+    input::JobInput,
 };
 use punctual_core::{
     Attempt, Enqueued, Event, Filter, JobId, Json, LogLine, Page, Status, Verb,
@@ -31,7 +31,7 @@ const BULK_MAX_JOBS: u64 = 100_000;
 #[schemars(rename = "NewJobs")]
 pub(crate) struct Batch {
     /// All of them are enqueued, or none.
-    jobs: Vec<JobWords<Json>>,
+    jobs: Vec<JobInput<Json>>,
 }
 
 /// What became of jobs that were to be enqueued.
@@ -41,7 +41,7 @@ pub(crate) struct EnqueuedAll {
     jobs: Vec<Enqueued>,
 }
 
-pub(crate) async fn enqueue(call: Call, _: Nothing, job: JobWords<Json>) -> Result<Enqueued, Problem> {
+pub(crate) async fn enqueue(call: Call, _: Nothing, job: JobInput<Json>) -> Result<Enqueued, Problem> {
     let draft = job.draft()?.created_by(call.caller.name());
     let enqueued = call.enqueue(vec![draft]).await?;
     enqueued.into_iter().next().ok_or_else(|| Problem::invalid("job", "the store answered for none"))

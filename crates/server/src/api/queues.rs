@@ -2,7 +2,7 @@
 
 use punctual_client::{
     admin::{QueueDetail, QueueView},
-    words::DefaultWords,
+    input::DefaultsInput,
 };
 use punctual_core::Limits;
 
@@ -29,6 +29,6 @@ pub(crate) async fn set_limits(call: Call, Named { name }: Named, limits: Limits
     Ok(call.admin().set_queue_limits(&name, limits).await?)
 }
 
-pub(crate) async fn set_defaults(call: Call, Named { name }: Named, words: DefaultWords) -> Result<(), Problem> {
+pub(crate) async fn set_defaults(call: Call, Named { name }: Named, words: DefaultsInput) -> Result<(), Problem> {
     Ok(call.admin().set_queue_defaults(&name, words.defaults()?).await?)
 }

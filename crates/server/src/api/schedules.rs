@@ -2,7 +2,7 @@
 
 use punctual_client::{
     admin::{Backfilled, Put, ScheduleDetail, ScheduleList},
-    words::ScheduleWords,
+    input::ScheduleInput,
 };
 use punctual_core::{JobId, Timestamp, time::When};
 use schemars::JsonSchema;
@@ -39,7 +39,7 @@ pub(crate) struct WasPut {
     put: Put,
 }
 
-pub(crate) async fn put(call: Call, Named { name }: Named, words: ScheduleWords) -> Result<WasPut, Problem> {
+pub(crate) async fn put(call: Call, Named { name }: Named, words: ScheduleInput) -> Result<WasPut, Problem> {
     Ok(WasPut { put: call.admin().put_schedule(words.recurring(&name)?).await? })
 }
 

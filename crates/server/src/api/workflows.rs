@@ -2,7 +2,7 @@
 
 use punctual_client::{
     admin::{WorkflowDetail, WorkflowList, WorkflowRetried},
-    words::WorkflowWords,
+    input::WorkflowInput,
 };
 use punctual_core::{Json, WorkflowId};
 use schemars::JsonSchema;
@@ -18,7 +18,7 @@ pub(crate) struct Submitted {
     id: WorkflowId,
 }
 
-pub(crate) async fn submit(call: Call, _: Nothing, words: WorkflowWords<Json>) -> Result<Submitted, Problem> {
+pub(crate) async fn submit(call: Call, _: Nothing, words: WorkflowInput<Json>) -> Result<Submitted, Problem> {
     let workflow = words.workflow(&call.caller.name())?;
     Ok(Submitted { id: call.submit(workflow).await? })
 }

@@ -278,11 +278,11 @@ pub(super) struct Act {
 pub(super) async fn act(visit: Visit, Act { id, verb }: Act) -> Answer {
     let admin = visit.admin();
     let said = match verb {
-        Verb::Retry => admin.retry(id).await.map(|()| "It runs again.".to_owned())?,
-        Verb::Cancel => admin.cancel(id, None).await.map(|()| "It is cancelled.".to_owned())?,
-        Verb::Delete => admin.delete(id).await.map(|()| "It is deleted.".to_owned())?,
+        Verb::Retry => admin.retry(id).await.map(|()| "Job retried.".to_owned())?,
+        Verb::Cancel => admin.cancel(id, None).await.map(|()| "Job cancelled.".to_owned())?,
+        Verb::Delete => admin.delete(id).await.map(|()| "Job deleted.".to_owned())?,
         Verb::RunNow => match admin.run(id).await? {
-            Ran::Itself => "It runs now.".to_owned(),
+            Ran::Itself => "Job started.".to_owned(),
             Ran::Again(new) => {
                 let visit = Visit { back: None, ..visit };
                 return Ok(visit.done(&format!("/jobs/{new}"), "Enqueued a copy of the job."));

@@ -5,7 +5,7 @@ use std::{convert::identity as same, num::ParseIntError, str::FromStr, time::Dur
 use maud::{Markup, html};
 use punctual_client::{
     admin::QueueDetail,
-    words::{DefaultWords, defaults_in_words, policy_in_words},
+    input::{DefaultsInput, defaults_in_words, policy_in_words},
 };
 use punctual_core::{
     Filter, Limits, Page as JobPage, Rate, Status,
@@ -213,7 +213,7 @@ pub(super) async fn set_defaults(visit: Visit, form: DefaultsForm) -> Answer {
     let known = visit.admin().queue(&form.name).await?.queue.settings.defaults.retry;
     let retry = typed("retry", &form.retry, |never| match never {})?;
     let is_known = known.as_ref().is_some_and(|known| Some(policy_in_words(known)) == retry);
-    let words = DefaultWords {
+    let words = DefaultsInput {
         priority: count_of("priority", &form.priority)?,
         max_attempts: count_of("max_attempts", &form.max_attempts)?,
         timeout: typed("timeout", &form.timeout, same)?,

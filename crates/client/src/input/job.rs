@@ -1,4 +1,4 @@
-//! A job in the words of users.
+//! A job as users write it.
 
 use std::time::Duration;
 
@@ -12,68 +12,68 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Draft, Unique};
 
-/// A job: its name, its payload, and whatever else is said of it. Also a line of a file, and a job of a workflow.
+/// A job with its options. Also a line of a file, and a job of a workflow.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, bound(deserialize = "P: Deserialize<'de>"))]
 #[cfg_attr(feature = "schema", schemars(rename = "NewJob"))]
-pub struct JobWords<P = Json> {
-    /// Its name.
+pub struct JobInput<P = Json> {
+    /// Job name.
     #[serde(alias = "job")]
     pub name: String,
-    /// What its handler is given.
+    /// Payload.
     pub payload: Option<P>,
-    /// The queue it stands in.
+    /// Target queue.
     pub queue: Option<String>,
-    /// 0 to 10, higher first.
+    /// Priority from 0 to 10, higher first.
     pub priority: Option<i64>,
-    /// How long from now it starts.
+    /// Delay before it starts.
     #[serde(rename = "in")]
     pub delay: Option<Span>,
-    /// When it starts.
+    /// Time at which it starts.
     pub at: Option<When>,
-    /// While a job holds this key, another one is not enqueued.
+    /// Unique key: while a job holds it, no other job with it is enqueued.
     pub key: Option<String>,
-    /// How far that reaches.
-    pub unique: Option<UniqueWords>,
-    /// Jobs of one queue that share it share a limit.
+    /// Scope of the unique key.
+    pub unique: Option<UniqueInput>,
+    /// Concurrency key: jobs of a queue with the same key share a limit.
     pub concurrency_key: Option<String>,
-    /// On whose behalf it runs.
+    /// User the job belongs to.
     pub user: Option<String>,
-    /// Words to find it by.
+    /// Tags for filters.
     pub tags: Vec<String>,
-    /// Ties together what belongs together.
+    /// Correlation id, shared by related jobs.
     pub correlation: Option<String>,
-    /// The span that it continues, as a W3C `traceparent`; that of the request if nothing is said.
+    /// Parent span, as a W3C `traceparent`; default: that of the request.
     pub trace: Option<String>,
-    /// A sentence for people.
+    /// Description.
     pub description: Option<String>,
-    /// Anything to keep with it.
+    /// Any JSON, stored with the job.
     pub metadata: Option<serde_json::Value>,
-    /// Lines of its log below this level are not kept.
+    /// Minimum level of stored log lines.
     pub log_level: Option<LogLevel>,
     /// Maximum attempts; a job with one attempt runs at most once.
     pub max_attempts: Option<i64>,
-    /// Crashes of its workers that it may be there at before it is dead; 3 by default.
+    /// Number of worker crashes during which it may run before it is dead; default: 3.
     pub max_crashes: Option<i64>,
-    /// How long one attempt may take.
+    /// Timeout per attempt.
     pub timeout: Option<Span>,
-    /// When to try again: `none`, `fixed:10s`, `linear:10s`, `exponential:5s`, `list:1s,10s,1m`.
+    /// Retry policy: `none`, `fixed:10s`, `linear:10s`, `exponential:5s`, `list:1s,10s,1m`.
     pub retry: Option<String>,
-    /// How long to keep it once finished.
+    /// Retention after it has finished.
     pub keep_for: Option<Span>,
-    /// Dropped at restart.
+    /// Removed when a worker starts, unless it is running.
     pub ephemeral: bool,
-    /// Jobs by their ids; in a workflow, by their names there.
+    /// Parents, by their ids; in a workflow, by their names there.
     pub after: Vec<String>,
-    /// What it does when one of those dies or is cancelled.
+    /// Policy when a parent becomes dead or cancelled.
     pub on_parent_failure: OnParentFailure,
-    /// Whether it is handed what those returned.
+    /// Whether it receives the results of its parents.
     pub parent_results: ParentResults,
 }
 
 // Not derived, since a payload need not have a default.
-impl<P> Default for JobWords<P> {
+impl<P> Default for JobInput<P> {
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -105,8 +105,8 @@ impl<P> Default for JobWords<P> {
     }
 }
 
-impl<P: Serialize> JobWords<P> {
-    /// The job that these words mean; an error names the word that means nothing.
+impl<P: Serialize> JobInput<P> {
+    /// The draft; an error names the invalid field.
     pub fn draft(self) -> Result<Draft, Invalid> {
         let parents = self.after.iter().map(|id| id.parse::<JobId>());
         let parents =
@@ -153,26 +153,26 @@ fn within(field: &'static str, value: Option<i64>, max: i64) -> Result<Option<i6
     value.map_or(Ok(()), |value| check::range(field, value, 0..=max)).map(|()| value)
 }
 
-/// What the jobs of a queue are by default.
+/// Default options of the jobs of a queue.
 #[derive(Debug, Default, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "schema", schemars(rename = "NewDefaults"))]
-pub struct DefaultWords {
-    /// 0 to 10, higher first.
+pub struct DefaultsInput {
+    /// Priority from 0 to 10, higher first.
     pub priority: Option<i64>,
-    /// How often they may be tried.
+    /// Maximum attempts per job.
     pub max_attempts: Option<i64>,
-    /// How long one attempt may take.
+    /// Timeout per attempt.
     pub timeout: Option<Span>,
-    /// When to try again, as of a job.
+    /// Retry policy, as for a job.
     pub retry: Option<String>,
-    /// How long to keep them once finished.
+    /// Retention after a job has finished.
     pub keep_for: Option<Span>,
 }
 
-impl DefaultWords {
-    /// What these words mean.
+impl DefaultsInput {
+    /// The defaults; an error names the invalid field.
     pub fn defaults(self) -> Result<JobDefaults, Invalid> {
         let priority = within("priority", self.priority, i64::from(limits::PRIORITY_MAX))?;
         let attempts = within("max_attempts", self.max_attempts, i64::from(limits::ATTEMPTS_MAX_COUNT))?;
@@ -188,49 +188,52 @@ impl DefaultWords {
     }
 }
 
-/// How far a unique key reaches, in the words of users.
+/// Scope of a unique key, as users write it.
 #[derive(Debug, Default, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "schema", schemars(rename = "Unique"))]
-pub struct UniqueWords {
-    /// `payload`, or JSON pointers to its parts; instead of a key.
+pub struct UniqueInput {
+    /// `payload`, or JSON pointers to parts of it; instead of a key.
     pub by: Vec<String>,
-    /// Jobs of other names count too.
+    /// Jobs of other names conflict, too.
     pub any_name: bool,
-    /// Jobs of other queues do not count.
+    /// Jobs of other queues do not conflict.
     pub per_queue: bool,
-    /// For how long it is in force.
+    /// Period, from the time of the enqueue.
     pub period: Option<Span>,
-    /// In which states of the job that holds it.
+    /// States in which the existing job conflicts.
     pub states: Vec<Status>,
-    /// What a conflict does.
+    /// Actions on a conflict.
     pub on_conflict: Vec<OnConflict>,
 }
 
-/// What a conflict does.
+/// An action on a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnConflict {
-    /// Return the job that is there.
+    /// Return the existing job.
     Existing,
-    /// Give it the new payload, if it has not started.
+    /// Replace its payload, if it has not started.
     Replace,
-    /// Push its time back, if it is still scheduled.
+    /// Postpone it to the new time, if it is still scheduled.
     Debounce,
 }
 
-fn unique(key: Option<String>, line: Option<UniqueWords>) -> Result<Option<Unique>, Invalid> {
-    let UniqueWords { by, any_name, per_queue, period, states, on_conflict } = match (&key, line) {
+fn unique(key: Option<String>, line: Option<UniqueInput>) -> Result<Option<Unique>, Invalid> {
+    let UniqueInput { by, any_name, per_queue, period, states, on_conflict } = match (&key, line) {
         (None, None) => return Ok(None),
         (_, line) => line.unwrap_or_default(),
     };
     let mut unique = match (key, by.as_slice()) {
         (Some(key), []) => Unique::key(key),
-        (Some(_), _) => return Err(Invalid::new("unique.by", "there is a key already; give one of both")),
+        (Some(_), _) => return Err(Invalid::new("unique.by", "not allowed with a key; expected one of them")),
         (None, []) => {
-            return Err(Invalid::new("unique.by", "must not be empty; expected payload, or parts of it such as /order"));
+            return Err(Invalid::new(
+                "unique.by",
+                "must not be empty; expected payload, or parts of it such as /order",
+            ));
         }
         (None, [all]) if all == "payload" => Unique::payload(),
         (None, parts) => Unique::parts(parts),
@@ -255,13 +258,12 @@ fn unique(key: Option<String>, line: Option<UniqueWords>) -> Result<Option<Uniqu
     Ok(Some(unique))
 }
 
-/// A trace that somebody writes down is to be one.
+/// A valid `traceparent`.
 fn checked_trace(trace: String) -> Result<String, Invalid> {
     trace.parse::<TraceParent>().map(|parent| parent.to_string())
 }
 
-/// Reads `none`, `fixed:10s`, `linear:10s`, `exponential:5s`, `list:1s,10s,1m`.
-/// A policy as it may be written. Its longest wait and its share of chance cannot be.
+/// A policy as it may be written, without its cap and its jitter.
 pub fn policy_in_words(policy: &RetryPolicy) -> String {
     match &policy.backoff {
         Backoff::None => "none".to_owned(),
@@ -275,7 +277,7 @@ pub fn policy_in_words(policy: &RetryPolicy) -> String {
     }
 }
 
-/// What the jobs of a queue are by default; nothing if nothing is said of them.
+/// The default options of a queue in words; nothing if there are none.
 pub fn defaults_in_words(defaults: &JobDefaults) -> Option<String> {
     let words: Vec<String> = [
         defaults.priority.map(|priority| format!("priority {priority}")),
@@ -290,6 +292,7 @@ pub fn defaults_in_words(defaults: &JobDefaults) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
+/// Reads `none`, `fixed:10s`, `linear:10s`, `exponential:5s`, `list:1s,10s,1m`.
 fn parse_policy(text: &str) -> Result<RetryPolicy, Invalid> {
     let wrong = || {
         let problem = format!(

@@ -1,4 +1,4 @@
-//! A schedule in the words of users.
+//! A schedule as users write it.
 
 use std::time::Duration;
 
@@ -8,60 +8,60 @@ use punctual_core::{
 };
 use serde::Deserialize;
 
-use super::JobWords;
+use super::JobInput;
 use crate::Recurring;
 
-/// A schedule, but for its name.
+/// A schedule without its name.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", schemars(rename = "NewSchedule"))]
-pub struct ScheduleWords {
-    /// When: five fields of cron, six with seconds first, `@daily` and its kin, or `@every 90s`.
+pub struct ScheduleInput {
+    /// Cron expression of five fields, or six with seconds first; or `@daily` and the like, or `@every 90s`.
     pub cron: String,
-    /// The name of the job that every occurrence is.
+    /// Job name.
     pub job: String,
-    /// The job's payload.
+    /// Payload.
     pub payload: Option<Json>,
-    /// The time zone of the cron expression, such as Europe/Berlin; UTC if nothing is said.
+    /// Time zone of the cron expression, such as Europe/Berlin; default: UTC.
     pub zone: Option<String>,
-    /// What becomes of occurrences that nobody was there for.
+    /// Misfire policy.
     #[serde(default)]
     pub misfire: Misfire,
-    /// What an occurrence does while the job before is unfinished.
+    /// Overlap policy while the previous job is unfinished.
     #[serde(default)]
     pub overlap: Overlap,
-    /// Start each occurrence up to so much later, always by the same amount.
+    /// Maximum delay of each occurrence, constant per occurrence.
     pub jitter: Option<Span>,
-    /// No occurrence before.
+    /// Start of the schedule: no occurrence before.
     pub start: Option<When>,
-    /// No occurrence from then on.
+    /// End of the schedule: no occurrence from then on.
     pub end: Option<When>,
-    /// A sentence for people.
+    /// Description.
     pub description: Option<String>,
-    /// The queue that the jobs stand in.
+    /// Target queue.
     pub queue: Option<String>,
-    /// 0 to 10, higher first.
+    /// Priority from 0 to 10, higher first.
     pub priority: Option<i64>,
-    /// How often a job may be tried.
+    /// Maximum attempts per job.
     pub max_attempts: Option<i64>,
-    /// How long one attempt may take.
+    /// Timeout per attempt.
     pub timeout: Option<Span>,
-    /// When to try again, as of a job.
+    /// Retry policy, as for a job.
     pub retry: Option<String>,
-    /// On whose behalf the jobs run.
+    /// User the jobs belong to.
     pub user: Option<String>,
-    /// Words to find the jobs by.
+    /// Tags for filters.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// How long to keep the jobs once finished.
+    /// Retention after a job has finished.
     pub keep_for: Option<Span>,
 }
 
-impl ScheduleWords {
-    /// The schedule of that name that these words mean; an error names the word that means nothing.
+impl ScheduleInput {
+    /// The schedule of that name; an error names the invalid field.
     pub fn recurring(self, name: &str) -> Result<Recurring, Invalid> {
-        let job = JobWords {
+        let job = JobInput {
             name: self.job,
             payload: self.payload,
             queue: self.queue,
@@ -72,7 +72,7 @@ impl ScheduleWords {
             user: self.user,
             tags: self.tags,
             keep_for: self.keep_for,
-            ..JobWords::default()
+            ..JobInput::default()
         };
         let mut recurring = Recurring::new(name, self.cron, job.draft()?)
             .misfire(self.misfire)

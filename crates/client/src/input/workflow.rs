@@ -1,35 +1,35 @@
-//! A workflow in the words of users.
+//! A workflow as users write it.
 
 use std::collections::BTreeMap;
 
 use punctual_core::{Invalid, Json};
 use serde::{Deserialize, Serialize};
 
-use super::JobWords;
+use super::JobInput;
 use crate::{Draft, Workflow};
 
-/// A workflow: its jobs by their names, and what is to run at its end.
+/// A workflow: its jobs by name, and its callbacks.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, bound(deserialize = "P: Deserialize<'de>"))]
 #[cfg_attr(feature = "schema", schemars(rename = "NewWorkflow"))]
-pub struct WorkflowWords<P = Json> {
+pub struct WorkflowInput<P = Json> {
     /// Its name.
     pub name: String,
-    /// Its jobs. One that does not say which job it is is called as in the workflow.
-    pub jobs: BTreeMap<String, JobWords<P>>,
-    /// Runs if all have succeeded.
-    pub on_success: Option<JobWords<P>>,
-    /// Runs if one has not.
-    pub on_failure: Option<JobWords<P>>,
-    /// Runs in any case.
-    pub on_complete: Option<JobWords<P>>,
+    /// Jobs by their names in the workflow, which are also their default job names.
+    pub jobs: BTreeMap<String, JobInput<P>>,
+    /// Runs when all jobs have succeeded.
+    pub on_success: Option<JobInput<P>>,
+    /// Runs when all jobs have ended and not all succeeded.
+    pub on_failure: Option<JobInput<P>>,
+    /// Runs when all jobs have ended.
+    pub on_complete: Option<JobInput<P>>,
 }
 
 type Add = fn(&mut Workflow, Draft);
 
-impl<P: Serialize> WorkflowWords<P> {
-    /// The workflow that these words mean, made by somebody; an error names the job and the word that means nothing.
+impl<P: Serialize> WorkflowInput<P> {
+    /// The workflow; an error names the job and the invalid field.
     pub fn workflow(self, created_by: &str) -> Result<Workflow, Invalid> {
         let mut workflow = Workflow::new(self.name);
         workflow.created_by(created_by);
@@ -41,7 +41,7 @@ impl<P: Serialize> WorkflowWords<P> {
             let draft = draft(&format!("job `{node}`"), words)?;
             workflow.job(node, draft.created_by(created_by)).after(after);
         }
-        let callbacks: [(&str, Option<JobWords<P>>, Add); 3] = [
+        let callbacks: [(&str, Option<JobInput<P>>, Add); 3] = [
             ("on_success", self.on_success, Workflow::on_success),
             ("on_failure", self.on_failure, Workflow::on_failure),
             ("on_complete", self.on_complete, Workflow::on_complete),
@@ -55,7 +55,7 @@ impl<P: Serialize> WorkflowWords<P> {
     }
 }
 
-fn draft<P: Serialize>(place: &str, words: JobWords<P>) -> Result<Draft, Invalid> {
+fn draft<P: Serialize>(place: &str, words: JobInput<P>) -> Result<Draft, Invalid> {
     words
         .draft()
         .map_err(|invalid| Invalid::new(invalid.field, format!("{} ({place} of the workflow)", invalid.problem)))
