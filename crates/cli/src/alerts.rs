@@ -10,7 +10,7 @@ use clap::Args;
 use punctual::{AlertKind, Alerts, Webhook, core::Invalid};
 use serde::Deserialize;
 
-use crate::{exit::Usage, human::Span};
+use crate::{exit::Usage, format::Span};
 
 /// Holds the secret of webhooks that name no other.
 const SECRET: &str = "PUNCTUAL_ALERT_SECRET";

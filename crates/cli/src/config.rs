@@ -18,8 +18,8 @@ use crate::{
     alerts::{AlertsConfig, alerts},
     args::{Cli, QueueConfig, WorkerArgs},
     exit::Usage,
+    format::Span,
     handlers,
-    human::Span,
     recurring::ScheduleArgs,
 };
 

@@ -7,8 +7,8 @@ mod args;
 mod commands;
 mod config;
 mod exit;
+mod format;
 mod handlers;
-mod human;
 mod recurring;
 mod table;
 mod text;
@@ -69,12 +69,12 @@ fn start_log(command: &Command) -> Traces {
     // What the driver of SQL Server says, errors say too.
     let usual = || EnvFilter::new(format!("{usual},tiberius=off"));
     let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| usual());
-    let log = fmt::layer().with_writer(human::LogWriter::new);
+    let log = fmt::layer().with_writer(format::LogWriter::new);
     let log: Box<dyn Layer<Registry> + Send + Sync> =
         if std::env::var("PUNCTUAL_LOG_FORMAT").is_ok_and(|format| format == "json") {
             log.json().flatten_event(true).boxed()
         } else if std::io::stderr().is_terminal() {
-            log.with_target(false).with_timer(human::TimeOfDay).boxed()
+            log.with_target(false).with_timer(format::TimeOfDay).boxed()
         } else {
             log.with_ansi(false).boxed()
         };

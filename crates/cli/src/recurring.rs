@@ -7,7 +7,7 @@ use clap::Args;
 use punctual::{Json, Misfire, Overlap, Recurring, Timestamp, core::time::When, input::ScheduleInput};
 use serde::{Deserialize, Deserializer, de};
 
-use crate::human::{Span, parse_instant};
+use crate::format::{Span, parse_instant};
 
 /// A schedule, but for its name.
 #[derive(Debug, Clone, Args, Deserialize)]

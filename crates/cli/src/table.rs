@@ -4,7 +4,7 @@ use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
-    human::DIM,
+    format::DIM,
     text::{self, Line},
 };
 
@@ -26,7 +26,7 @@ impl Cell {
 
     /// A number, at the right edge of its column.
     pub(crate) fn number(number: u64) -> Self {
-        Self { right: true, ..Self::new(crate::human::number(number)) }
+        Self { right: true, ..Self::new(crate::format::number(number)) }
     }
 
     /// Text at the right edge of its column.
@@ -36,7 +36,7 @@ impl Cell {
 
     /// A status: a dot and the word, in its colour.
     pub(crate) fn status(status: punctual::Status) -> Self {
-        Self::new(format!("● {status}")).style(crate::human::status_style(status))
+        Self::new(format!("● {status}")).style(crate::format::status_style(status))
     }
 
     /// The same in another style.

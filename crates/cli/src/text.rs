@@ -49,7 +49,7 @@ pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Ve
         let value = value.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}");
         for (place, part) in value.split('\n').enumerate() {
             let name = if place == 0 { name } else { "" };
-            lines.push(Line::new(format!("{name:>11}"), crate::human::DIM).with(format!("  {part}"), Style::new()));
+            lines.push(Line::new(format!("{name:>11}"), crate::format::DIM).with(format!("  {part}"), Style::new()));
         }
     }
     lines
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(cut("mailing", 4), "mai…");
         assert_eq!(cut("日本語", 4), "日…", "a wide character is not halved");
         assert_eq!(cut("mail", 0), "");
-        let line = Line::plain("ab").with("cde", crate::human::DIM);
+        let line = Line::plain("ab").with("cde", crate::format::DIM);
         let wrapped: Vec<String> =
             wrap(&line, 3).iter().map(|line| line.0.iter().map(|(text, _)| text.as_str()).collect()).collect();
         assert_eq!(wrapped, ["abc", "de"]);

@@ -3,7 +3,7 @@
 //! | question | file |
 //! |---|---|
 //! | how do I connect, enqueue, and wait for a result? | [`punctual`](Punctual) |
-//! | how do I enqueue in a transaction of my own? | [`Punctual::enqueue_in`], [`Within`] |
+//! | how do I enqueue in a transaction of my own? | [`Punctual::enqueue_in`], [`Transactional`] |
 //! | which options does a job have? | [`Draft`] |
 //! | how do I make jobs recur? | [`Recurring`], [`Punctual::sync_schedules`] |
 //! | how do I keep a job from being there twice? | [`Draft::unique`], [`Unique`] |
@@ -41,8 +41,8 @@ pub mod sqlite;
 #[cfg(feature = "sqlserver")]
 pub mod sqlserver;
 pub mod trace;
+mod transactional;
 mod unique;
-mod within;
 mod workflow;
 
 pub use admin::Admin;
@@ -55,6 +55,6 @@ pub use notifications::Subscription;
 pub use parents::ParentResult;
 pub use punctual::Punctual;
 pub use recurring::{Recurring, Synced};
+pub use transactional::Transactional;
 pub use unique::Unique;
-pub use within::Within;
 pub use workflow::{Node, Workflow};

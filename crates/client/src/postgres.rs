@@ -6,12 +6,12 @@ use punctual_core::{Enqueued, Error, Settled, Settlement, StoreError};
 pub use punctual_sql::postgres::{Options, PostgresStore, drop_schemas, server_settings, sqlx};
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use crate::{Context, Draft, Punctual, Within};
+use crate::{Context, Draft, Punctual, Transactional};
 
 /// An answer that is awaited.
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-impl<'a> Within<'a> for &'a mut PgConnection {
+impl<'a> Transactional<'a> for &'a mut PgConnection {
     type Enqueued = Answer<'a, Vec<Enqueued>>;
     type Settled = Answer<'a, Settled>;
 
@@ -32,7 +32,7 @@ impl<'a> Within<'a> for &'a mut PgConnection {
     }
 }
 
-impl<'a> Within<'a> for &'a mut Transaction<'_, Postgres> {
+impl<'a> Transactional<'a> for &'a mut Transaction<'_, Postgres> {
     type Enqueued = Answer<'a, Vec<Enqueued>>;
     type Settled = Answer<'a, Settled>;
 

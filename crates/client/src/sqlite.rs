@@ -4,9 +4,9 @@ use punctual_core::{Enqueued, Error, Settled, Settlement};
 use punctual_sql::sqlite;
 pub use punctual_sql::sqlite::{Options, SqliteStore, Synchronous, rusqlite};
 
-use crate::{Context, Draft, Punctual, Within, queues};
+use crate::{Context, Draft, Punctual, Transactional, queues};
 
-impl<'a> Within<'a> for &rusqlite::Connection {
+impl<'a> Transactional<'a> for &rusqlite::Connection {
     type Enqueued = Result<Vec<Enqueued>, Error>;
     type Settled = Result<Settled, Error>;
 
@@ -23,7 +23,7 @@ impl<'a> Within<'a> for &rusqlite::Connection {
     }
 }
 
-impl<'a> Within<'a> for &rusqlite::Transaction<'_> {
+impl<'a> Transactional<'a> for &rusqlite::Transaction<'_> {
     type Enqueued = Result<Vec<Enqueued>, Error>;
     type Settled = Result<Settled, Error>;
 

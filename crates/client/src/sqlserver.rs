@@ -7,13 +7,13 @@ use punctual_core::{Enqueued, Error, Settled, Settlement, StoreError};
 pub use punctual_sql::sqlserver::{Options, SqlServerStore, tiberius};
 use tiberius::Client;
 
-use crate::{Context, Draft, Punctual, Within};
+use crate::{Context, Draft, Punctual, Transactional};
 
 /// An answer that is awaited.
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// The connection must be in a transaction that was begun on it.
-impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Within<'a> for &'a mut Client<S> {
+impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Transactional<'a> for &'a mut Client<S> {
     type Enqueued = Answer<'a, Vec<Enqueued>>;
     type Settled = Answer<'a, Settled>;
 

@@ -8,19 +8,25 @@
 //! | what recurs, and when? | [`schedule`] |
 //! | what waits for what, and what follows from an end? | [`flow`], [`workflow`] |
 //! | what may there be only one job of? | [`unique`] |
-//! | what is said of queues? | [`queue`] |
-//! | how many may start, and whose turn is it? | [`gate`] |
+//! | what is configured per queue? | [`queue`] |
+//! | limits: how many may start, and which next? | [`gate`] |
 //! | why is a job not running? | [`explain`] |
-//! | what do jobs tell people? | [`notification`] |
+//! | messages to users | [`notification`] |
 //! | what may an operator do? | [`change`] |
-//! | what has happened since somebody looked? | [`changes`] |
+//! | what has changed since an earlier read? | [`changes`] |
 //! | what must an engine do? | [`store`]; [`dispatch`] if another one hands out its jobs |
 //! | which jobs does a list show? | [`filter`] |
 //! | who may do what? | [`token`] |
-//! | which trace is it a part of? | [`trace`] |
-//! | what may be how large, and what is refused? | [`limits`], [`check`] |
-//! | what is hidden from people? | [`redact`] |
+//! | which trace does it belong to? | [`trace`] |
+//! | how large may inputs be, and what is rejected? | [`limits`], [`check`] |
+//! | what is redacted? | [`redact`] |
 //! | what is counted for reports? | [`measure`] |
+//! | what is moved from one store to another? | [`transfer`] |
+//! | what can go wrong? | [`error`] |
+//! | ids, times, clocks, JSON, numbers | [`id`], [`time`], [`clock`], [`json`], [`number`] |
+//! | how does a server hand a result to a client that may be gone? | [`offer`] |
+//! | JSON schemas of types that are written as text | `schema` |
+//! | jobs for tests and examples | [`testing`] |
 
 pub mod change;
 pub mod changes;

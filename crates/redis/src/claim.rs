@@ -20,12 +20,12 @@ use tokio::{
 };
 
 use crate::{
-    keeper::Standing,
+    activation::{self, Opened},
+    dispatch_lease::DispatchState,
     locks::Vote,
-    opening::{self, Opened},
-    record::Unrecorded,
     scripts::{Candidate, Handed, HandedOut, Wish, claims_of},
     shared::Shared,
+    write_behind::Unrecorded,
 };
 
 /// How often an idle claim looks, without a hint.
@@ -130,7 +130,7 @@ async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<C
 async fn claim_round(
     store: &Arc<Shared>,
     request: ClaimRequest,
-    standing: &Standing,
+    standing: &DispatchState,
     (open, gated): (&[OpenQueue], bool),
 ) -> StoreResult<(Claimed, usize)> {
     let number = store.claims.fetch_add(1, Ordering::Relaxed);
@@ -271,7 +271,7 @@ type OpenQueue = (String, u64, Vec<(Arc<Lane>, u32)>);
 /// Sees to it that Redis hands out the jobs of some lanes; says when those open that it does not yet.
 async fn open_queues(
     store: &Arc<Shared>,
-    standing: &Standing,
+    standing: &DispatchState,
     lanes: &[(Arc<Lane>, u32)],
 ) -> StoreResult<(Vec<OpenQueue>, Option<Duration>)> {
     let mut queues: BTreeMap<&str, Vec<(Arc<Lane>, u32)>> = BTreeMap::new();
@@ -280,7 +280,7 @@ async fn open_queues(
     }
     let (mut open, mut opens_in) = (Vec::new(), None::<Duration>);
     for (name, mut lanes) in queues {
-        match opening::open(store, standing, name).await? {
+        match activation::open(store, standing, name).await? {
             Opened::Now(epoch) => {
                 lanes.sort_by_key(|(_, rank)| *rank);
                 open.push((name.to_owned(), epoch, lanes));
@@ -326,7 +326,7 @@ async fn hand_out(
                 handed.jobs.append(&mut more.jobs);
                 handed.next_run_at = handed.next_run_at.into_iter().chain(more.next_run_at).min();
             }
-            Ok(None) => opening::lost(store, name, epoch).await?,
+            Ok(None) => activation::lost(store, name, epoch).await?,
             Err(error) => {
                 tracing::warn!(queue = name, %error, "cannot claim in Redis");
                 store.keeper.forget();

@@ -5,7 +5,7 @@ use redis::RedisResult;
 use tokio::time::Instant;
 
 use crate::{
-    keeper::{QueueStanding, Standing},
+    dispatch_lease::{DispatchState, QueueDispatch},
     server,
     shared::Shared,
 };
@@ -28,7 +28,7 @@ pub(crate) async fn examine(store: &Shared) -> StoreResult<Vec<Diagnostic>> {
 }
 
 /// Whether Redis takes writes of this ledger, from here and from where workers are.
-fn writes(store: &Shared, standing: &Standing) -> Diagnostic {
+fn writes(store: &Shared, standing: &DispatchState) -> Diagnostic {
     match (store.keeper.refused(), standing.missed) {
         (Some(why), _) => diagnostic(
             "redis writes",
@@ -73,11 +73,11 @@ async fn eviction(store: &Shared) -> Diagnostic {
 }
 
 /// Whose jobs Redis hands out, and how many hints it has.
-async fn queues(store: &Shared, standing: &Standing) -> Diagnostic {
+async fn queues(store: &Shared, standing: &DispatchState) -> Diagnostic {
     let (mut told, mut lost) = (Vec::new(), Vec::new());
     for queue in standing.queues() {
         let name = queue.queue.as_str();
-        let QueueStanding::Open { epoch, .. } = standing.queue(name) else {
+        let QueueDispatch::Open { epoch, .. } = standing.queue(name) else {
             told.push(format!("{name} (about to open)"));
             continue;
         };

@@ -9,32 +9,32 @@
 //! | what happens there in one step? | `scripts/*.lua`, by `scripts` |
 //! | how is it reached? | `server` |
 //! | which store is it? | `store`, opened by `options`; its parts share `shared` |
-//! | who hands out a queue's jobs now? | `keeper` |
-//! | when does Redis begin to hand out a queue's jobs, and when has it lost them? | `opening` |
+//! | who hands out a queue's jobs now? | `dispatch_lease` |
+//! | when does Redis begin to hand out a queue's jobs, and when has it lost them? | `activation` |
 //! | how does a job get to its worker? | `claim` |
-//! | when does the owner know? | `record` |
-//! | what is told again, and when? | `loader` |
+//! | when does the owner know? | `write_behind` |
+//! | what is told again, and when? | `reconciler` |
 //! | how are idle workers woken? | `wake` |
-//! | who is alive? | `hearts` |
+//! | who is alive? | `heartbeats` |
 //! | who has a lock? | `locks` |
 //! | is all well, and what had to be put right? | `examine`, `repairs` |
 
+mod activation;
 mod claim;
+mod dispatch_lease;
 mod examine;
-mod hearts;
-mod keeper;
+mod heartbeats;
 mod keys;
-mod loader;
 mod locks;
-mod opening;
 mod options;
-mod record;
+mod reconciler;
 mod repairs;
 mod scripts;
 mod server;
 mod shared;
 mod store;
 mod wake;
+mod write_behind;
 
 pub use options::Options;
 pub use server::Address;

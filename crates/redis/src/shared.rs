@@ -9,17 +9,17 @@ use punctual_core::{
 use tokio::task::JoinSet;
 
 use crate::{
-    hearts::Hearts,
-    keeper::Keeper,
+    dispatch_lease::DispatchLease,
+    heartbeats::Heartbeats,
     keys::Namespace,
-    loader::Loader,
     locks::Locks,
     options::Options,
-    record::Recorder,
+    reconciler::Reconciler,
     repairs::Repairs,
     scripts::Queue,
     server::{self, Server},
     wake::Wakes,
+    write_behind::WriteBehind,
 };
 
 /// The ledger, Redis, and what this process knows of both.
@@ -31,11 +31,11 @@ pub(crate) struct Shared {
     pub(crate) locks: Locks,
     /// Where jobs are locked that begin before the ledger knows, if they are.
     pub(crate) job_locks: Option<Locks>,
-    pub(crate) hearts: Hearts,
+    pub(crate) hearts: Heartbeats,
     pub(crate) version: String,
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) loader: Loader,
-    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) keeper: Arc<DispatchLease>,
+    pub(crate) loader: Reconciler,
+    pub(crate) recorder: Arc<WriteBehind>,
     /// There may be something to claim.
     pub(crate) work: Wakes,
     /// Claims are to wait no longer.
@@ -63,22 +63,22 @@ impl Shared {
             tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
             "unknown".to_owned()
         });
-        let recorder = Recorder::new(Arc::clone(&ledger), server.clone(), namespace.clone(), job_locks.clone());
+        let recorder = WriteBehind::new(Arc::clone(&ledger), server.clone(), namespace.clone(), job_locks.clone());
         let recorder = Arc::new(recorder);
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&recorder).run());
-        let keeper = Keeper::new(Arc::clone(&ledger), server.clone(), namespace.clone(), dispatching.server_run);
+        let keeper = DispatchLease::new(Arc::clone(&ledger), server.clone(), namespace.clone(), dispatching.server_run);
         let keeper = Arc::new(keeper);
         tasks.spawn(Arc::clone(&keeper).run());
         Ok(Self {
             keeper,
-            loader: Loader::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
+            loader: Reconciler::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
             recorder,
             work: Wakes::listen_to(server.clone(), namespace.channel()),
             hurry: Wakes::of_process(),
             claims: AtomicU64::new(0),
             repairs: Repairs::new(server.clone(), namespace.clone()),
-            hearts: Hearts::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
+            hearts: Heartbeats::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
             locks,
             job_locks,
             version,

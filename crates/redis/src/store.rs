@@ -17,17 +17,17 @@ use tokio::{
 };
 
 use crate::{
+    activation,
     claim::{self, Document, HOLD},
+    dispatch_lease::{DispatchState, QueueDispatch},
     examine,
-    hearts::ALIVE_FOR,
-    keeper::{QueueStanding, Standing},
+    heartbeats::ALIVE_FOR,
     locks::Vote,
-    opening,
     options::Options,
-    record::Unrecorded,
     scripts::{CALL_MAX_JOBS, News},
     server::store_error,
     shared::Shared,
+    write_behind::Unrecorded,
 };
 
 /// How often to look whether what is in somebody's hands has become known.
@@ -73,7 +73,13 @@ impl DispatchStore {
     }
 
     /// Tells Redis of jobs that have just been stored.
-    async fn push(&self, jobs: Vec<NewJob>, stored: &[Stored], standing: &Standing, new_until: u64) -> StoreResult<()> {
+    async fn push(
+        &self,
+        jobs: Vec<NewJob>,
+        stored: &[Stored],
+        standing: &DispatchState,
+        new_until: u64,
+    ) -> StoreResult<()> {
         let (now, stored_at) = (self.0.ledger.now(), Instant::now());
         let mut queues: BTreeMap<String, Vec<News>> = BTreeMap::new();
         let mut last: Option<Arc<Lane>> = None;
@@ -90,7 +96,7 @@ impl DispatchStore {
             news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
             if !self.push_to(standing, &name, &news, new_until).await && self.0.loader.serves(&name) {
                 let standing = self.0.keeper.standing_since(stored_at).await?;
-                opening::open(&self.0, &standing, &name).await?;
+                activation::open(&self.0, &standing, &name).await?;
                 // Whoever has opened it may have told of them, or may not.
                 let hints: Vec<Hint> = news.into_iter().map(|news| news.hint).collect();
                 self.0.loader.tell_again(&self.0.keeper, &hints).await?;
@@ -101,7 +107,7 @@ impl DispatchStore {
 
     /// Tells Redis of new jobs of one queue, with all that is known of them, if nobody else can have told of them
     /// already; says whether it was so.
-    async fn push_to(&self, standing: &Standing, name: &str, news: &[News], new_until: u64) -> bool {
+    async fn push_to(&self, standing: &DispatchState, name: &str, news: &[News], new_until: u64) -> bool {
         let Some(epoch) = standing.settled_epoch(name) else { return false };
         for part in news.chunks(CALL_MAX_JOBS) {
             match self.0.queue(name, epoch).push(part, new_until).await {
@@ -119,7 +125,7 @@ impl DispatchStore {
     /// Before a queue is limited: Redis hands out nothing of it any more, and the ledger knows what it has handed out.
     async fn close(&self, name: &str) -> StoreResult<()> {
         let standing = self.0.keeper.standing().await?;
-        let QueueStanding::Open { epoch, .. } = standing.queue(name) else { return Ok(()) };
+        let QueueDispatch::Open { epoch, .. } = standing.queue(name) else { return Ok(()) };
         let deadline = Instant::now() + 2 * GRACE;
         while let Ok(1..) = self.0.queue(name, epoch).close().await {
             self.0.recorder.flush().await;
@@ -328,7 +334,7 @@ impl QueueStore for DispatchStore {
         }
         let saved = self.0.ledger.save_queue(save).await?;
         let standing = self.0.keeper.standing().await?;
-        if let QueueStanding::Open { epoch, .. } = standing.queue(&name) {
+        if let QueueDispatch::Open { epoch, .. } = standing.queue(&name) {
             if saved && let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
                 tracing::warn!(queue = name, %error, "cannot tell Redis whether the queue is paused");
             }

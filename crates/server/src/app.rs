@@ -15,12 +15,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     auth::Tokens,
-    follow::Follower,
+    counter_cache::CounterCache,
+    event_feed::EventFeed,
     health::Readiness,
     history::History,
-    meter::Meter,
     problem::{Code, Problem},
-    socket::StreamLimits,
+    subscriber::StreamLimits,
 };
 
 /// The server, as those see it who answer a request.
@@ -36,13 +36,13 @@ pub(crate) struct App {
     /// Whether browsers come by TLS, so that a cookie may insist on it.
     pub(crate) has_tls: bool,
     pub(crate) limits: RequestLimits,
-    pub(crate) meter: Meter,
+    pub(crate) meter: CounterCache,
     /// What those count of themselves who work beside the server.
     pub(crate) metrics: Box<dyn Fn() -> Vec<Metric> + Send + Sync>,
     /// The server is about to end: whoever waits answers now.
     pub(crate) stopping: CancellationToken,
     /// What happens to jobs, for those who listen.
-    pub(crate) follower: Arc<Follower>,
+    pub(crate) follower: Arc<EventFeed>,
     pub(crate) stream: StreamLimits,
     /// So many more may listen. They are no connections as others are: those count only until somebody listens.
     pub(crate) sockets: Arc<Semaphore>,

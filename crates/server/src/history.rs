@@ -14,7 +14,7 @@ use punctual_core::{
 };
 use tokio::{sync::watch, time};
 
-use crate::{app::App, meter::Counts};
+use crate::{app::App, counter_cache::Counts};
 
 /// How often pages that are open are told of changes.
 const TICK: Duration = Duration::from_secs(1);

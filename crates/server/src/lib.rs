@@ -2,43 +2,45 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | what can be asked for, and by whom? | `router` |
+//! | which routes are there, and for which role? | `router` |
 //! | what does a request do? | `api/<noun>` |
 //! | who is asking? | `auth` |
-//! | how are requests read and answered? | `route`, `call` |
+//! | how are requests read and answered? | `route`, `call`, `unread` |
+//! | what surrounds every request, and what do all share? | `service`, `app` |
+//! | the OpenAPI document | `openapi` |
 //! | what does an error look like? | `problem` |
-//! | how are connections taken, and ended? | `listen` |
+//! | how are connections accepted, bounded and closed? | `listen`, `first_byte_timeout`, `peer`, `files` |
 //! | what is on the pages? | `dashboard/<page>` |
 //! | what do charts know of the past? | `history` |
-//! | who listens, and what do they hear? | `api/stream`, `socket`, `follow` |
-//! | is it well, and what has it done? | `health`, `metrics`, `meter` |
+//! | the live stream | `api/stream`, `subscriber`, `event_feed` |
+//! | health and metrics | `health`, `metrics`, `counter_cache` |
 
 mod api;
 mod app;
 mod auth;
 mod call;
+mod counter_cache;
 mod dashboard;
+mod event_feed;
 mod files;
-mod follow;
+mod first_byte_timeout;
 mod health;
 mod history;
 mod listen;
-mod meter;
 mod metrics;
 mod openapi;
 mod peer;
 mod problem;
-mod prompt;
 mod route;
 mod router;
 mod service;
-mod socket;
+mod subscriber;
 mod unread;
 
 pub use app::RequestLimits;
 pub use files::raise_file_limit;
 pub use listen::{RunningServer, Server, StartError, Tls};
-pub use socket::StreamLimits;
+pub use subscriber::StreamLimits;
 
 /// The OpenAPI document of the API.
 pub fn openapi() -> serde_json::Value {

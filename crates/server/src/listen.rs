@@ -31,14 +31,14 @@ use tower::Service;
 use crate::{
     app::{App, RequestLimits},
     auth::Tokens,
-    follow::Follower,
+    counter_cache::CounterCache,
+    event_feed::EventFeed,
+    first_byte_timeout::FirstByteTimeout,
     health::Readiness,
     history::{self, History},
-    meter::Meter,
     peer::{Connection, Peer},
-    prompt::Prompt,
     service::service,
-    socket::StreamLimits,
+    subscriber::StreamLimits,
 };
 
 /// Connections at once.
@@ -193,8 +193,8 @@ impl Server {
         let (stopping, sockets) = (CancellationToken::new(), TaskTracker::new());
         let app = Arc::new(App {
             tokens: Tokens::new(self.punctual.clone()),
-            meter: Meter::new(self.punctual.clone()),
-            follower: Follower::new(self.punctual.clone(), self.stream.behind_max_looks),
+            meter: CounterCache::new(self.punctual.clone()),
+            follower: EventFeed::new(self.punctual.clone(), self.stream.behind_max_looks),
             stream: self.stream,
             sockets: Arc::new(Semaphore::new(self.stream.sockets_max)),
             open_sockets: sockets.clone(),
@@ -235,9 +235,9 @@ impl Server {
         let task = match tls {
             Some(config) => {
                 let acceptor = RustlsAcceptor::new(config).handshake_timeout(patience).acceptor(bounded);
-                tokio::spawn(server.acceptor(Prompt { acceptor, within: patience }).serve(make))
+                tokio::spawn(server.acceptor(FirstByteTimeout { acceptor, within: patience }).serve(make))
             }
-            None => tokio::spawn(server.acceptor(Prompt { acceptor: bounded, within: patience }).serve(make)),
+            None => tokio::spawn(server.acceptor(FirstByteTimeout { acceptor: bounded, within: patience }).serve(make)),
         };
         Ok(RunningServer { address, scheme, handle, stopping, sockets, task })
     }

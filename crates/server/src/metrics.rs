@@ -14,7 +14,7 @@ use punctual_core::{
     store::Metric,
 };
 
-use crate::{app::App, auth, meter::Counts, problem::Problem};
+use crate::{app::App, auth, counter_cache::Counts, problem::Problem};
 
 /// The seconds that durations are counted up to.
 const BOUNDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0];

@@ -15,7 +15,7 @@ use tracing::{Instrument, Span};
 use crate::{
     claimer::Slot,
     isolation::Share,
-    mailbox::Ended,
+    outbox::Ended,
     registry::{HandlerResult, check_result},
     running::{Begun, Execution},
     shared::Shared,

@@ -5,18 +5,19 @@
 //! | which handlers are there? | [`registry`](Handler) |
 //! | take jobs, no more than can start | `claimer` |
 //! | confirm those that run at most once | `confirmer` |
-//! | run one: timeout, panic, cancellation | `executor` |
-//! | be a part of a trace | `span` |
+//! | run one: timeout, panic, cancellation | `executor`, its reports go by `outbox` |
+//! | keep jobs apart that may crash the process | `isolation` |
+//! | its span | `span` |
 //! | record how it ended, until it is stored or stale | `settler` |
 //! | which executions are in hand, and until when | `running` |
 //! | keep leases alive, notice lost ones | `lease` |
 //! | reap what others lost, retention | `maintenance` |
 //! | enqueue what schedules say | `ticker` |
-//! | tell what somebody should know | [`Alerts`] |
-//! | run programs as handlers | [`Program`] |
-//! | several processes, started again when they die | [`Supervisor`], [`Supervised`] |
-//! | start it, stop it | [`Worker`], [`RunningWorker`] |
-//! | the same by hand, for tests | [`ManualWorker`] |
+//! | raise alerts | `alerts`: [`Alerts`] |
+//! | run programs as handlers | `program`: [`Program`] |
+//! | several processes, restarted when they die | `process`: [`Supervisor`], [`Supervised`] |
+//! | start it, stop it | `worker`: [`Worker`], [`RunningWorker`]; what its parts share: `shared` |
+//! | step by step, for tests | `manual`: [`ManualWorker`] |
 
 mod alerts;
 mod claimer;
@@ -24,9 +25,9 @@ mod confirmer;
 mod executor;
 mod isolation;
 mod lease;
-mod mailbox;
 mod maintenance;
 mod manual;
+mod outbox;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]

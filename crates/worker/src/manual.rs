@@ -8,7 +8,7 @@ use tokio::time;
 
 use crate::{
     Alert,
-    alerts::{self, Desk},
+    alerts::{self, AlertQueue},
     executor::{outcome_of, run},
     maintenance,
     registry::Registry,
@@ -24,7 +24,7 @@ pub struct ManualWorker {
     punctual: Punctual,
     registry: Registry,
     config: Config,
-    desk: Option<Arc<Desk>>,
+    desk: Option<Arc<AlertQueue>>,
 }
 
 /// A job that was run, and where it came to stand.
@@ -47,7 +47,7 @@ impl NoteSink for Notes {
 }
 
 impl ManualWorker {
-    pub(crate) fn new(punctual: Punctual, registry: Registry, config: Config, desk: Option<Arc<Desk>>) -> Self {
+    pub(crate) fn new(punctual: Punctual, registry: Registry, config: Config, desk: Option<Arc<AlertQueue>>) -> Self {
         let id = WorkerId::from_bits(punctual.ids().next(punctual.store().now()));
         Self { id, punctual, registry, config, desk }
     }

@@ -10,7 +10,7 @@ use punctual_core::{AttemptId, Ending, ProgressReport, Settled, Settlement, Stor
 use tokio::time::{self, Instant};
 
 use crate::{
-    mailbox::{Ended, Inbox, Letter},
+    outbox::{Ended, Inbox, OutboxMessage},
     shared::Shared,
 };
 
@@ -54,13 +54,13 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
 
 /// Stores the notes among the letters first, since progress counts only while the job is held. What is left: executions
 /// that have ended, and those that were given up and are gone.
-async fn after_notes(shared: &Shared, letters: &mut Vec<Letter>) -> (Vec<Ended>, Vec<AttemptId>) {
+async fn after_notes(shared: &Shared, letters: &mut Vec<OutboxMessage>) -> (Vec<Ended>, Vec<AttemptId>) {
     let (mut notes, mut ended, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for letter in letters.drain(..) {
         match letter {
-            Letter::ProgressReport(note) => notes.push(note),
-            Letter::Settle(one) => ended.push(one),
-            Letter::Gone(attempt) => gone.push(attempt),
+            OutboxMessage::ProgressReport(note) => notes.push(note),
+            OutboxMessage::Settle(one) => ended.push(one),
+            OutboxMessage::Gone(attempt) => gone.push(attempt),
         }
     }
     if !notes.is_empty() {

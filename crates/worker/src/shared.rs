@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     confirmer::Confirmer,
     isolation::{Isolation, Isolator},
-    mailbox::Mailbox,
+    outbox::Outbox,
     registry::Registry,
     running::{Begun, Execution, Hold, Running},
 };
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     /// How many wait until there is nothing left to run.
     pub(crate) awaiting_empty: AtomicUsize,
     /// The way to the settler.
-    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<Outbox>,
     /// The way to the confirmer.
     pub(crate) confirmer: Confirmer,
     running: Mutex<Running>,
@@ -192,7 +192,7 @@ impl Shared {
         punctual: Punctual,
         registry: Registry,
         config: Config,
-        (mailbox, confirmer): (Mailbox, Confirmer),
+        (mailbox, confirmer): (Outbox, Confirmer),
     ) -> Arc<Self> {
         Arc::new(Self {
             id,

@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{alerts::Desk, shared::Shared};
+use crate::{alerts::AlertQueue, shared::Shared};
 
 /// The lock under which one worker of all does it. Not needed for truth, which lies in the schedules' revisions, but
 /// for peace.
@@ -52,7 +52,7 @@ pub(crate) struct Ticked {
 }
 
 /// Ticks until `done`.
-pub(crate) async fn tick_on(shared: Arc<Shared>, desk: Option<Arc<Desk>>, done: CancellationToken) {
+pub(crate) async fn tick_on(shared: Arc<Shared>, desk: Option<Arc<AlertQueue>>, done: CancellationToken) {
     let (owner, mut repaired_at) = (shared.id.to_string(), None);
     loop {
         if repaired_at.is_none_or(|at: Instant| at.elapsed() >= REPAIR.0) {
@@ -82,7 +82,7 @@ pub(crate) async fn tick_on(shared: Arc<Shared>, desk: Option<Arc<Desk>>, done: 
 }
 
 /// Enqueues all that is due by now, in pages, the longest overdue first. What was missed is told at the desk.
-pub(crate) async fn tick(store: &dyn Store, owner: &str, desk: Option<&Desk>) -> StoreResult<Ticked> {
+pub(crate) async fn tick(store: &dyn Store, owner: &str, desk: Option<&AlertQueue>) -> StoreResult<Ticked> {
     let (mut ticked, now) = (Ticked::default(), store.now());
     let place = Place { store, desk, now };
     let until = now.after(AHEAD);
@@ -124,7 +124,7 @@ impl Ticked {
 struct Place<'a> {
     store: &'a dyn Store,
     /// Where it is told that a schedule was missed, if it is.
-    desk: Option<&'a Desk>,
+    desk: Option<&'a AlertQueue>,
     now: Timestamp,
 }
 

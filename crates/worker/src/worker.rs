@@ -13,13 +13,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Alerts, Handler, ManualWorker, Stats,
-    alerts::{self, Desk},
+    alerts::{self, AlertQueue},
     claimer::Claimer,
     confirmer::{self, Confirmer},
     isolation::Isolation,
     lease,
-    mailbox::Mailbox,
     maintenance::{self, Restart},
+    outbox::Outbox,
     registry::Registry,
     settler,
     shared::{Config, QueueOrder, Shared},
@@ -214,10 +214,10 @@ impl WorkerBuilder {
         if let Some((owner, schedules)) = self.schedules {
             self.punctual.sync_schedules(&owner, schedules).await?;
         }
-        let desk = self.alerts.map(|alerts| Desk::new(self.punctual.clone(), alerts));
+        let desk = self.alerts.map(|alerts| AlertQueue::new(self.punctual.clone(), alerts));
         let courier = desk.as_ref().map(courier).transpose()?.flatten();
         let id = WorkerId::from_bits(self.punctual.ids().next(self.punctual.store().now()));
-        let ((mailbox, inbox), (confirmer, requests)) = (Mailbox::new(), Confirmer::new());
+        let ((mailbox, inbox), (confirmer, requests)) = (Outbox::new(), Confirmer::new());
         let shared = Shared::new(id, self.punctual, self.registry, self.config, (mailbox, confirmer));
         let works = !shared.config.upkeep_only;
         if works {
@@ -260,7 +260,7 @@ impl WorkerBuilder {
     /// The same worker, run by hand, for tests.
     pub fn manual(self) -> Result<ManualWorker, Error> {
         self.check()?;
-        let desk = self.alerts.map(|alerts| Desk::new(self.punctual.clone(), alerts));
+        let desk = self.alerts.map(|alerts| AlertQueue::new(self.punctual.clone(), alerts));
         let mut registry = self.registry;
         if let Some(courier) = desk.as_ref().map(courier).transpose()?.flatten() {
             registry.add_all(courier.registry);
@@ -284,7 +284,7 @@ pub struct RunningWorker {
 /// The worker that brings alerts to webhooks, if there are any. It has slots of its own: what they tell of may be that
 /// there are none left.
 #[cfg(feature = "webhooks")]
-fn courier(desk: &Arc<Desk>) -> Result<Option<WorkerBuilder>, Invalid> {
+fn courier(desk: &Arc<AlertQueue>) -> Result<Option<WorkerBuilder>, Invalid> {
     const ALERTS_AT_ONCE: usize = 4;
     let Some(courier) = alerts::Courier::new(&desk.alerts)? else { return Ok(None) };
     let mut worker = Worker::builder(desk.punctual.clone())
@@ -297,7 +297,7 @@ fn courier(desk: &Arc<Desk>) -> Result<Option<WorkerBuilder>, Invalid> {
 }
 
 #[cfg(not(feature = "webhooks"))]
-fn courier(_: &Arc<Desk>) -> Result<Option<WorkerBuilder>, Invalid> {
+fn courier(_: &Arc<AlertQueue>) -> Result<Option<WorkerBuilder>, Invalid> {
     Ok(None)
 }
 

@@ -9,7 +9,7 @@ use punctual::{
     input::{self, DefaultsInput},
 };
 
-use crate::human::{Span, parse_instant, parse_log_level};
+use crate::format::{Span, parse_instant, parse_log_level};
 
 /// What a conflict does.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 use clap::{Args, Subcommand};
 use punctual::Role;
 
-use crate::human::Span;
+use crate::format::Span;
 
 #[derive(Debug, Args)]
 pub(crate) struct ListenArgs {

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use punctual::{JobId, Status};
 
-use crate::human::{Past, parse_past};
+use crate::format::{Past, parse_past};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Jobs {

@@ -23,7 +23,7 @@ pub(crate) use self::{
 };
 use crate::{
     alerts::AlertArgs,
-    human::{Past, Span, parse_past},
+    format::{Past, Span, parse_past},
 };
 
 /// A durable job scheduler: one SQLite file to start with, every job on time, every step recorded.

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use punctual::core::{Limits, Rate};
 
 use super::OptionArgs;
-use crate::human::Span;
+use crate::format::Span;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Queues {

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use crate::{
-    human::{Past, parse_past},
+    format::{Past, parse_past},
     recurring::ScheduleArgs,
 };
 

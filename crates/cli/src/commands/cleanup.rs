@@ -6,7 +6,7 @@ use crate::{
     args::Cli,
     commands::print_json,
     config::{Config, actor},
-    human,
+    format,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
@@ -22,7 +22,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
     if cli.json {
         return print_json(&done);
     }
-    let number = |count: usize| human::number(count as u64);
+    let number = |count: usize| format::number(count as u64);
     println!(
         "{} finished jobs deleted, {} deleted jobs purged, {} old attempts and log lines removed",
         number(done.deleted),

@@ -15,7 +15,7 @@ use crate::{
     commands::print_json,
     config::Config,
     exit,
-    human::{BOLD, status_style},
+    format::{BOLD, status_style},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<ExitCode> {

@@ -18,7 +18,7 @@ use crate::{
     commands::{print_json, progress_bar, show},
     config::{Config, actor},
     exit::Usage,
-    human::{self, DIM},
+    format::{self, DIM},
     table::{Cell, Table},
 };
 
@@ -60,7 +60,7 @@ async fn explain(cli: &Cli, admin: &Admin, id: JobId) -> Result<()> {
     if cli.json {
         return print_json(&explanation);
     }
-    let style = human::status_style(explanation.status);
+    let style = format::status_style(explanation.status);
     anstream::println!("{id}  {style}● {}{style:#}", explanation.status);
     for reason in explanation.reasons {
         println!("\n{}", reason.text);
@@ -115,7 +115,7 @@ pub(crate) fn print_jobs(jobs: &[JobView], now: punctual::Timestamp) {
             Cell::status(job.status),
             Cell::number(u64::from(job.priority)),
             Cell::right(format!("{}/{}", job.attempt, job.max_attempts)),
-            Cell::right(human::relative(when, now)),
+            Cell::right(format::relative(when, now)),
             Cell::new(note.chars().take(48).collect::<String>()).style(DIM),
         ]);
     }
@@ -187,8 +187,8 @@ async fn act_on_many(
     }
     println!(
         "{} jobs changed, {} skipped (state changed meanwhile)",
-        human::number(done.changed),
-        human::number(done.passed_over)
+        format::number(done.changed),
+        format::number(done.passed_over)
     );
     Ok(())
 }
@@ -196,14 +196,14 @@ async fn act_on_many(
 fn say_preview(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
     print_jobs(&preview.sample, now);
     let more = if preview.more { "at least " } else { "" };
-    println!("{verb} would change {more}{} jobs", human::number(preview.count));
+    println!("{verb} would change {more}{} jobs", format::number(preview.count));
     Ok(())
 }
 
 /// Asks on a terminal; a script must have said `--yes`.
 fn confirm(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
     if !std::io::stdin().is_terminal() {
-        let count = human::number(preview.count);
+        let count = format::number(preview.count);
         return Err(Usage(format!(
             "{verb} would change {count} jobs; confirm with --yes, or show them with --dry-run"
         ))

@@ -8,7 +8,7 @@ use crate::{
     commands::print_json,
     config::{Config, actor},
     exit::Usage,
-    human::{self, DIM},
+    format::{self, DIM},
     table::{Cell, Table},
 };
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, free: Option<&str>) -> Resul
             Cell::new(lock.name),
             Cell::new(lock.owner),
             Cell::number(lock.token),
-            Cell::right(human::relative(lock.expires_at, now)),
+            Cell::right(format::relative(lock.expires_at, now)),
         ]);
     }
     table.print();

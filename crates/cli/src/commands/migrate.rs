@@ -6,7 +6,7 @@ use crate::{
     args::Cli,
     commands::print_json,
     config::Config,
-    human,
+    format,
     table::{Cell, Table},
 };
 
@@ -24,7 +24,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
             Cell::number(u64::from(migration.version)),
             Cell::new(migration.name),
             Cell::new(migration.checksum),
-            Cell::new(human::exact(migration.applied_at)),
+            Cell::new(format::exact(migration.applied_at)),
         ]);
     }
     table.print();

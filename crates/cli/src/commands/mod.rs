@@ -2,15 +2,15 @@
 
 mod bench;
 mod cleanup;
-mod crew;
 mod demo;
 mod doctor;
 mod enqueue;
 mod http;
 mod jobs;
+mod local_workers;
 mod locks;
 mod migrate;
-mod moving;
+mod move_store;
 pub(crate) mod queues;
 mod report;
 mod schedules;
@@ -57,7 +57,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Report(args) => report::run(&cli, &config, args).await?,
         Command::Cleanup => cleanup::run(&cli, &config).await?,
         Command::Migrate => migrate::run(&cli, &config).await?,
-        Command::Move(args) => moving::run(&cli, args).await?,
+        Command::Move(args) => move_store::run(&cli, args).await?,
         Command::Doctor => return doctor::run(&cli, &config).await,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,
         Command::Verify(args) => return verify::run(&cli, &config, args).await,

@@ -14,7 +14,7 @@ use crate::{
     commands::print_json,
     config::{Config, actor},
     exit::Usage,
-    human::{self, BOLD, DIM, status_style},
+    format::{self, BOLD, DIM, status_style},
     table::{Cell, Table},
     text::{self, Line},
 };
@@ -132,9 +132,11 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
 /// All of a queue, line by line.
 pub(crate) fn story(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
     let QueueView { name, settings, jobs, workers } = &detail.queue;
-    let mut rows =
-        vec![("state", if settings.paused { "paused" } else { "on" }.to_owned()), ("workers", human::number(*workers))];
-    rows.extend(jobs.iter().map(|(status, count)| (status.as_str(), human::number(*count))));
+    let mut rows = vec![
+        ("state", if settings.paused { "paused" } else { "on" }.to_owned()),
+        ("workers", format::number(*workers)),
+    ];
+    rows.extend(jobs.iter().map(|(status, count)| (status.as_str(), format::number(*count))));
     rows.extend(limits_in_words(&settings.limits).map(|limits| ("limits", limits)));
     rows.extend(defaults_in_words(&settings.defaults).map(|defaults| ("defaults", defaults)));
     let mut lines = vec![Line::new(name.clone(), BOLD)];
@@ -146,7 +148,7 @@ pub(crate) fn story(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
     let mut table = Table::new(["WHEN", "BY", "WHAT"]);
     for event in &detail.events {
         let (actor, what) = (event.actor.clone(), event.what.clone());
-        table.row([Cell::new(human::relative(event.at, now)), Cell::new(actor), Cell::new(what)]);
+        table.row([Cell::new(format::relative(event.at, now)), Cell::new(actor), Cell::new(what)]);
     }
     lines.extend(table.lines());
     lines

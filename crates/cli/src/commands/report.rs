@@ -8,7 +8,7 @@ use crate::{
     args::{Cli, Period, Report},
     commands::{jobs::print_jobs, print_json},
     config::{Config, actor},
-    human::{self, DIM},
+    format::{self, DIM},
     table::{Cell, Table},
 };
 
@@ -110,7 +110,7 @@ async fn durations(cli: &Cli, admin: &Admin, (since, until): (Timestamp, Timesta
     if rows.is_empty() {
         return nothing("no attempt ended in that time");
     }
-    let millis = |ms: f64| Cell::right(human::in_words(std::time::Duration::from_secs_f64(ms / 1e3)));
+    let millis = |ms: f64| Cell::right(format::in_words(std::time::Duration::from_secs_f64(ms / 1e3)));
     let mut table = Table::new(["NAME", "ATTEMPTS", "TOOK P50", "P95", "P99", "LATE P50", "P95", "P99"]);
     for row in rows {
         let ([a, b, c], [d, e, f]) = (row.took_ms.map(millis), row.late_ms.map(millis));

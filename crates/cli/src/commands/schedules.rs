@@ -14,7 +14,7 @@ use crate::{
     commands::print_json,
     config::{Config, actor},
     exit::Usage,
-    human::{self, BOLD, DIM, status_style},
+    format::{self, BOLD, DIM, status_style},
     recurring::ScheduleArgs,
     table::{Cell, Table},
 };
@@ -96,8 +96,8 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, limit: usize, after
             Cell::new(when(&schedule)),
             Cell::new(schedule.zone.clone()),
             Cell::new(schedule.job.clone()),
-            Cell::right(schedule.last_run_at.map(|at| human::relative(at, now)).unwrap_or_default()),
-            Cell::right(schedule.next_run_at.map(|at| human::relative(at, now)).unwrap_or_default()),
+            Cell::right(schedule.last_run_at.map(|at| format::relative(at, now)).unwrap_or_default()),
+            Cell::right(schedule.next_run_at.map(|at| format::relative(at, now)).unwrap_or_default()),
             Cell::new(schedule.next_run_at.map(minute).unwrap_or_default()),
         ]);
     }
@@ -126,11 +126,11 @@ fn when(schedule: &ScheduleView) -> String {
 /// A run in the user's zone, to the second if that matters.
 fn minute(at: Timestamp) -> String {
     let whole = at.as_micros() % 60_000_000 == 0;
-    human::local(at, if whole { "%a %Y-%m-%d %H:%M %Z" } else { "%a %Y-%m-%d %H:%M:%S %Z" })
+    format::local(at, if whole { "%a %Y-%m-%d %H:%M %Z" } else { "%a %Y-%m-%d %H:%M:%S %Z" })
 }
 
 fn next_in_words(next: Option<Timestamp>, now: Timestamp) -> String {
-    next.map_or_else(|| "no more".to_owned(), |at| format!("{}, {}", human::relative(at, now), minute(at)))
+    next.map_or_else(|| "no more".to_owned(), |at| format!("{}, {}", format::relative(at, now), minute(at)))
 }
 
 async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Result<()> {
@@ -148,17 +148,17 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
         ("overlap", Some(schedule.overlap.to_string())),
         (
             "jitter",
-            (schedule.jitter_ms > 0).then(|| human::in_words(std::time::Duration::from_millis(schedule.jitter_ms))),
+            (schedule.jitter_ms > 0).then(|| format::in_words(std::time::Duration::from_millis(schedule.jitter_ms))),
         ),
-        ("start", schedule.starts_at.map(human::exact)),
-        ("end", schedule.ends_at.map(human::exact)),
-        ("last run", schedule.last_run_at.map(human::exact)),
+        ("start", schedule.starts_at.map(format::exact)),
+        ("end", schedule.ends_at.map(format::exact)),
+        ("last run", schedule.last_run_at.map(format::exact)),
         ("description", schedule.description.clone()),
         ("owner", schedule.owner.clone()),
-        ("changed", Some(format!("{} by {}", human::exact(schedule.updated_at), schedule.updated_by))),
+        ("changed", Some(format!("{} by {}", format::exact(schedule.updated_at), schedule.updated_by))),
         ("payload", Some(schedule.payload_preview.to_string())),
     ];
-    human::facts(rows.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    format::facts(rows.into_iter().filter_map(|(name, value)| Some((name, value?))));
     if !detail.upcoming.is_empty() {
         anstream::println!("\n{BOLD}Next runs{BOLD:#}");
         runs(&schedule.zone, &detail.upcoming, now);
@@ -171,7 +171,7 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
                 Cell::new(job.id.to_string()),
                 Cell::status(job.status),
                 Cell::new(job.occurrence.as_ref().map(|one| minute(one.at)).unwrap_or_default()),
-                Cell::right(job.finished_at.map(|at| human::relative(at, now)).unwrap_or_default()),
+                Cell::right(job.finished_at.map(|at| format::relative(at, now)).unwrap_or_default()),
             ]);
         }
         table.print();
@@ -179,7 +179,7 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
     anstream::println!("\n{BOLD}Events{BOLD:#}");
     let mut table = Table::new(["WHEN", "BY", "WHAT"]);
     for event in &detail.events {
-        table.row([Cell::new(human::exact(event.at)), Cell::new(event.actor.clone()), Cell::new(event.what.clone())]);
+        table.row([Cell::new(format::exact(event.at)), Cell::new(event.actor.clone()), Cell::new(event.what.clone())]);
     }
     table.print();
     Ok(())
@@ -253,8 +253,8 @@ fn runs(zone: &str, upcoming: &[Timestamp], now: Timestamp) {
     let zone = TimeZone::get(zone).unwrap_or_else(|_| TimeZone::system());
     for at in upcoming {
         let format = "%a %Y-%m-%d %H:%M:%S %Z";
-        let (there, here) = (human::in_zone(*at, &zone, format), human::local(*at, format));
-        let relative = human::relative(*at, now);
+        let (there, here) = (format::in_zone(*at, &zone, format), format::local(*at, format));
+        let relative = format::relative(*at, now);
         if there == here {
             anstream::println!("{here}  {DIM}{relative}{DIM:#}");
         } else {

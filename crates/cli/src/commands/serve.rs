@@ -15,12 +15,12 @@ use tokio::process::Command;
 use crate::{
     args::{Cli, Serve, WorkerArgs},
     commands::{
-        crew::Crew,
         http::{self, CrewStats},
+        local_workers::LocalWorkers,
         work::{asked_to_stop, say_done},
     },
     config::Config,
-    human::{self, Span},
+    format::{self, Span},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
@@ -51,11 +51,11 @@ async fn work(
         config.prepare(punctual).await?;
         Ok(match args.workers {
             // Others work; somebody has to see to schedules and to what vanished workers held.
-            0 => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.upkeep_only().start().await?),
-            workers => Crew::Processes(start(cli, config, punctual, workers, &args.worker)?),
+            0 => LocalWorkers::Worker(config.worker(punctual.clone(), &args.worker)?.upkeep_only().start().await?),
+            workers => LocalWorkers::Processes(start(cli, config, punctual, workers, &args.worker)?),
         })
     };
-    let Some(mut crew) = Crew::start(punctual, &mut asked_to_stop, make).await? else { return Ok(()) };
+    let Some(mut crew) = LocalWorkers::start(punctual, &mut asked_to_stop, make).await? else { return Ok(()) };
     stats.watch(crew.watch_stats());
     eprintln!("{} worker processes on {}", args.workers, punctual.store().info().location);
     let ended = tokio::select! {
@@ -83,7 +83,7 @@ pub(crate) fn start(
         command
     };
     let supervisor = Supervisor::new(punctual.clone(), workers, command);
-    let write = |line: &str| drop(writeln!(io::BufWriter::new(human::LogWriter::new()), "{line}"));
+    let write = |line: &str| drop(writeln!(io::BufWriter::new(format::LogWriter::new()), "{line}"));
     Ok(supervisor.on_log_line(write).start()?)
 }
 
@@ -115,7 +115,7 @@ fn settings(cli: &Cli, worker: &WorkerArgs) -> Vec<(&'static str, OsString)> {
 /// Lets all end in order; who asks a second time does not want to wait.
 pub(crate) async fn stop(supervisor: RunningSupervisor) -> Result<()> {
     let (Stats { running, .. }, again) = (supervisor.stats(), asked_to_stop()?);
-    eprintln!("draining: {} jobs are running; interrupt again to end now", human::number(running));
+    eprintln!("draining: {} jobs are running; interrupt again to end now", format::number(running));
     let stats = supervisor.stop(again).await;
     say_done("all worker processes", stats);
     Ok(())

@@ -11,7 +11,7 @@ use punctual::{
 use crate::{
     args::Cli,
     commands::print_json,
-    human::{self, BOLD, DIM, status_style},
+    format::{self, BOLD, DIM, status_style},
     table::{Cell, Table},
     text::{self, Line},
 };
@@ -54,13 +54,13 @@ fn sentence(job: &JobView, now: Timestamp) -> String {
         2 => "twice".to_owned(),
         count => format!("{count} times"),
     };
-    let at = |at: Option<Timestamp>| at.map_or_else(String::new, |at| format!(" {}", human::relative(at, now)));
+    let at = |at: Option<Timestamp>| at.map_or_else(String::new, |at| format!(" {}", format::relative(at, now)));
     match job.status {
         Status::Waiting => {
             format!("Waits for {} other job{}", job.waiting_on, if job.waiting_on == 1 { "" } else { "s" })
         }
-        Status::Scheduled => format!("Scheduled, starts {}", human::relative(job.run_at, now)),
-        Status::Queued => format!("Queued, due {}", human::relative(job.run_at, now)),
+        Status::Scheduled => format!("Scheduled, starts {}", format::relative(job.run_at, now)),
+        Status::Queued => format!("Queued, due {}", format::relative(job.run_at, now)),
         Status::Processing => {
             let progress = job.progress.as_ref().map(|progress| format!(", {:.0} % done", progress.percent));
             format!(
@@ -72,7 +72,7 @@ fn sentence(job: &JobView, now: Timestamp) -> String {
             )
         }
         Status::Failed | Status::Retrying => {
-            format!("Failed {tries}, tries again {}", human::relative(job.run_at, now))
+            format!("Failed {tries}, tries again {}", format::relative(job.run_at, now))
         }
         Status::Succeeded => format!("Succeeded{}, tried {tries}", at(job.finished_at)),
         Status::Dead => {
@@ -87,12 +87,12 @@ fn facts(detail: &JobDetail) -> Vec<Line> {
     let job = &detail.job;
     let mut rows: Vec<(&str, String)> = vec![
         ("queue", format!("{}, priority {}", job.queue, job.priority)),
-        ("scheduled", human::exact(job.scheduled_at)),
+        ("scheduled", format::exact(job.scheduled_at)),
         (
             "attempts",
             format!("{} of {}, {} of {} crashes", job.attempt, job.max_attempts, job.crash_count, job.max_crashes),
         ),
-        ("timeout", human::in_words(std::time::Duration::from_millis(job.timeout_ms))),
+        ("timeout", format::in_words(std::time::Duration::from_millis(job.timeout_ms))),
     ];
     let optional = [
         ("user", job.user_id.clone()),
@@ -101,7 +101,7 @@ fn facts(detail: &JobDetail) -> Vec<Line> {
         ("tags", (!job.tags.is_empty()).then(|| job.tags.join(", "))),
         ("created by", job.created_by.clone()),
         ("description", job.description.clone()),
-        ("occurrence", job.occurrence.as_ref().map(|one| format!("{} of {}", human::exact(one.at), one.schedule))),
+        ("occurrence", job.occurrence.as_ref().map(|one| format!("{} of {}", format::exact(one.at), one.schedule))),
         ("workflow", place(job)),
         ("after", relatives(&detail.parents)),
         ("if they fail", (!detail.parents.is_empty()).then(|| job.on_parent_failure.to_string())),
@@ -143,12 +143,12 @@ fn attempts(detail: &JobDetail) -> Vec<Line> {
     }
     let mut table = Table::new(["RUN", "TRY", "STATUS", "STARTED", "TOOK", "ERROR"]);
     for attempt in &detail.attempts {
-        let took = attempt.finished_at.map(|end| human::in_words(end.since(attempt.started_at)));
+        let took = attempt.finished_at.map(|end| format::in_words(end.since(attempt.started_at)));
         table.row([
             Cell::number(u64::from(attempt.id.run)),
             Cell::number(u64::from(attempt.attempt)),
             Cell::new(attempt.status.as_str()),
-            Cell::new(human::exact(attempt.started_at)),
+            Cell::new(format::exact(attempt.started_at)),
             Cell::right(took.unwrap_or_default()),
             Cell::new(attempt.error.as_ref().map(ToString::to_string).unwrap_or_default()),
         ]);
@@ -160,7 +160,7 @@ fn events(detail: &JobDetail) -> Vec<Line> {
     let mut table = Table::new(["WHEN", "STATUS", "RUN", "BY", "WHY"]);
     for event in &detail.events {
         table.row([
-            Cell::new(human::exact(event.at)),
+            Cell::new(format::exact(event.at)),
             Cell::status(event.status),
             Cell::right(event.run.map(|run| run.to_string()).unwrap_or_default()),
             Cell::new(event.actor.clone().unwrap_or_default()),
@@ -181,7 +181,7 @@ fn logs(detail: &JobDetail) -> Vec<Line> {
             _ => Cell::new(line.level.as_str()).style(DIM),
         };
         table.row([
-            Cell::new(human::exact(line.at)),
+            Cell::new(format::exact(line.at)),
             Cell::number(u64::from(line.run)),
             level,
             Cell::new(line.message.clone()),

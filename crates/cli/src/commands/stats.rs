@@ -7,7 +7,7 @@ use crate::{
     args::Cli,
     commands::print_json,
     config::{Config, actor},
-    human::{self, DIM},
+    format::{self, DIM},
     table::{Cell, Table},
 };
 
@@ -36,6 +36,6 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
         table.print();
     }
     let workers = if overview.workers == 1 { "worker" } else { "workers" };
-    anstream::println!("\n{DIM}{} live {workers}{DIM:#}", human::number(overview.workers));
+    anstream::println!("\n{DIM}{} live {workers}{DIM:#}", format::number(overview.workers));
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::{
     commands::print_json,
     config::{Config, actor},
     exit::NotFound,
-    human::{self, DIM},
+    format::{self, DIM},
     table::{Cell, Table},
 };
 
@@ -42,12 +42,12 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
             let mut table = Table::new(["ID", "NAME", "ROLES", "CREATED", "BY", "EXPIRES"]);
             for token in tokens {
                 let roles: Vec<_> = token.roles.iter().map(|role| role.as_str()).collect();
-                let expires = token.expires_at.map_or_else(|| "never".to_owned(), |at| human::relative(at, now));
+                let expires = token.expires_at.map_or_else(|| "never".to_owned(), |at| format::relative(at, now));
                 table.row([
                     Cell::new(token.id.to_string()),
                     Cell::new(token.name),
                     Cell::new(roles.join(", ")),
-                    Cell::right(human::relative(token.created_at, now)),
+                    Cell::right(format::relative(token.created_at, now)),
                     Cell::new(token.created_by),
                     Cell::right(expires),
                 ]);

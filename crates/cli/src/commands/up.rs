@@ -11,13 +11,13 @@ use tokio::time;
 use crate::{
     args::{Cli, Up},
     commands::{
-        crew::Crew,
         demo,
         http::{self, CrewStats},
+        local_workers::LocalWorkers,
         serve, work,
     },
     config::Config,
-    human::{self, BOLD, DIM, status_style},
+    format::{self, BOLD, DIM, status_style},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
@@ -30,8 +30,8 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     let make = async || {
         config.prepare(&punctual).await?;
         let crew = match args.workers {
-            None => Crew::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
-            Some(workers) => Crew::Processes(serve::start(cli, config, &punctual, workers, &args.worker)?),
+            None => LocalWorkers::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
+            Some(workers) => LocalWorkers::Processes(serve::start(cli, config, &punctual, workers, &args.worker)?),
         };
         stats.watch(crew.watch_stats());
         greet(config, &punctual, server.as_ref());
@@ -41,7 +41,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
         }
         Ok(crew)
     };
-    let ended = match Crew::start(&punctual, &mut asked_to_stop, make).await {
+    let ended = match LocalWorkers::start(&punctual, &mut asked_to_stop, make).await {
         Ok(Some(crew)) => show_until(asked_to_stop, crew, &punctual).await,
         Ok(None) => Ok(()),
         Err(error) => Err(error),
@@ -51,9 +51,13 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
 }
 
 /// Works, and shows how things stand, until it is asked to stop.
-async fn show_until(asked_to_stop: impl Future<Output = ()>, mut crew: Crew, punctual: &Punctual) -> Result<()> {
+async fn show_until(
+    asked_to_stop: impl Future<Output = ()>,
+    mut crew: LocalWorkers,
+    punctual: &Punctual,
+) -> Result<()> {
     let (line, admin) = (status_line(), punctual.admin(crate::config::actor()));
-    human::keep_below_log(&line);
+    format::keep_below_log(&line);
     let stats = crew.watch_stats();
     let ended = tokio::select! {
         () = asked_to_stop => Ok(()),
@@ -110,7 +114,7 @@ async fn watch(admin: &Admin, stats_now: impl Fn() -> Stats, line: &ProgressBar)
         let mut parts = Vec::new();
         for status in shown {
             let (style, count) = (status_style(status), overview.jobs.get(&status).copied().unwrap_or(0));
-            parts.push(format!("{style}●{style:#} {status} {}", human::number(count)));
+            parts.push(format!("{style}●{style:#} {status} {}", format::number(count)));
         }
         line.set_message(format!("{}  {rate:.0} jobs/s", parts.join("  ")));
         line.tick();

@@ -13,7 +13,7 @@ use crate::{
     commands::{print_json, progress_bar, work::asked_to_stop},
     config::Config,
     exit,
-    human::{self, BOLD, DIM, status_style},
+    format::{self, BOLD, DIM, status_style},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Verify) -> Result<ExitCode> {
@@ -72,10 +72,10 @@ fn show(report: &Report) {
     for failure in &report.failed_behaviours {
         anstream::println!("  {}\n  {DIM}{}{DIM:#}", failure.behaviour, failure.message);
     }
-    let (jobs, seconds, seed) = (human::number(report.jobs as u64), report.chaos_seconds, report.seed);
+    let (jobs, seconds, seed) = (format::number(report.jobs as u64), report.chaos_seconds, report.seed);
     anstream::println!("\n{BOLD}Chaos{BOLD:#}  {jobs} jobs, {seconds} s, --seed {seed}");
     for fault in &report.faults {
-        anstream::println!("  {:>6} × {}", human::number(fault.count), fault.fault);
+        anstream::println!("  {:>6} × {}", format::number(fault.count), fault.fault);
     }
     anstream::println!("\n{BOLD}Guarantees{BOLD:#}");
     report.guarantees.iter().for_each(show_guarantee);
@@ -86,8 +86,8 @@ fn show(report: &Report) {
 
 fn show_guarantee(guarantee: &Guarantee) {
     let violated =
-        if guarantee.held() { String::new() } else { format!(" Violated {} ×.", human::number(guarantee.violated)) };
-    line(guarantee.held(), &format!("{:>8} × {}{violated}", human::number(guarantee.exercised), guarantee.guarantee));
+        if guarantee.held() { String::new() } else { format!(" Violated {} ×.", format::number(guarantee.violated)) };
+    line(guarantee.held(), &format!("{:>8} × {}{violated}", format::number(guarantee.exercised), guarantee.guarantee));
     for violation in &guarantee.violations {
         anstream::println!("             {DIM}{violation}{DIM:#}");
     }

@@ -8,7 +8,7 @@ use crate::{
     args::{Cli, Work},
     config::Config,
     exit::Usage,
-    human,
+    format,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
@@ -75,7 +75,7 @@ pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
 pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
     let (running, id, again) = (worker.stats().running, worker.id(), asked_to_stop()?);
     if running > 0 {
-        eprintln!("draining: {} jobs are running; interrupt again to end now", human::number(running));
+        eprintln!("draining: {} jobs are running; interrupt again to end now", format::number(running));
     }
     let stats = tokio::select! {
         stats = worker.stop() => stats,
@@ -88,6 +88,6 @@ pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
 /// Says what was done.
 pub(crate) fn say_done(who: &str, stats: Stats) {
     let done = [("succeeded", stats.succeeded), ("failed", stats.failed), ("died", stats.died)];
-    let done: Vec<_> = done.iter().map(|(what, count)| format!("{} {what}", human::number(*count))).collect();
+    let done: Vec<_> = done.iter().map(|(what, count)| format!("{} {what}", format::number(*count))).collect();
     eprintln!("{who} stopped: {}", done.join(", "));
 }

@@ -8,7 +8,7 @@ use crate::{
     args::Cli,
     commands::print_json,
     config::{Config, actor},
-    human::{self, DIM},
+    format::{self, DIM},
     table::{Cell, Table},
 };
 
@@ -26,7 +26,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
     let mut table = Table::new(["ID", "HOST", "PID", "QUEUES", "RUNNING", "OF", "STARTED", "SEEN"]);
     for worker in workers {
         let queues = if worker.beat.queues.is_empty() { "all".to_owned() } else { worker.beat.queues.join(",") };
-        let seen = human::relative(worker.seen_at, now);
+        let seen = format::relative(worker.seen_at, now);
         let seen = if is_live(&worker, now) { seen } else { format!("{seen}, lost") };
         table.row([
             Cell::new(worker.beat.id.to_string()),
@@ -35,7 +35,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
             Cell::new(queues),
             Cell::number(u64::from(worker.beat.running)),
             Cell::number(u64::from(worker.beat.concurrency)),
-            Cell::right(human::relative(worker.started_at, now)),
+            Cell::right(format::relative(worker.started_at, now)),
             Cell::right(seen),
         ]);
     }

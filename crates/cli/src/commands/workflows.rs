@@ -18,7 +18,7 @@ use crate::{
     commands::print_json,
     config::{Config, actor},
     exit::Usage,
-    human::{self, BOLD, DIM, status_style},
+    format::{self, BOLD, DIM, status_style},
     table::{Cell, Table},
     traces,
 };
@@ -144,7 +144,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, limit: usize, befor
             Cell::number(u64::from(workflow.ends.total)),
             Cell::number(u64::from(workflow.ends.dead)),
             Cell::number(u64::from(workflow.ends.cancelled)),
-            Cell::right(human::relative(workflow.created_at, now)),
+            Cell::right(format::relative(workflow.created_at, now)),
             Cell::new(workflow.created_by.clone().unwrap_or_default()),
         ]);
     }
@@ -172,12 +172,12 @@ fn show(cli: &Cli, detail: &WorkflowDetail, now: Timestamp, graph: bool) -> Resu
     let (workflow, style) = (&detail.workflow, status_style(like(detail.status)));
     anstream::println!("{BOLD}{}{BOLD:#}  {}", workflow.name, workflow.id);
     anstream::println!("{style}● {}{style:#}\n", sentence(detail, now));
-    let mut rows = vec![("submitted", human::exact(workflow.created_at))];
+    let mut rows = vec![("submitted", format::exact(workflow.created_at))];
     rows.extend(workflow.created_by.clone().map(|creator| ("by", creator)));
     if !detail.result.is_empty() {
         rows.push(("result", serde_json::to_string(&detail.result)?));
     }
-    human::facts(rows);
+    format::facts(rows);
     println!();
     if graph {
         let paint = |text: &str, status: Status| {
@@ -194,7 +194,7 @@ fn show(cli: &Cli, detail: &WorkflowDetail, now: Timestamp, graph: bool) -> Resu
 /// How the workflow stands, in one sentence.
 fn sentence(view: &WorkflowView, now: Timestamp) -> String {
     let (id, ends) = (view.workflow.id, view.workflow.ends);
-    let when = human::relative(view.workflow.updated_at, now);
+    let when = format::relative(view.workflow.updated_at, now);
     match view.status {
         WorkflowStatus::Running => {
             format!("Running, {} of {} jobs have ended", ends.total - ends.unfinished(), ends.total)

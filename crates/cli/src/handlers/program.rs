@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::{
     exit::Usage,
-    human::{Bytes, Span},
+    format::{Bytes, Span},
 };
 
 /// What the file says of a program. docs/programs.md tells what it means.

@@ -77,7 +77,7 @@ pub(crate) struct JobRows {
 
 /// Who looks.
 #[derive(Debug)]
-pub(crate) struct Eye {
+pub(crate) struct Poller {
     punctual: Punctual,
     admin: Admin,
     ended: Mutex<Option<Ended>>,
@@ -91,7 +91,7 @@ struct Ended {
     closed_until: Timestamp,
 }
 
-impl Eye {
+impl Poller {
     pub(crate) fn new(punctual: Punctual, actor: String) -> Self {
         Self { admin: punctual.admin(actor), punctual, ended: Mutex::default() }
     }

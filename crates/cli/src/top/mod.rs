@@ -6,9 +6,9 @@
 //! | how fast do jobs come and go? | `rates` |
 //! | what is on the screen? | `state` |
 //! | what does a key do? | `keys` |
-//! | how is an action done? | `act` |
-//! | how does it look? | `draw/` |
-//! | how is the terminal taken and given back? | `screen` |
+//! | how is an action performed? | `act` |
+//! | how does it look? | `draw` |
+//! | how is the terminal set up and restored? | `screen` |
 
 mod act;
 mod draw;
@@ -38,7 +38,7 @@ use tokio::{
 
 use self::{
     draw::Theme,
-    look::{Eye, Look},
+    look::{Look, Poller},
     screen::Screen,
     state::{Action, Said, State, Story, Subject, Wish},
 };
@@ -65,7 +65,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Top) -> Result<()> {
         let other = "`punctual top --once` prints one picture, `punctual stats` the counts";
         return Err(Usage(format!("top needs a terminal to draw in and to read keys from; {other}")).into());
     }
-    let eye = Arc::new(Eye::new(config.connect(cli).await?, actor()));
+    let eye = Arc::new(Poller::new(config.connect(cli).await?, actor()));
     if once {
         return print(cli, &eye, args.every.0).await;
     }
@@ -75,7 +75,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Top) -> Result<()> {
 }
 
 /// Two looks, since one says nothing of rates, and their picture.
-async fn print(cli: &Cli, eye: &Eye, every: Duration) -> Result<()> {
+async fn print(cli: &Cli, eye: &Poller, every: Duration) -> Result<()> {
     let mut state = State::new(eye.location());
     state.saw(eye.look(0).await?);
     time::sleep(every).await;
@@ -100,7 +100,7 @@ enum Heard {
 
 /// Keys, looks and actions, one after the other.
 struct Loop {
-    eye: Arc<Eye>,
+    eye: Arc<Poller>,
     every: Duration,
     state: State,
     /// What is under way: at most one look, and what the operator asked for.
@@ -114,7 +114,7 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(eye: Arc<Eye>, every: Duration) -> Self {
+    fn new(eye: Arc<Poller>, every: Duration) -> Self {
         Self {
             state: State::new(eye.location()),
             eye,

@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::draw::Theme;
-use crate::human;
+use crate::format;
 
 /// Keys that may wait while the picture is drawn.
 const KEYS_MAX: usize = 256;
@@ -43,7 +43,7 @@ impl Screen {
             give_back();
             usual(info);
         }));
-        human::hold_log();
+        format::hold_log();
         TAKEN.store(true, Ordering::SeqCst);
         take().map(Self).inspect_err(|_| give_back())
     }
@@ -78,7 +78,7 @@ fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
         let _ = terminal::disable_raw_mode();
-        human::release_log();
+        format::release_log();
     }
 }
 

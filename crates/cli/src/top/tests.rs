@@ -23,14 +23,14 @@ use super::{
     act,
     draw::{self, Theme},
     keys,
-    look::{Eye, JOBS_MAX},
+    look::{JOBS_MAX, Poller},
     state::{Said, State, Wish},
 };
 
 struct World {
     punctual: Punctual,
     faults: FaultyStore,
-    eye: Eye,
+    eye: Poller,
     state: State,
     size: (u16, u16),
     colours: bool,
@@ -43,7 +43,7 @@ impl World {
         let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
         let faults = FaultyStore::new(Arc::clone(Punctual::connect(&url).await.unwrap().store()));
         let punctual = Punctual::new(Arc::new(faults.clone()));
-        let (eye, state) = (Eye::new(punctual.clone(), "cli:ada".into()), State::new("sqlite:punctual.db".into()));
+        let (eye, state) = (Poller::new(punctual.clone(), "cli:ada".into()), State::new("sqlite:punctual.db".into()));
         Self { punctual, faults, eye, state, size: (120, 24), colours: true, _folder: folder }
     }
 

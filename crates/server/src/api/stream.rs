@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     call::Call,
-    follow::Listener,
+    event_feed::Listener,
     problem::{Code, Problem},
-    socket::{self, Ears},
+    subscriber::{self, Subscriber},
 };
 
 /// What there is to hear.
@@ -152,10 +152,10 @@ pub(crate) async fn open(call: Call, wish: Wish, upgrade: WebSocketUpgrade) -> R
     let listener = listener(&call, &wish, since.as_deref()).await?;
     let (notification, subscription) = subscription(&call, &wish, after).await?.unzip();
     let cursor = Cursor { notification, events: listener.as_ref().map(|listener| listener.cursor.clone()) };
-    let ears = Ears { wish, sent: cursor.to_string(), cursor, listener, subscription };
+    let ears = Subscriber { wish, sent: cursor.to_string(), cursor, listener, subscription };
     let alive = call.app.open_sockets.token();
-    Ok(socket::bounded(upgrade).on_upgrade(move |socket| async move {
-        socket::serve(call.app, call.caller, socket, ears).await;
+    Ok(subscriber::bounded(upgrade).on_upgrade(move |socket| async move {
+        subscriber::serve(call.app, call.caller, socket, ears).await;
         drop((slot, alive));
     }))
 }

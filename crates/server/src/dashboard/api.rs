@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::{Answer, kit, shell::Page, visit::Visit};
+use super::{Answer, components, layout::Page, page_context::PageContext};
 use crate::{
     openapi,
     route::{Nothing, Route},
@@ -18,7 +18,7 @@ const LEVELS_MAX: usize = 4;
 /// It is the same for as long as the program runs.
 static CONTENT: LazyLock<Markup> = LazyLock::new(draw);
 
-pub(super) async fn show(visit: Visit, _: Nothing) -> Answer {
+pub(super) async fn show(visit: PageContext, _: Nothing) -> Answer {
     Ok(visit.html(Page::new("API", "/api"), &CONTENT))
 }
 
@@ -114,5 +114,5 @@ fn kind(schema: &Value) -> Markup {
         }
         _ => String::new(),
     };
-    html! { @if !words.is_empty() { code.muted { (kit::cut(&words, 160)) } } }
+    html! { @if !words.is_empty() { code.muted { (components::cut(&words, 160)) } } }
 }

@@ -6,7 +6,7 @@ use maud::{Markup, PreEscaped, html};
 use punctual_core::{Timestamp, time::in_words};
 use serde_json::json;
 
-use super::kit;
+use super::components;
 
 /// The measures of a chart, in its own units.
 const WIDTH: f64 = 560.0;
@@ -48,7 +48,7 @@ fn short(value: f64) -> String {
     match value {
         _ if value >= 1e6 => format!("{}M", trimmed(value / 1e6)),
         _ if value >= 1e4 => format!("{}k", trimmed(value / 1e3)),
-        _ if value >= 100.0 => kit::number(value.round() as u64),
+        _ if value >= 100.0 => components::number(value.round() as u64),
         _ => trimmed(value),
     }
 }

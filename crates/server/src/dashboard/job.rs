@@ -9,7 +9,7 @@ use punctual_core::{
 };
 use serde::Deserialize;
 
-use super::{Answer, kit, overview::like, shell::Page, visit::Visit};
+use super::{Answer, components, layout::Page, overview::like, page_context::PageContext};
 use crate::{api::OfJob, problem::Problem};
 
 /// Lines of the log that are shown at first, from the end.
@@ -17,7 +17,7 @@ const LOG_SHOWN: usize = 200;
 /// Attempts that are drawn, from the end.
 const ATTEMPTS_SHOWN: usize = 50;
 
-pub(super) async fn show(visit: Visit, OfJob { id }: OfJob) -> Answer {
+pub(super) async fn show(visit: PageContext, OfJob { id }: OfJob) -> Answer {
     let detail = visit.admin().job(id).await?;
     let job = &detail.job;
     let why = match job.status {
@@ -28,8 +28,8 @@ pub(super) async fn show(visit: Visit, OfJob { id }: OfJob) -> Answer {
     };
     let content = html! {
         section.story #story data-live {
-            p.sentence { (kit::status(job.status)) span { (sentence(job, &detail.attempts, visit.now)) } }
-            @if let Some(progress) = &job.progress { p { (kit::progress(progress.percent, "progress")) @if let Some(message) = &progress.message { " " (message) } } }
+            p.sentence { (components::status(job.status)) span { (sentence(job, &detail.attempts, visit.now)) } }
+            @if let Some(progress) = &job.progress { p { (components::progress(progress.percent, "progress")) @if let Some(message) = &progress.message { " " (message) } } }
             @if let Some(why) = &why { (reasons(why)) }
         }
         @if visit.may_change() { div.actions #actions data-live { (actions(&visit, job).await?) } }
@@ -43,16 +43,16 @@ pub(super) async fn show(visit: Visit, OfJob { id }: OfJob) -> Answer {
                 section #log data-live { h2 { "Log" } (log(&detail.logs)) }
             }
             div {
-                section { h2 { "Payload" } (kit::document(&job.payload_preview)) p.muted { "Secrets are redacted." } }
-                @if let Some(result) = &job.result_preview { section { h2 { "Result" } (kit::document(result)) } }
-                @if let Some(metadata) = &job.metadata { section { h2 { "Metadata" } (kit::document(metadata)) } }
+                section { h2 { "Payload" } (components::document(&job.payload_preview)) p.muted { "Secrets are redacted." } }
+                @if let Some(result) = &job.result_preview { section { h2 { "Result" } (components::document(result)) } }
+                @if let Some(metadata) = &job.metadata { section { h2 { "Metadata" } (components::document(metadata)) } }
                 section #facts data-live { h2 { "Facts" } (facts(&visit, job)) }
                 (family(&detail))
             }
         }
     };
     let mut page = Page::new(&job.name, "/jobs");
-    page.heading = Some(html! { h1 { (job.name) } (kit::id(job.id)) });
+    page.heading = Some(html! { h1 { (job.name) } (components::id(job.id)) });
     Ok(visit.html(page, &content))
 }
 
@@ -60,13 +60,16 @@ pub(super) async fn show(visit: Visit, OfJob { id }: OfJob) -> Answer {
 fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) -> String {
     let (attempt, max) = (job.attempt, job.max_attempts);
     let took = || Some(in_words(job.finished_at?.since(job.started_at?)));
-    let ago = |at: Option<punctual_core::Timestamp>| at.map_or_else(String::new, |at| kit::relative(at, now));
+    let ago = |at: Option<punctual_core::Timestamp>| at.map_or_else(String::new, |at| components::relative(at, now));
     let failed =
         attempts.iter().filter(|one| like(one.status) == Status::Failed || like(one.status) == Status::Dead).count();
-    let after = if failed > 0 { format!(", after it had failed {}", kit::times(failed as u32)) } else { String::new() };
+    let after =
+        if failed > 0 { format!(", after it had failed {}", components::times(failed as u32)) } else { String::new() };
     match job.status {
-        Status::Waiting => format!("Waits for {}.", kit::plural(job.waiting_on.into(), "other job", "other jobs")),
-        Status::Scheduled => format!("Runs {}.", kit::relative(job.run_at, now)),
+        Status::Waiting => {
+            format!("Waits for {}.", components::plural(job.waiting_on.into(), "other job", "other jobs"))
+        }
+        Status::Scheduled => format!("Runs {}.", components::relative(job.run_at, now)),
         Status::Queued => format!("Ready since {}{after}.", in_words(now.since(job.run_at))),
         Status::Processing => format!(
             "Running for {}, attempt {attempt} of {max}.",
@@ -76,12 +79,12 @@ fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) 
             format!("Succeeded {} in {}{after}.", ago(job.finished_at), took().unwrap_or_else(|| "0 s".into()))
         }
         Status::Failed | Status::Retrying => {
-            format!("Failed {}, retries {}.", kit::times(attempt), kit::relative(job.run_at, now))
+            format!("Failed {}, retries {}.", components::times(attempt), components::relative(job.run_at, now))
         }
         Status::Dead => format!(
             "Dead {} after {}; it is not retried.",
             ago(job.finished_at),
-            kit::plural(attempt.into(), "attempt", "attempts")
+            components::plural(attempt.into(), "attempt", "attempts")
         ),
         Status::Cancelled => format!("Cancelled {}.", ago(job.finished_at)),
         Status::Deleted => "Deleted; retention will remove it.".to_owned(),
@@ -97,7 +100,7 @@ fn reasons(why: &Explanation) -> Markup {
 }
 
 /// What can be done now; what cannot says why.
-async fn actions(visit: &Visit, view: &JobView) -> Result<Markup, Problem> {
+async fn actions(visit: &PageContext, view: &JobView) -> Result<Markup, Problem> {
     let job = visit.call.punctual().job(view.id).await?;
     let to = |verb: &str| format!("/jobs/{}/{verb}", view.id);
     let refusal =
@@ -105,25 +108,25 @@ async fn actions(visit: &Visit, view: &JobView) -> Result<Markup, Problem> {
     let again = matches!(job.status, Status::Succeeded | Status::Cancelled | Status::Deleted);
     Ok(html! {
         @match refusal(Verb::Retry) {
-            _ if job.status == Status::Queued => (kit::disabled("Retry", "it is queued already")),
-            None => (kit::button(visit, &to("retry"), "Retry", Some("r"))),
-            Some(why) => (kit::disabled("Retry", &why)),
+            _ if job.status == Status::Queued => (components::disabled("Retry", "it is queued already")),
+            None => (components::button(visit, &to("retry"), "Retry", Some("r"))),
+            Some(why) => (components::disabled("Retry", &why)),
         }
-        @if again { (kit::button(visit, &to("run"), "Run again", None)) }
+        @if again { (components::button(visit, &to("run"), "Run again", None)) }
         @else { @match refusal(Verb::RunNow) {
-            _ if job.status == Status::Queued => (kit::disabled("Run now", "it is queued already")),
-            None => (kit::button(visit, &to("run"), "Run now", None)),
-            Some(why) => (kit::disabled("Run now", &why)),
+            _ if job.status == Status::Queued => (components::disabled("Run now", "it is queued already")),
+            None => (components::button(visit, &to("run"), "Run now", None)),
+            Some(why) => (components::disabled("Run now", &why)),
         } }
         @match refusal(Verb::Cancel) {
-            _ if job.status == Status::Cancelled => (kit::disabled("Cancel", "it is cancelled already")),
-            None => (kit::asking(visit, &to("cancel"), "Cancel", "The job is cancelled; if it is running, its handler is told to stop.", Some("c"))),
-            Some(why) => (kit::disabled("Cancel", &why)),
+            _ if job.status == Status::Cancelled => (components::disabled("Cancel", "it is cancelled already")),
+            None => (components::asking(visit, &to("cancel"), "Cancel", "The job is cancelled; if it is running, its handler is told to stop.", Some("c"))),
+            Some(why) => (components::disabled("Cancel", &why)),
         }
         @match refusal(Verb::Delete) {
-            _ if job.status == Status::Deleted => (kit::disabled("Delete", "it is deleted already")),
-            None => (kit::asking(visit, &to("delete"), "Delete", "The job is hidden now and removed by retention later.", None)),
-            Some(why) => (kit::disabled("Delete", &why)),
+            _ if job.status == Status::Deleted => (components::disabled("Delete", "it is deleted already")),
+            None => (components::asking(visit, &to("delete"), "Delete", "The job is hidden now and removed by retention later.", None)),
+            Some(why) => (components::disabled("Delete", &why)),
         }
     })
 }
@@ -166,8 +169,8 @@ fn attempts(attempts: &[Attempt], now: punctual_core::Timestamp) -> Markup {
                     td { span class={ "state s-" (like(attempt.status)) } { i {} (attempt.status.as_str().replace('_', " ")) } }
                     td.span { (bar(attempt)) }
                     td.num { (in_words(attempt.finished_at.unwrap_or(now).since(attempt.started_at))) }
-                    td.num { (kit::when(attempt.started_at, now)) }
-                    td.wide { (kit::id(attempt.worker_id)) }
+                    td.num { (components::when(attempt.started_at, now)) }
+                    td.wide { (components::id(attempt.worker_id)) }
                 }
                 @if let Some(error) = &attempt.error { tr.sub { td {} td colspan="5" { (error.message.lines().next().unwrap_or_default()) } } }
             } }
@@ -181,13 +184,13 @@ fn timeline(events: &[Event], now: punctual_core::Timestamp) -> Markup {
         ol.timeline {
             @for (place, event) in events.iter().enumerate().rev() {
                 li {
-                    (kit::status(event.status))
+                    (components::status(event.status))
                     span.detail {
                         @if let Some(detail) = &event.detail { (detail) }
                         @if let Some(actor) = &event.actor { " " span.muted { "by " (actor) } }
                     }
                     @if place > 0 { span.gap { "+" (in_words(event.at.since(events[place - 1].at))) } }
-                    (kit::when(event.at, now))
+                    (components::when(event.at, now))
                 }
             }
         }
@@ -200,68 +203,65 @@ fn log(lines: &[LogLine]) -> Markup {
         @if lines.is_empty() { p.muted { "No log lines." } }
         @else {
             @if lines.len() > shown.len() { p.muted { "The last " (shown.len()) " of " (lines.len()) " lines." } }
-            ol.log { @for line in shown { li class={ "l-" (line.level.as_str()) } { (kit::when_exact(line.at)) span.level { (line.level.as_str()) } span { (line.message) } } } }
+            ol.log { @for line in shown { li class={ "l-" (line.level.as_str()) } { (components::when_exact(line.at)) span.level { (line.level.as_str()) } span { (line.message) } } } }
         }
     }
 }
 
-fn facts(visit: &Visit, job: &JobView) -> Markup {
+fn facts(visit: &PageContext, job: &JobView) -> Markup {
     let text = |text: &str| html! { (text) };
     let mut rows = vec![
-        ("Queue", html! { a href={ "/queues/" (kit::part(&job.queue)) } { (job.queue) } }),
+        ("Queue", html! { a href={ "/queues/" (components::part(&job.queue)) } { (job.queue) } }),
         ("Priority", html! { (job.priority) }),
         (
             "Attempts",
             html! { (job.attempt) " of " (job.max_attempts) @if job.crash_count > 0 { ", crash " (job.crash_count) " of " (job.max_crashes) } },
         ),
-        ("Timeout", kit::took(Duration::from_millis(job.timeout_ms))),
+        ("Timeout", components::took(Duration::from_millis(job.timeout_ms))),
         (
             "Created",
-            html! { (kit::when(job.created_at, visit.now)) @if let Some(by) = &job.created_by { " by " (by) } },
+            html! { (components::when(job.created_at, visit.now)) @if let Some(by) = &job.created_by { " by " (by) } },
         ),
-        ("Due", kit::when(job.run_at, visit.now)),
+        ("Due", components::when(job.run_at, visit.now)),
     ];
-    rows.extend(job.worker_id.map(|worker| ("Worker", kit::id(worker))));
-    rows.extend(job.lease_until.map(|until| ("Lease", kit::when(until, visit.now))));
+    rows.extend(job.worker_id.map(|worker| ("Worker", components::id(worker))));
+    rows.extend(job.lease_until.map(|until| ("Lease", components::when(until, visit.now))));
     rows.extend(
         job.user_id
             .as_deref()
-            .map(|user| ("User", html! { a href=(kit::query("/jobs", &[("user", Some(user))])) { (user) } })),
+            .map(|user| ("User", html! { a href=(components::query("/jobs", &[("user", Some(user))])) { (user) } })),
     );
-    rows.extend(
-        job.correlation_id
-            .as_deref()
-            .map(|id| ("Correlation", html! { a href=(kit::query("/jobs", &[("correlation", Some(id))])) { (id) } })),
-    );
+    rows.extend(job.correlation_id.as_deref().map(|id| {
+        ("Correlation", html! { a href=(components::query("/jobs", &[("correlation", Some(id))])) { (id) } })
+    }));
     rows.extend(job.unique_key.as_deref().map(|key| ("Unique key", text(key))));
     rows.extend(job.concurrency_key.as_deref().map(|key| ("Concurrency key", text(key))));
     rows.extend(job.workflow_id.map(|id| {
         ("Workflow", html! { a href={ "/workflows/" (id) } { (job.node.as_deref().unwrap_or("part of it")) } })
     }));
+    rows.extend(job.occurrence.as_ref().map(|one| {
+        ("Schedule", html! { a href={ "/schedules/" (components::part(&one.schedule)) } { (one.schedule) } })
+    }));
     rows.extend(
-        job.occurrence
-            .as_ref()
-            .map(|one| ("Schedule", html! { a href={ "/schedules/" (kit::part(&one.schedule)) } { (one.schedule) } })),
-    );
-    rows.extend(
-        job.rerun_of.map(|id| ("Copy of", html! { a href={ "/jobs/" (id) } { (kit::shortened(&id.to_string())) } })),
+        job.rerun_of
+            .map(|id| ("Copy of", html! { a href={ "/jobs/" (id) } { (components::shortened(&id.to_string())) } })),
     );
     rows.extend(job.trace.as_deref().map(|trace| ("Trace", html! { code { (trace) } })));
     rows.extend(job.description.as_deref().map(|words| ("Description", text(words))));
     if !job.tags.is_empty() {
         rows.push((
             "Tags",
-            html! { @for tag in &job.tags { a.tag href=(kit::query("/jobs", &[("tag", Some(tag))])) { (tag) } } },
+            html! { @for tag in &job.tags { a.tag href=(components::query("/jobs", &[("tag", Some(tag))])) { (tag) } } },
         ));
     }
-    kit::facts(rows)
+    components::facts(rows)
 }
 
 fn family(detail: &JobDetail) -> Markup {
     let list = |title: &str, relatives: &[Relative]| {
         html! {
             @if !relatives.is_empty() {
-                section { h2 { (title) } ul.family { @for one in relatives { li { (kit::status(one.status)) a href={ "/jobs/" (one.id) } { (one.node.as_deref().map_or_else(|| kit::shortened(&one.id.to_string()), str::to_owned)) } } } } }
+                section { h2 { (title) } ul.family { @for one in relatives { li { (components::status(one.status)) a href={ "/jobs/" (one.id) } { (one.node.as_deref().map_or_else(|| components::shortened(&one.id.to_string()), str::to_owned)) } } } } }
             }
         }
     };
@@ -275,7 +275,7 @@ pub(super) struct Act {
     verb: Verb,
 }
 
-pub(super) async fn act(visit: Visit, Act { id, verb }: Act) -> Answer {
+pub(super) async fn act(visit: PageContext, Act { id, verb }: Act) -> Answer {
     let admin = visit.admin();
     let said = match verb {
         Verb::Retry => admin.retry(id).await.map(|()| "Job retried.".to_owned())?,
@@ -284,7 +284,7 @@ pub(super) async fn act(visit: Visit, Act { id, verb }: Act) -> Answer {
         Verb::RunNow => match admin.run(id).await? {
             Ran::Itself => "Job started.".to_owned(),
             Ran::Again(new) => {
-                let visit = Visit { back: None, ..visit };
+                let visit = PageContext { back: None, ..visit };
                 return Ok(visit.done(&format!("/jobs/{new}"), "Enqueued a copy of the job."));
             }
         },

@@ -9,9 +9,9 @@ use punctual_core::{Filter, JobId, Page, Status, Verb, WorkflowId, filter::Order
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    Answer, kit,
-    shell::Page as Shell,
-    visit::{Visit, redirect},
+    Answer, components,
+    layout::Page as Shell,
+    page_context::{PageContext, redirect},
 };
 use crate::problem::Problem;
 
@@ -99,7 +99,7 @@ impl Which {
             ("q", self.q.as_deref()),
         ]);
         pairs.extend(more);
-        kit::query("/jobs", &pairs)
+        components::query("/jobs", &pairs)
     }
 }
 
@@ -132,7 +132,7 @@ impl Time {
     }
 }
 
-pub(super) async fn show(visit: Visit, which: Which) -> Answer {
+pub(super) async fn show(visit: PageContext, which: Which) -> Answer {
     if let Some(address) = which.q.as_deref().and_then(address_of) {
         return Ok(redirect(&address));
     }
@@ -148,13 +148,13 @@ pub(super) async fn show(visit: Visit, which: Which) -> Answer {
         @if let Some(bulk) = bulk { (bulk) }
         section #jobs data-live {
             @if let Some(seen) = found.searched {
-                p.muted { "Looked for “" (which.q.as_deref().unwrap_or_default()) "” in " (kit::plural(seen as u64, "job", "jobs"))
+                p.muted { "Looked for “" (which.q.as_deref().unwrap_or_default()) "” in " (components::plural(seen as u64, "job", "jobs"))
                     @if found.more { "; narrow the filters to look at others" } "." }
             }
             @if found.jobs.is_empty() { (nothing(&which)) }
             @else {
                 form #picked method="post" action="/bulk" {
-                    (kit::proof(&visit))
+                    (components::proof(&visit))
                     (table(&visit, &found.jobs, time, visit.may_change()))
                     @if visit.may_change() { (toolbar(&which)) }
                 }
@@ -183,7 +183,7 @@ struct Found {
     more: bool,
 }
 
-async fn find(visit: &Visit, which: &Which) -> Result<Found, Problem> {
+async fn find(visit: &PageContext, which: &Which) -> Result<Found, Problem> {
     let Some(q) = &which.q else {
         let page = Page { limit: PAGE_JOBS, after: which.after.clone() };
         let list = visit.admin().jobs(which.filter(), page).await?;
@@ -233,7 +233,7 @@ fn filters(which: &Which, overview: &Overview) -> Markup {
             @for status in CHOICES {
                 @let chosen = which.status.contains(&status);
                 @let count = overview.jobs.get(&status).copied().unwrap_or(0);
-                a href=(which.link(&[status], &[])) aria-current=[chosen.then_some("true")] { (kit::status(status)) span.num { (kit::number(count)) } }
+                a href=(which.link(&[status], &[])) aria-current=[chosen.then_some("true")] { (components::status(status)) span.num { (components::number(count)) } }
             }
         }
         form.filters method="get" action="/jobs" {
@@ -254,17 +254,17 @@ fn filters(which: &Which, overview: &Overview) -> Markup {
 
 fn nothing(which: &Which) -> Markup {
     if which.filter() == Filter::default() && which.q.is_none() {
-        return kit::empty(
+        return components::empty(
             "There are no jobs yet.",
             "A job is enqueued by your program, over HTTP, or by hand:",
             "punctual enqueue echo '{\"hello\": \"world\"}'",
         );
     }
-    kit::empty("No matching jobs.", "Change the filters, or clear them.", "")
+    components::empty("No matching jobs.", "Change the filters, or clear them.", "")
 }
 
 /// Jobs in a table.
-pub(super) fn table(visit: &Visit, jobs: &[JobView], time: Time, picks: bool) -> Markup {
+pub(super) fn table(visit: &PageContext, jobs: &[JobView], time: Time, picks: bool) -> Markup {
     html! {
         div.scroll {
             table.rows {
@@ -279,7 +279,7 @@ pub(super) fn table(visit: &Visit, jobs: &[JobView], time: Time, picks: bool) ->
     }
 }
 
-fn row(visit: &Visit, job: &JobView, time: Time, picks: bool) -> Markup {
+fn row(visit: &PageContext, job: &JobView, time: Time, picks: bool) -> Markup {
     let at = match time {
         Time::Created => Some(job.created_at),
         Time::Due => Some(job.run_at),
@@ -294,15 +294,15 @@ fn row(visit: &Visit, job: &JobView, time: Time, picks: bool) -> Markup {
     html! {
         tr id=(job.id) {
             @if picks { td.pick { input type="checkbox" name="id" value=(job.id) aria-label={ "Select " (job.name) }; } }
-            td { (kit::status(job.status)) }
-            td.main { a href={ "/jobs/" (job.id) } title=[job.description.as_deref()] { (job.name) } @if let Some(progress) = job.progress.as_ref().filter(|_| job.status == Status::Processing) { (kit::progress(progress.percent, progress.message.as_deref().unwrap_or("progress"))) } }
-            td.wide { a.quiet href={ "/queues/" (kit::part(&job.queue)) } { (job.queue) } }
+            td { (components::status(job.status)) }
+            td.main { a href={ "/jobs/" (job.id) } title=[job.description.as_deref()] { (job.name) } @if let Some(progress) = job.progress.as_ref().filter(|_| job.status == Status::Processing) { (components::progress(progress.percent, progress.message.as_deref().unwrap_or("progress"))) } }
+            td.wide { a.quiet href={ "/queues/" (components::part(&job.queue)) } { (job.queue) } }
             td.num.wide { @if job.attempt > 0 { (job.attempt) span.muted { " / " (job.max_attempts) } } @else { span.zero { "–" } } }
-            td.num { (kit::when_some(at, visit.now)) }
+            td.num { (components::when_some(at, visit.now)) }
             td.num.wide { @match took { Some(took) => (in_words(took)), None => span.zero { "–" } } }
-            td.wide { @if let Some(user) = &job.user_id { a.quiet href=(kit::query("/jobs", &[("user", Some(user))])) { (user) } } }
-            td.wide { @for tag in job.tags.iter().take(3) { a.tag href=(kit::query("/jobs", &[("tag", Some(tag))])) { (tag) } } }
-            td { (kit::id(job.id)) }
+            td.wide { @if let Some(user) = &job.user_id { a.quiet href=(components::query("/jobs", &[("user", Some(user))])) { (user) } } }
+            td.wide { @for tag in job.tags.iter().take(3) { a.tag href=(components::query("/jobs", &[("tag", Some(tag))])) { (tag) } } }
+            td { (components::id(job.id)) }
         }
     }
 }
@@ -341,10 +341,10 @@ fn toolbar(which: &Which) -> Markup {
 }
 
 /// Asks whether all of them are meant, and says how many they are.
-async fn ask(visit: &Visit, which: &Which, verb: Verb) -> Result<Markup, Problem> {
+async fn ask(visit: &PageContext, which: &Which, verb: Verb) -> Result<Markup, Problem> {
     let preview = visit.admin().preview(verb, which.filter()).await?;
     let count =
-        format!("{}{}", if preview.more { "more than " } else { "" }, kit::plural(preview.count, "job", "jobs"));
+        format!("{}{}", if preview.more { "more than " } else { "" }, components::plural(preview.count, "job", "jobs"));
     Ok(html! {
         form.question method="post" action="/bulk" role="alertdialog" aria-label="Are you sure?" {
             input type="hidden" name="csrf" value=(visit.csrf());
@@ -367,8 +367,8 @@ async fn ask(visit: &Visit, which: &Which, verb: Verb) -> Result<Markup, Problem
 }
 
 /// Asks whether those that were selected are meant.
-fn ask_again(visit: &Visit, bulk: &Which, verb: Verb) -> Response {
-    let count = kit::plural(bulk.id.len() as u64, "job", "jobs");
+fn ask_again(visit: &PageContext, bulk: &Which, verb: Verb) -> Response {
+    let count = components::plural(bulk.id.len() as u64, "job", "jobs");
     let back = visit.back.as_deref().unwrap_or("/jobs");
     let content = html! {
         form.question method="post" action="/bulk" {
@@ -385,7 +385,7 @@ fn ask_again(visit: &Visit, bulk: &Which, verb: Verb) -> Response {
     visit.html(Shell::new("Are you sure?", "/jobs"), &content)
 }
 
-pub(super) async fn bulk(visit: Visit, bulk: Which) -> Answer {
+pub(super) async fn bulk(visit: PageContext, bulk: Which) -> Answer {
     let verb = bulk.verb.ok_or_else(|| Problem::invalid("verb", "is missing"))?;
     let admin = visit.admin();
     if bulk.all {
@@ -399,13 +399,12 @@ pub(super) async fn bulk(visit: Visit, bulk: Which) -> Answer {
         let done = admin.bulk(verb, bulk.filter(), enough).await?;
         let more = if done.more { "; there are more" } else { "" };
         let passed = if done.passed_over > 0 {
-            format!("; {} skipped (state changed meanwhile)", kit::number(done.passed_over))
+            format!("; {} skipped (state changed meanwhile)", components::number(done.passed_over))
         } else {
             String::new()
         };
-        return Ok(
-            visit.done("/jobs", &format!("{}: {}{passed}{more}", verb, kit::plural(done.changed, "job", "jobs")))
-        );
+        return Ok(visit
+            .done("/jobs", &format!("{}: {}{passed}{more}", verb, components::plural(done.changed, "job", "jobs"))));
     }
     if bulk.id.is_empty() {
         return Ok(visit.done("/jobs", "No job was selected."));
@@ -427,5 +426,5 @@ pub(super) async fn bulk(visit: Visit, bulk: Which) -> Answer {
         }
     }
     let refusals = refused.first().map(|first| format!("; {} refused: {first}", refused.len())).unwrap_or_default();
-    Ok(visit.done("/jobs", &format!("{}: {}{refusals}", verb, kit::plural(done, "job", "jobs"))))
+    Ok(visit.done("/jobs", &format!("{}: {}{refusals}", verb, components::plural(done, "job", "jobs"))))
 }

@@ -8,10 +8,10 @@ use axum::response::{
 };
 use futures_util::stream;
 
-use super::{Answer, visit::Visit};
+use super::{Answer, page_context::PageContext};
 use crate::route::Nothing;
 
-pub(super) async fn stream(visit: Visit, _: Nothing) -> Answer {
+pub(super) async fn stream(visit: PageContext, _: Nothing) -> Answer {
     let (changes, stopping) = (visit.app().history.changes(), visit.app().stopping.clone());
     let events = stream::unfold((changes, stopping), |(mut changes, stopping)| async move {
         tokio::select! {

@@ -1,30 +1,31 @@
-//! The dashboard: pages drawn here, which can be read without a script.
+//! The dashboard: pages rendered here, which can be read without JavaScript.
 //!
 //! | question | file |
 //! |---|---|
-//! | which pages are there, and for whom? | `mod` |
-//! | what is on a page? | its own file |
-//! | what is around it? | `shell` |
-//! | how do a time, a state, an id look? | `kit`, `chart` |
-//! | how does somebody come in? | `session` |
-//! | how does it change under one's eyes? | `live`, `assets/punctual.js` |
+//! | which pages are there, and for which role? | here |
+//! | what is on a page? | `overview`, `jobs`, `job`, `workflows`, `schedules`, `queues`, `queue`, `workers`, `reports`, `notifications`, `api` |
+//! | what surrounds it? | `layout` |
+//! | what does a page know of its request? | `page_context` |
+//! | how does a time, a state, an id look? | `components`, `chart` |
+//! | how does a user log in? | `session` |
+//! | how do open pages update? | `live`, `assets` |
 
 mod api;
 mod assets;
 mod chart;
+mod components;
 mod job;
 mod jobs;
-mod kit;
+mod layout;
 mod live;
 mod notifications;
 mod overview;
+mod page_context;
 mod queue;
 mod queues;
 mod reports;
 mod schedules;
 mod session;
-mod shell;
-mod visit;
 mod workers;
 mod workflows;
 
@@ -42,7 +43,7 @@ use futures_util::future::BoxFuture;
 use punctual_core::Role::{self, Admin, Read};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use self::visit::Visit;
+use self::page_context::PageContext;
 use crate::{
     app::App,
     auth,
@@ -63,7 +64,9 @@ pub(crate) struct Page {
 }
 
 type Run = Arc<
-    dyn Fn(Visit, RawPathParams, Option<String>, Bytes) -> BoxFuture<'static, Result<Response, Problem>> + Send + Sync,
+    dyn Fn(PageContext, RawPathParams, Option<String>, Bytes) -> BoxFuture<'static, Result<Response, Problem>>
+        + Send
+        + Sync,
 >;
 
 /// Every page and every form.
@@ -119,7 +122,7 @@ fn page<Q, F, H>(path: &'static str, handler: H) -> Page
 where
     Q: DeserializeOwned + Send + 'static,
     F: Future<Output = Answer> + Send + 'static,
-    H: Fn(Visit, Q) -> F + Send + Sync + 'static,
+    H: Fn(PageContext, Q) -> F + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
     let run: Run = Arc::new(move |visit, path, query, _| {
@@ -134,7 +137,7 @@ fn form<B, F, H>(path: &'static str, handler: H) -> Page
 where
     B: DeserializeOwned + Send + 'static,
     F: Future<Output = Answer> + Send + 'static,
-    H: Fn(Visit, B) -> F + Send + Sync + 'static,
+    H: Fn(PageContext, B) -> F + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
     let run: Run = Arc::new(move |visit, path, _, body| {
@@ -158,7 +161,7 @@ impl Page {
         let caller = match auth::visitor(&app, &parts.headers).await {
             Ok(caller) => caller,
             Err(problem) if problem.code == Code::Unauthorized => return session::send_to_login(&parts),
-            Err(problem) => return shell::bare_problem(problem),
+            Err(problem) => return layout::bare_problem(problem),
         };
         let at = parts.uri.path_and_query().map_or("/", |at| at.as_str()).to_owned();
         let call = Call {
@@ -169,7 +172,7 @@ impl Page {
             upgrade: None,
             peer: None,
         };
-        let mut visit = Visit::new(call, at);
+        let mut visit = PageContext::new(call, at);
         let answer = async {
             visit.call.caller.must_have(self.role)?;
             let path =
@@ -184,7 +187,7 @@ impl Page {
         };
         match answer.await {
             Ok(response) => response,
-            Err(problem) => shell::problem(&visit, problem),
+            Err(problem) => layout::problem(&visit, problem),
         }
     }
 }

@@ -4,7 +4,7 @@ use maud::html;
 use punctual_core::limits;
 use serde::Deserialize;
 
-use super::{Answer, kit, shell::Page, visit::Visit};
+use super::{Answer, components, layout::Page, page_context::PageContext};
 
 /// Messages that are shown.
 const SHOWN: usize = 100;
@@ -16,7 +16,7 @@ pub(super) struct Asked {
     user: String,
 }
 
-pub(super) async fn show(visit: Visit, Asked { user }: Asked) -> Answer {
+pub(super) async fn show(visit: PageContext, Asked { user }: Asked) -> Answer {
     let store = visit.call.punctual().store();
     let whose = Some(user.clone()).filter(|user| !user.is_empty());
     // They are read from the oldest on; what is shown are the last ones.
@@ -33,16 +33,16 @@ pub(super) async fn show(visit: Visit, Asked { user }: Asked) -> Answer {
         }
         section #notifications data-live {
             @if found.is_empty() {
-                (kit::empty("No recent notifications.", "A job tells a user, or everybody, something with its context; over HTTP:", &format!("curl -X POST {}/v1/notifications -H 'Content-Type: application/json' -d '{{\"user\": \"ada\", \"message\": \"your film is ready\"}}'", visit.origin())))
+                (components::empty("No recent notifications.", "A job tells a user, or everybody, something with its context; over HTTP:", &format!("curl -X POST {}/v1/notifications -H 'Content-Type: application/json' -d '{{\"user\": \"ada\", \"message\": \"your film is ready\"}}'", visit.origin())))
             } @else {
                 div.scroll { table.rows {
                     thead { tr { th { "User" } th { "Message" } th.wide { "Job" } th.num { "Sent" } } }
                     tbody { @for one in &found {
                         tr {
-                            td.main { @match &one.user_id { Some(user) => a href=(kit::query("/notifications", &[("user", Some(user))])) { (user) }, None => span.muted { "everybody" } } }
-                            td { code title=(kit::cut(one.message.as_str(), 2_000)) { (kit::cut(one.message.as_str(), 120)) } }
-                            td.wide { @if let Some(job) = one.job { a href={ "/jobs/" (job) } { (kit::shortened(&job.to_string())) } } }
-                            td.num { (kit::when(one.created_at, visit.now)) }
+                            td.main { @match &one.user_id { Some(user) => a href=(components::query("/notifications", &[("user", Some(user))])) { (user) }, None => span.muted { "everybody" } } }
+                            td { code title=(components::cut(one.message.as_str(), 2_000)) { (components::cut(one.message.as_str(), 120)) } }
+                            td.wide { @if let Some(job) = one.job { a href={ "/jobs/" (job) } { (components::shortened(&job.to_string())) } } }
+                            td.num { (components::when(one.created_at, visit.now)) }
                         }
                     } }
                 } }

@@ -10,9 +10,10 @@ use serde::Deserialize;
 use super::{
     Answer,
     chart::{Chart, Series, Unit},
-    jobs, kit, queues,
-    shell::Page as Shell,
-    visit::Visit,
+    components, jobs,
+    layout::Page as Shell,
+    page_context::PageContext,
+    queues,
 };
 use crate::{
     history::{Range, Sample},
@@ -47,7 +48,7 @@ pub(super) struct Asked {
     range: Range,
 }
 
-pub(super) async fn show(visit: Visit, Asked { range }: Asked) -> Answer {
+pub(super) async fn show(visit: PageContext, Asked { range }: Asked) -> Answer {
     let admin = visit.admin();
     let (overview, queues) = (admin.overview().await?, admin.queues().await?);
     let attention = attention(&visit, &queues).await?;
@@ -61,7 +62,7 @@ pub(super) async fn show(visit: Visit, Asked { range }: Asked) -> Answer {
             (queues::table(&visit, &queues))
         }
         section #running data-live {
-            h2 { "Running now" a.more href="/jobs?status=processing" { "All " (kit::number(overview.jobs.get(&Status::Processing).copied().unwrap_or(0))) } }
+            h2 { "Running now" a.more href="/jobs?status=processing" { "All " (components::number(overview.jobs.get(&Status::Processing).copied().unwrap_or(0))) } }
             @if running.jobs.is_empty() { p.muted { "No job is running." } }
             @else { (jobs::table(&visit, &running.jobs, jobs::Time::Started, false)) }
         }
@@ -74,7 +75,7 @@ pub(super) async fn show(visit: Visit, Asked { range }: Asked) -> Answer {
 /// The choice of how far back charts go.
 pub(super) fn ranges(path: &str, chosen: Range) -> Markup {
     let choice = |(range, word): (Range, &'static str)| (format!("{path}?range={word}"), word, range == chosen);
-    kit::tabs("How far back", Range::ALL.map(choice))
+    components::tabs("How far back", Range::ALL.map(choice))
 }
 
 fn tiles(overview: &Overview) -> Markup {
@@ -82,11 +83,11 @@ fn tiles(overview: &Overview) -> Markup {
         @for status in TILES {
             @let count = overview.jobs.get(&status).copied().unwrap_or(0);
             a.tile.none[count == 0] href={ "/jobs?status=" (status) } {
-                (kit::status(status))
-                strong { (kit::number(count)) }
+                (components::status(status))
+                strong { (components::number(count)) }
             }
         }
-        a.tile href="/workers" { span.state { i {} "workers" } strong { (kit::number(overview.workers)) } }
+        a.tile href="/workers" { span.state { i {} "workers" } strong { (components::number(overview.workers)) } }
     }
 }
 
@@ -98,14 +99,14 @@ struct Trouble {
     advice: &'static str,
 }
 
-async fn attention(visit: &Visit, queues: &[QueueView]) -> Result<Vec<Trouble>, Problem> {
+async fn attention(visit: &PageContext, queues: &[QueueView]) -> Result<Vec<Trouble>, Problem> {
     let (admin, now) = (visit.admin(), visit.now);
     let mut found = Vec::new();
     for (name, count) in admin.failures(now.before(DAY), now).await?.by_name.into_iter().take(5) {
         found.push(Trouble {
             status: Status::Dead,
-            text: format!("{} of {name} died within a day", kit::plural(count, "job", "jobs")),
-            to: kit::query("/jobs", &[("status", Some("dead")), ("name", Some(&name))]),
+            text: format!("{} of {name} died within a day", components::plural(count, "job", "jobs")),
+            to: components::query("/jobs", &[("status", Some("dead")), ("name", Some(&name))]),
             advice: "look why, then retry or delete",
         });
     }
@@ -117,7 +118,7 @@ async fn attention(visit: &Visit, queues: &[QueueView]) -> Result<Vec<Trouble>, 
             found.push(Trouble {
                 status: Status::Failed,
                 text: format!("Schedule {} is disabled: {problem}", schedule.name),
-                to: format!("/schedules/{}", kit::part(&schedule.name)),
+                to: format!("/schedules/{}", components::part(&schedule.name)),
                 advice: "fix it, then resume",
             });
         }
@@ -125,13 +126,13 @@ async fn attention(visit: &Visit, queues: &[QueueView]) -> Result<Vec<Trouble>, 
     Ok(found)
 }
 
-async fn trouble_of(visit: &Visit, queue: &QueueView) -> Result<Option<Trouble>, Problem> {
+async fn trouble_of(visit: &PageContext, queue: &QueueView) -> Result<Option<Trouble>, Problem> {
     let ready = queue.jobs.get(&Status::Queued).copied().unwrap_or(0);
     if ready == 0 {
         return Ok(None);
     }
-    let (name, jobs) = (&queue.name, kit::plural(ready, "job is", "jobs are"));
-    let to = format!("/queues/{}", kit::part(name));
+    let (name, jobs) = (&queue.name, components::plural(ready, "job is", "jobs are"));
+    let to = format!("/queues/{}", components::part(name));
     let trouble = |status, text, advice| Some(Trouble { status, text, to: to.clone(), advice });
     if queue.settings.paused {
         return Ok(trouble(
@@ -155,12 +156,12 @@ async fn trouble_of(visit: &Visit, queue: &QueueView) -> Result<Option<Trouble>,
 fn attention_list(found: &[Trouble]) -> Markup {
     html! {
         @if found.is_empty() {
-            p.fine { (kit::status_dot("s-succeeded")) "No problems found." }
+            p.fine { (components::status_dot("s-succeeded")) "No problems found." }
         } @else {
             h2 { "Needs attention" }
             ul.attention {
                 @for trouble in found {
-                    li { (kit::status_dot(&format!("s-{}", trouble.status))) a href=(trouble.to) { (trouble.text) } span.muted { (trouble.advice) } }
+                    li { (components::status_dot(&format!("s-{}", trouble.status))) a href=(trouble.to) { (trouble.text) } span.muted { (trouble.advice) } }
                 }
             }
         }
@@ -168,7 +169,7 @@ fn attention_list(found: &[Trouble]) -> Markup {
 }
 
 /// The four charts, of all or of a queue.
-pub(super) async fn charts(visit: &Visit, range: Range, queue: Option<&str>) -> Result<Markup, Problem> {
+pub(super) async fn charts(visit: &PageContext, range: Range, queue: Option<&str>) -> Result<Markup, Problem> {
     let samples = visit.app().history.samples(range, queue).await?;
     let drawing = Drawing { from: visit.now.before(range.span()), until: visit.now, samples: &samples };
     let rate = |of: fn(&Sample) -> u64| {

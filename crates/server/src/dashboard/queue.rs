@@ -14,11 +14,11 @@ use punctual_core::{
 use serde::Deserialize;
 
 use super::{
-    Answer, jobs, kit,
+    Answer, components, jobs,
+    layout::Page,
     overview::{charts, ranges},
+    page_context::PageContext,
     queues,
-    shell::Page,
-    visit::Visit,
 };
 use crate::{api::Named, history::Range, problem::Problem};
 
@@ -42,22 +42,22 @@ pub(super) struct Asked {
     range: Range,
 }
 
-pub(super) async fn show(visit: Visit, Asked { name, range }: Asked) -> Answer {
+pub(super) async fn show(visit: PageContext, Asked { name, range }: Asked) -> Answer {
     let admin = visit.admin();
     let detail = admin.queue(&name).await?;
     let filter = Filter { queue: Some(name.clone()), ..Filter::status(Status::Queued) };
     let next = admin.jobs(filter, JobPage::first(NEXT_SHOWN)).await?.jobs;
     let oldest = next.iter().map(|job| job.run_at).min();
-    let path = format!("/queues/{}", kit::part(&name));
+    let path = format!("/queues/{}", components::part(&name));
     let content = html! {
         section.tiles #tiles data-live {
             @for status in TILES {
                 @let count = detail.queue.jobs.get(&status).copied().unwrap_or(0);
-                a.tile.none[count == 0] href=(kit::query("/jobs", &[("status", Some(status.as_str())), ("queue", Some(&name))])) {
-                    (kit::status(status)) strong { (kit::number(count)) }
+                a.tile.none[count == 0] href=(components::query("/jobs", &[("status", Some(status.as_str())), ("queue", Some(&name))])) {
+                    (components::status(status)) strong { (components::number(count)) }
                 }
             }
-            a.tile href="/workers" { span.state { i {} "workers" } strong { (kit::number(detail.queue.workers)) } }
+            a.tile href="/workers" { span.state { i {} "workers" } strong { (components::number(detail.queue.workers)) } }
         }
         section.charts #charts data-live { (charts(&visit, range, Some(&name)).await?) }
         section #next data-live {
@@ -76,7 +76,7 @@ pub(super) async fn show(visit: Visit, Asked { name, range }: Asked) -> Answer {
     Ok(visit.html(page, &content))
 }
 
-fn limits(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
+fn limits(visit: &PageContext, detail: &QueueDetail, path: &str) -> Markup {
     let limits = &detail.queue.settings.limits;
     if !visit.may_change() {
         return html! { p { (queues::limits_in_words(limits)) } };
@@ -91,7 +91,7 @@ fn limits(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
     ];
     html! {
         form.fields method="post" action={ (path) "/limits" } {
-            (kit::proof(visit))
+            (components::proof(visit))
             (inputs(fields))
             label.check { input type="checkbox" name="fair" value="true" checked[limits.fair]; span { "Keys take turns" } }
             button type="submit" { "Save" }
@@ -100,7 +100,7 @@ fn limits(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
     }
 }
 
-fn defaults(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
+fn defaults(visit: &PageContext, detail: &QueueDetail, path: &str) -> Markup {
     let defaults = &detail.queue.settings.defaults;
     if !visit.may_change() {
         return html! { p { (defaults_in_words(defaults).unwrap_or_else(|| "None.".to_owned())) } };
@@ -115,7 +115,7 @@ fn defaults(visit: &Visit, detail: &QueueDetail, path: &str) -> Markup {
     ];
     html! {
         form.fields method="post" action={ (path) "/defaults" } {
-            (kit::proof(visit))
+            (components::proof(visit))
             (inputs(fields))
             button type="submit" { "Save" }
             p.muted { "Apply to jobs that are enqueued from now on without their own setting. An empty field means Punctual's default." }
@@ -132,19 +132,19 @@ fn inputs<const N: usize>(fields: [(&str, &str, Option<String>, &str); N]) -> Ma
     }
 }
 
-fn events(visit: &Visit, detail: &QueueDetail) -> Markup {
+fn events(visit: &PageContext, detail: &QueueDetail) -> Markup {
     html! {
         @if detail.events.is_empty() { p.muted { "No changes yet." } }
-        @else { ul.events { @for event in &detail.events { li { (event.what) " " span.muted { "by " (event.actor) } " " (kit::when(event.at, visit.now)) } } } }
+        @else { ul.events { @for event in &detail.events { li { (event.what) " " span.muted { "by " (event.actor) } " " (components::when(event.at, visit.now)) } } } }
     }
 }
 
-pub(super) async fn pause(visit: Visit, Named { name }: Named) -> Answer {
+pub(super) async fn pause(visit: PageContext, Named { name }: Named) -> Answer {
     visit.admin().pause_queue(&name).await?;
     Ok(visit.done("/queues", &format!("{name} paused; running jobs finish.")))
 }
 
-pub(super) async fn resume(visit: Visit, Named { name }: Named) -> Answer {
+pub(super) async fn resume(visit: PageContext, Named { name }: Named) -> Answer {
     visit.admin().resume_queue(&name).await?;
     Ok(visit.done("/queues", &format!("{name} resumed.")))
 }
@@ -178,7 +178,7 @@ fn count_of<T: FromStr<Err = ParseIntError>>(field: &'static str, text: &str) ->
     typed(field, text, |_| format!("invalid number `{}`: expected a whole number within range", text.trim()))
 }
 
-pub(super) async fn set_limits(visit: Visit, form: LimitsForm) -> Answer {
+pub(super) async fn set_limits(visit: PageContext, form: LimitsForm) -> Answer {
     let (concurrency, rate) = (count_of("concurrency", &form.concurrency)?, typed("rate", &form.rate, same)?);
     let key_concurrency = count_of("key_concurrency", &form.key_concurrency)?;
     let key_rate = typed("key_rate", &form.key_rate, same)?;
@@ -190,7 +190,7 @@ pub(super) async fn set_limits(visit: Visit, form: LimitsForm) -> Answer {
         }
     };
     visit.admin().change_queue_limits(&form.name, change).await?;
-    Ok(visit.done(&format!("/queues/{}", kit::part(&form.name)), "Limits saved."))
+    Ok(visit.done(&format!("/queues/{}", components::part(&form.name)), "Limits saved."))
 }
 
 /// What jobs are by default, as it is typed; an empty field is Punctual's own default.
@@ -209,7 +209,7 @@ pub(super) struct DefaultsForm {
     keep_for: String,
 }
 
-pub(super) async fn set_defaults(visit: Visit, form: DefaultsForm) -> Answer {
+pub(super) async fn set_defaults(visit: PageContext, form: DefaultsForm) -> Answer {
     let known = visit.admin().queue(&form.name).await?.queue.settings.defaults.retry;
     let retry = typed("retry", &form.retry, |never| match never {})?;
     let is_known = known.as_ref().is_some_and(|known| Some(policy_in_words(known)) == retry);
@@ -226,5 +226,5 @@ pub(super) async fn set_defaults(visit: Visit, form: DefaultsForm) -> Answer {
         defaults.retry = known;
     }
     visit.admin().set_queue_defaults(&form.name, defaults).await?;
-    Ok(visit.done(&format!("/queues/{}", kit::part(&form.name)), "Defaults saved."))
+    Ok(visit.done(&format!("/queues/{}", components::part(&form.name)), "Defaults saved."))
 }

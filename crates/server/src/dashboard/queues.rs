@@ -4,23 +4,23 @@ use maud::{Markup, html};
 use punctual_client::admin::QueueView;
 use punctual_core::{Limits, Status};
 
-use super::{Answer, kit, shell::Page, visit::Visit};
+use super::{Answer, components, layout::Page, page_context::PageContext};
 use crate::route::Nothing;
 
 const COLUMNS: [Status; 6] =
     [Status::Queued, Status::Processing, Status::Scheduled, Status::Retrying, Status::Waiting, Status::Dead];
 
-pub(super) async fn show(visit: Visit, _: Nothing) -> Answer {
+pub(super) async fn show(visit: PageContext, _: Nothing) -> Answer {
     let queues = visit.admin().queues().await?;
     let content = html! { section #queues data-live { (table(&visit, &queues)) } };
     Ok(visit.html(Page::new("Queues", "/queues"), &content))
 }
 
 /// Queues in a table.
-pub(super) fn table(visit: &Visit, queues: &[QueueView]) -> Markup {
+pub(super) fn table(visit: &PageContext, queues: &[QueueView]) -> Markup {
     if queues.is_empty() {
         let how = "A queue exists once a job is enqueued in it, or it is configured:";
-        return kit::empty("There are no queues yet.", how, "punctual enqueue echo '{}' --queue mail");
+        return components::empty("There are no queues yet.", how, "punctual enqueue echo '{}' --queue mail");
     }
     html! {
         div.scroll { table.rows {
@@ -43,17 +43,17 @@ fn title(status: Status) -> String {
     format!("{}{}", word[..1].to_uppercase(), &word[1..])
 }
 
-fn row(visit: &Visit, queue: &QueueView) -> Markup {
-    let path = format!("/queues/{}", kit::part(&queue.name));
+fn row(visit: &PageContext, queue: &QueueView) -> Markup {
+    let path = format!("/queues/{}", components::part(&queue.name));
     html! {
         tr {
             td.main { a href=(path) { (queue.name) } @if queue.settings.paused { span.badge { "paused" } } }
             @for status in COLUMNS {
                 @let count = queue.jobs.get(&status).copied().unwrap_or(0);
-                @let to = kit::query("/jobs", &[("status", Some(status.as_str())), ("queue", Some(&queue.name))]);
-                td.num.wide[!shown_on_phones(status)] { @if count == 0 { span.zero { "0" } } @else { a href=(to) class={ "s-" (status) } { (kit::number(count)) } } }
+                @let to = components::query("/jobs", &[("status", Some(status.as_str())), ("queue", Some(&queue.name))]);
+                td.num.wide[!shown_on_phones(status)] { @if count == 0 { span.zero { "0" } } @else { a href=(to) class={ "s-" (status) } { (components::number(count)) } } }
             }
-            td.num.wide { @if queue.workers == 0 { span.zero { "0" } } @else { (kit::number(queue.workers)) } }
+            td.num.wide { @if queue.workers == 0 { span.zero { "0" } } @else { (components::number(queue.workers)) } }
             td.wide { (limits_in_words(&queue.settings.limits)) }
             @if visit.may_change() { td.num { (switch(visit, queue)) } }
         }
@@ -61,12 +61,12 @@ fn row(visit: &Visit, queue: &QueueView) -> Markup {
 }
 
 /// Pauses it or lets it go on.
-pub(super) fn switch(visit: &Visit, queue: &QueueView) -> Markup {
-    let path = format!("/queues/{}", kit::part(&queue.name));
+pub(super) fn switch(visit: &PageContext, queue: &QueueView) -> Markup {
+    let path = format!("/queues/{}", components::part(&queue.name));
     if queue.settings.paused {
-        return kit::button(visit, &format!("{path}/resume"), "Resume", None);
+        return components::button(visit, &format!("{path}/resume"), "Resume", None);
     }
-    kit::button(visit, &format!("{path}/pause"), "Pause", None)
+    components::button(visit, &format!("{path}/pause"), "Pause", None)
 }
 
 /// Limits in a few words.

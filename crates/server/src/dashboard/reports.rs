@@ -7,7 +7,7 @@ use punctual_client::admin::{DurationRow, FailureReport, SuccessRow};
 use punctual_core::{Pending, time::in_words};
 use serde::Deserialize;
 
-use super::{Answer, jobs, kit, shell::Page, visit::Visit};
+use super::{Answer, components, jobs, layout::Page, page_context::PageContext};
 
 /// Jobs that run for longer are shown as stuck.
 const STUCK: Duration = Duration::from_secs(3_600);
@@ -45,7 +45,7 @@ pub(super) struct Asked {
     period: Period,
 }
 
-pub(super) async fn show(visit: Visit, Asked { period }: Asked) -> Answer {
+pub(super) async fn show(visit: PageContext, Asked { period }: Asked) -> Answer {
     let (admin, until) = (visit.admin(), visit.now);
     let since = until.before(period.span());
     let (success, durations) = (admin.success_rates(since, until).await?, admin.durations(since, until).await?);
@@ -62,8 +62,10 @@ pub(super) async fn show(visit: Visit, Asked { period }: Asked) -> Answer {
         }
     };
     let mut page = Page::new("Reports", "/reports");
-    page.tools =
-        kit::tabs("Period", Period::ALL.map(|(one, word)| (format!("/reports?period={word}"), word, one == period)));
+    page.tools = components::tabs(
+        "Period",
+        Period::ALL.map(|(one, word)| (format!("/reports?period={word}"), word, one == period)),
+    );
     Ok(visit.html(page, &content))
 }
 
@@ -76,12 +78,12 @@ fn success_table(rows: &[SuccessRow]) -> Markup {
             thead { tr { th { "Name" } th { "Success" } th.num { "%" } th.num { "Succeeded" } th.num { "Died" } th.num.wide { "Failed attempts" } } }
             tbody { @for row in rows.iter().take(ROWS_SHOWN) {
                 tr {
-                    td.main { a href=(kit::query("/jobs", &[("name", Some(&row.name))])) { (row.name) } }
-                    td { (kit::progress(row.success_percent as f32, "success")) }
+                    td.main { a href=(components::query("/jobs", &[("name", Some(&row.name))])) { (row.name) } }
+                    td { (components::progress(row.success_percent as f32, "success")) }
                     td.num { (format!("{:.1}", row.success_percent)) }
-                    td.num { (kit::number(row.succeeded)) }
-                    (kit::count_cell(row.died, &kit::query("/jobs", &[("status", Some("dead")), ("name", Some(&row.name))])))
-                    td.num.wide { (kit::number(row.failed_attempts)) }
+                    td.num { (components::number(row.succeeded)) }
+                    (components::count_cell(row.died, &components::query("/jobs", &[("status", Some("dead")), ("name", Some(&row.name))])))
+                    td.num.wide { (components::number(row.failed_attempts)) }
                 }
             } }
         } }
@@ -89,12 +91,12 @@ fn success_table(rows: &[SuccessRow]) -> Markup {
     }
 }
 
-fn failure_table(visit: &Visit, report: &FailureReport) -> Markup {
+fn failure_table(visit: &PageContext, report: &FailureReport) -> Markup {
     if report.by_name.is_empty() {
         return html! { p.muted { "Nothing." } };
     }
     html! {
-        p { @for (name, count) in report.by_name.iter().take(ROWS_SHOWN) { a.tag href=(kit::query("/jobs", &[("status", Some("dead")), ("name", Some(name))])) { (name) " " (kit::number(*count)) } } }
+        p { @for (name, count) in report.by_name.iter().take(ROWS_SHOWN) { a.tag href=(components::query("/jobs", &[("status", Some("dead")), ("name", Some(name))])) { (name) " " (components::number(*count)) } } }
         (jobs::table(visit, &report.latest, jobs::Time::Finished, false))
     }
 }
@@ -109,8 +111,8 @@ fn duration_table(rows: &[DurationRow]) -> Markup {
             thead { tr { th { "Name" } th.num { "Attempts" } th.num { "p50" } th.num { "p95" } th.num { "p99" } th.num.wide { "Late p50" } th.num.wide { "p95" } th.num.wide { "p99" } } }
             tbody { @for row in rows.iter().take(ROWS_SHOWN) {
                 tr {
-                    td.main { a href=(kit::query("/jobs", &[("name", Some(&row.name))])) { (row.name) } }
-                    td.num { (kit::number(row.attempts)) }
+                    td.main { a href=(components::query("/jobs", &[("name", Some(&row.name))])) { (row.name) } }
+                    td.num { (components::number(row.attempts)) }
                     @for millis in row.took_ms { td.num { (time(millis)) } }
                     @for millis in row.late_ms { td.num.wide { (time(millis)) } }
                 }
@@ -129,9 +131,9 @@ fn pending_table(rows: &[Pending]) -> Markup {
             thead { tr { th { "User" } th { "Name" } th.num { "Jobs" } } }
             tbody { @for row in rows.iter().take(ROWS_SHOWN) {
                 tr {
-                    td.main { @match &row.user_id { Some(user) => a href=(kit::query("/jobs", &[("user", Some(user))])) { (user) }, None => span.muted { "no user" } } }
+                    td.main { @match &row.user_id { Some(user) => a href=(components::query("/jobs", &[("user", Some(user))])) { (user) }, None => span.muted { "no user" } } }
                     td { (row.name) }
-                    td.num { (kit::number(row.count)) }
+                    td.num { (components::number(row.count)) }
                 }
             } }
         } }

@@ -7,7 +7,7 @@ use punctual_client::admin::ScheduleView;
 use punctual_core::time::in_words;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, jobs, kit, shell::Page, visit::Visit};
+use super::{Answer, components, jobs, layout::Page, page_context::PageContext};
 use crate::{api::Named, problem::Problem};
 
 const PAGE_SCHEDULES: usize = 100;
@@ -20,33 +20,33 @@ pub(super) struct Asked {
     after: Option<String>,
 }
 
-pub(super) async fn list(visit: Visit, Asked { after }: Asked) -> Answer {
+pub(super) async fn list(visit: PageContext, Asked { after }: Asked) -> Answer {
     let list = visit.admin().schedules(after, PAGE_SCHEDULES).await?;
     let content = html! {
         section #schedules data-live {
             @if list.schedules.is_empty() {
-                (kit::empty("There are no schedules yet.", "A schedule enqueues a job again and again, by the clock of a zone:", "punctual schedules put nightly '0 3 * * *' echo --zone Europe/Paris"))
+                (components::empty("There are no schedules yet.", "A schedule enqueues a job again and again, by the clock of a zone:", "punctual schedules put nightly '0 3 * * *' echo --zone Europe/Paris"))
             } @else {
                 div.scroll { table.rows {
                     thead { tr { th { "Schedule" } th { "When" } th.wide { "Zone" } th.wide { "Job" } th.num { "Next" } th.num.wide { "Last" } @if visit.may_change() { th { span.hidden { "Actions" } } } } }
                     tbody { @for schedule in &list.schedules { (row(&visit, schedule)) } }
                 } }
             }
-            nav.pages { @if let Some(next) = &list.next { a rel="next" href=(kit::query("/schedules", &[("after", Some(next))])) { "Next page" } } }
+            nav.pages { @if let Some(next) = &list.next { a rel="next" href=(components::query("/schedules", &[("after", Some(next))])) { "Next page" } } }
         }
     };
     Ok(visit.html(Page::new("Schedules", "/schedules"), &content))
 }
 
-fn row(visit: &Visit, schedule: &ScheduleView) -> Markup {
+fn row(visit: &PageContext, schedule: &ScheduleView) -> Markup {
     html! {
         tr {
-            td.main { a href={ "/schedules/" (kit::part(&schedule.name)) } title=[schedule.description.as_deref()] { (schedule.name) } (mark(schedule)) }
+            td.main { a href={ "/schedules/" (components::part(&schedule.name)) } title=[schedule.description.as_deref()] { (schedule.name) } (mark(schedule)) }
             td title=(schedule.cron) { (schedule.in_words) }
             td.wide { (schedule.zone) }
-            td.wide { a.quiet href=(kit::query("/jobs", &[("schedule", Some(&schedule.name))])) { (schedule.job) } }
-            td.num { (kit::when_some(schedule.next_run_at, visit.now)) }
-            td.num.wide { @match schedule.last_job { Some(job) => a href={ "/jobs/" (job) } { (kit::when_some(schedule.last_run_at, visit.now)) }, None => (kit::when_some(schedule.last_run_at, visit.now)) } }
+            td.wide { a.quiet href=(components::query("/jobs", &[("schedule", Some(&schedule.name))])) { (schedule.job) } }
+            td.num { (components::when_some(schedule.next_run_at, visit.now)) }
+            td.num.wide { @match schedule.last_job { Some(job) => a href={ "/jobs/" (job) } { (components::when_some(schedule.last_run_at, visit.now)) }, None => (components::when_some(schedule.last_run_at, visit.now)) } }
             @if visit.may_change() { td.num { (actions(visit, schedule)) } }
         }
     }
@@ -59,15 +59,15 @@ fn mark(schedule: &ScheduleView) -> Markup {
     }
 }
 
-fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
-    let to = |verb: &str| format!("/schedules/{}/{verb}", kit::part(&schedule.name));
+fn actions(visit: &PageContext, schedule: &ScheduleView) -> Markup {
+    let to = |verb: &str| format!("/schedules/{}/{verb}", components::part(&schedule.name));
     html! {
-        (kit::button(visit, &to("trigger"), "Trigger", None))
-        @if schedule.enabled { (kit::button(visit, &to("pause"), "Pause", None)) } @else { (kit::button(visit, &to("resume"), "Resume", None)) }
+        (components::button(visit, &to("trigger"), "Trigger", None))
+        @if schedule.enabled { (components::button(visit, &to("pause"), "Pause", None)) } @else { (components::button(visit, &to("resume"), "Resume", None)) }
     }
 }
 
-pub(super) async fn show(visit: Visit, Named { name }: Named) -> Answer {
+pub(super) async fn show(visit: PageContext, Named { name }: Named) -> Answer {
     let detail = visit.admin().schedule(&name, UPCOMING_SHOWN).await?;
     let (schedule, now) = (&detail.schedule, visit.now);
     let content = html! {
@@ -78,63 +78,62 @@ pub(super) async fn show(visit: Visit, Named { name }: Named) -> Answer {
         div.columns {
             div {
                 section #jobs data-live {
-                    h2 { "Jobs" a.more href=(kit::query("/jobs", &[("schedule", Some(&name))])) { "All" } }
+                    h2 { "Jobs" a.more href=(components::query("/jobs", &[("schedule", Some(&name))])) { "All" } }
                     @if detail.jobs.is_empty() { p.muted { "Nothing yet." } } @else { (jobs::table(&visit, &detail.jobs, jobs::Time::Created, false)) }
                 }
                 section #events data-live {
                     h2 { "Story" }
                     @if detail.events.is_empty() { p.muted { "Nothing yet." } }
-                    @else { ul.events { @for event in &detail.events { li { (event.what) " " span.muted { "by " (event.actor) } " " (kit::when(event.at, now)) } } } }
+                    @else { ul.events { @for event in &detail.events { li { (event.what) " " span.muted { "by " (event.actor) } " " (components::when(event.at, now)) } } } }
                 }
             }
             div {
                 section #upcoming data-live {
                     h2 { "Next runs" }
                     @if !schedule.enabled { p.muted { "None: the schedule is paused." } }
-                    @else { ol.upcoming { @for at in &detail.upcoming { li { (kit::when_exact(*at)) span.muted { (kit::when(*at, now)) } } } } }
+                    @else { ol.upcoming { @for at in &detail.upcoming { li { (components::when_exact(*at)) span.muted { (components::when(*at, now)) } } } } }
                 }
                 section { h2 { "Facts" } (facts(&visit, schedule)) }
-                section { h2 { "Payload" } (kit::document(&schedule.payload_preview)) }
+                section { h2 { "Payload" } (components::document(&schedule.payload_preview)) }
             }
         }
     };
     let mut page = Page::new(&schedule.name, "/schedules");
     page.heading = Some(html! { h1 { (schedule.name) } (mark(schedule)) });
     if visit.may_change() {
-        let delete = format!("/schedules/{}/delete", kit::part(&schedule.name));
-        page.tools =
-            html! { (actions(&visit, schedule)) (kit::asking(&visit, &delete, "Delete", "Its jobs are kept.", None)) };
+        let delete = format!("/schedules/{}/delete", components::part(&schedule.name));
+        page.tools = html! { (actions(&visit, schedule)) (components::asking(&visit, &delete, "Delete", "Its jobs are kept.", None)) };
     }
     Ok(visit.html(page, &content))
 }
 
-fn in_a_sentence(visit: &Visit, schedule: &ScheduleView) -> String {
-    let next = schedule.next_run_at.map_or_else(|| "not again".to_owned(), |at| kit::relative(at, visit.now));
+fn in_a_sentence(visit: &PageContext, schedule: &ScheduleView) -> String {
+    let next = schedule.next_run_at.map_or_else(|| "not again".to_owned(), |at| components::relative(at, visit.now));
     format!("{}, {}; next {next}.", schedule.in_words.trim_end_matches('.'), schedule.zone)
 }
 
-fn facts(visit: &Visit, schedule: &ScheduleView) -> Markup {
+fn facts(visit: &PageContext, schedule: &ScheduleView) -> Markup {
     let mut rows = vec![
         ("Cron", html! { code { (schedule.cron) } }),
         ("Zone", html! { (schedule.zone) }),
         (
             "Job",
-            html! { (schedule.job) " in " a href={ "/queues/" (kit::part(&schedule.queue)) } { (schedule.queue) } },
+            html! { (schedule.job) " in " a href={ "/queues/" (components::part(&schedule.queue)) } { (schedule.queue) } },
         ),
         ("If missed", html! { (word(&schedule.misfire)) }),
         ("If still running", html! { (word(&schedule.overlap)) }),
         ("Attempts", html! { (schedule.max_attempts) }),
-        ("Timeout", kit::took(Duration::from_millis(schedule.timeout_ms))),
-        ("Changed", html! { (kit::when(schedule.updated_at, visit.now)) " by " (schedule.updated_by) }),
+        ("Timeout", components::took(Duration::from_millis(schedule.timeout_ms))),
+        ("Changed", html! { (components::when(schedule.updated_at, visit.now)) " by " (schedule.updated_by) }),
     ];
     if schedule.jitter_ms > 0 {
         rows.push(("Jitter", html! { "up to " (in_words(Duration::from_millis(schedule.jitter_ms))) }));
     }
-    rows.extend(schedule.starts_at.map(|at| ("From", kit::when_exact(at))));
-    rows.extend(schedule.ends_at.map(|at| ("Until", kit::when_exact(at))));
+    rows.extend(schedule.starts_at.map(|at| ("From", components::when_exact(at))));
+    rows.extend(schedule.ends_at.map(|at| ("Until", components::when_exact(at))));
     rows.extend(schedule.owner.as_deref().map(|owner| ("Owner", html! { (owner) })));
     rows.extend(schedule.description.as_deref().map(|words| ("Description", html! { (words) })));
-    kit::facts(rows)
+    components::facts(rows)
 }
 
 /// A choice as users write it.
@@ -152,8 +151,8 @@ pub(super) struct Act {
     verb: String,
 }
 
-pub(super) async fn act(visit: Visit, Act { name, verb }: Act) -> Answer {
-    let (admin, page) = (visit.admin(), format!("/schedules/{}", kit::part(&name)));
+pub(super) async fn act(visit: PageContext, Act { name, verb }: Act) -> Answer {
+    let (admin, page) = (visit.admin(), format!("/schedules/{}", components::part(&name)));
     match verb.as_str() {
         "pause" => admin.pause_schedule(&name).await?,
         "resume" => admin.resume_schedule(&name).await?,
@@ -163,7 +162,7 @@ pub(super) async fn act(visit: Visit, Act { name, verb }: Act) -> Answer {
         }
         "delete" => {
             admin.delete_schedule(&name).await?;
-            return Ok(Visit { back: None, ..visit }.done("/schedules", &format!("{name} is deleted.")));
+            return Ok(PageContext { back: None, ..visit }.done("/schedules", &format!("{name} is deleted.")));
         }
         other => return Err(Problem::not_found(format!("nothing is called {other} here"))),
     }

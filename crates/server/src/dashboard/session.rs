@@ -12,8 +12,8 @@ use punctual_core::Role;
 use serde::Deserialize;
 
 use super::{
-    is_own, shell,
-    visit::{add_cookie, html as document, redirect},
+    is_own, layout,
+    page_context::{add_cookie, html as document, redirect},
 };
 use crate::{
     app::{App, RequestLimits},
@@ -110,7 +110,7 @@ pub(super) async fn log_out(State(app): State<Arc<App>>, request: Request) -> Re
     if let Err(problem) = end.await
         && problem.code != Code::Unauthorized
     {
-        return shell::bare_problem(problem);
+        return layout::bare_problem(problem);
     }
     let mut response = redirect("/login");
     add_cookie(&mut response, &cookie(&app, "", Duration::ZERO));
@@ -135,7 +135,7 @@ fn cookie(app: &App, secret: &str, good_for: Duration) -> String {
 }
 
 fn form(to: Option<&str>, problem: Option<&str>) -> Markup {
-    shell::bare(
+    layout::bare(
         "Log in",
         &html! {
             h1 { "Punctual" }

@@ -4,16 +4,16 @@ use maud::html;
 use punctual_client::admin::is_live;
 use punctual_core::time::in_words;
 
-use super::{Answer, kit, shell::Page, visit::Visit};
+use super::{Answer, components, layout::Page, page_context::PageContext};
 use crate::{api::Named, route::Nothing};
 
-pub(super) async fn show(visit: Visit, _: Nothing) -> Answer {
+pub(super) async fn show(visit: PageContext, _: Nothing) -> Answer {
     let workers = visit.admin().workers().await?;
     let words = |words: &[String], all: &str| if words.is_empty() { all.to_owned() } else { words.join(", ") };
     let content = html! {
         section #workers data-live {
             @if workers.is_empty() {
-                (kit::empty("No workers registered.", "A worker is your program with handlers, or this command with its own:", "punctual work"))
+                (components::empty("No workers registered.", "A worker is your program with handlers, or this command with its own:", "punctual work"))
             } @else {
                 div.scroll { table.rows {
                     thead { tr { th { "State" } th { "Host" } th.num.wide { "Process" } th { "Queues" } th.wide { "Names" } th.num { "Running" } th.num.wide { "Up for" } th.num { "Seen" } th { "Id" } } }
@@ -24,11 +24,11 @@ pub(super) async fn show(visit: Visit, _: Nothing) -> Answer {
                             td.main { (worker.beat.host) }
                             td.num.wide { (worker.beat.pid) }
                             td { (words(&worker.beat.queues, "all")) }
-                            td.wide title=(words(&worker.beat.names, "all")) { (kit::cut(&words(&worker.beat.names, "all"), 60)) }
+                            td.wide title=(words(&worker.beat.names, "all")) { (components::cut(&words(&worker.beat.names, "all"), 60)) }
                             td.num { (worker.beat.running) span.muted { " / " (worker.beat.concurrency) } }
                             td.num.wide { (in_words(visit.now.since(worker.started_at))) }
-                            td.num { (kit::when(worker.seen_at, visit.now)) }
-                            td { (kit::id(worker.beat.id)) }
+                            td.num { (components::when(worker.seen_at, visit.now)) }
+                            td { (components::id(worker.beat.id)) }
                         }
                     } }
                 } }
@@ -38,22 +38,22 @@ pub(super) async fn show(visit: Visit, _: Nothing) -> Answer {
     Ok(visit.html(Page::new("Workers", "/workers"), &content))
 }
 
-pub(super) async fn locks(visit: Visit, _: Nothing) -> Answer {
+pub(super) async fn locks(visit: PageContext, _: Nothing) -> Answer {
     let locks = visit.admin().locks().await?;
     let content = html! {
         section #locks data-live {
             @if locks.is_empty() {
-                (kit::empty("No held locks.", "Locks give one owner at a time exclusive access to a resource; over HTTP:", &format!("curl -X POST {}/v1/locks/report/acquire -H 'Content-Type: application/json' -d '{{\"owner\": \"me\", \"ttl\": \"1m\"}}'", visit.origin())))
+                (components::empty("No held locks.", "Locks give one owner at a time exclusive access to a resource; over HTTP:", &format!("curl -X POST {}/v1/locks/report/acquire -H 'Content-Type: application/json' -d '{{\"owner\": \"me\", \"ttl\": \"1m\"}}'", visit.origin())))
             } @else {
                 div.scroll { table.rows {
                     thead { tr { th { "Lock" } th { "Owner" } th.num.wide { "Fence" } th.num { "Runs out" } @if visit.may_change() { th { span.hidden { "Actions" } } } } }
                     tbody { @for lock in &locks {
                         tr {
                             td.main { (lock.name) }
-                            td { code { (kit::cut(&lock.owner, 48)) } }
+                            td { code { (components::cut(&lock.owner, 48)) } }
                             td.num.wide { (lock.token) }
-                            td.num { (kit::when(lock.expires_at, visit.now)) }
-                            @if visit.may_change() { td.num { (kit::asking(&visit, &format!("/locks/{}/free", kit::part(&lock.name)), "Free", "Its owner may still be running.", None)) } }
+                            td.num { (components::when(lock.expires_at, visit.now)) }
+                            @if visit.may_change() { td.num { (components::asking(&visit, &format!("/locks/{}/free", components::part(&lock.name)), "Free", "Its owner may still be running.", None)) } }
                         }
                     } }
                 } }
@@ -63,7 +63,7 @@ pub(super) async fn locks(visit: Visit, _: Nothing) -> Answer {
     Ok(visit.html(Page::new("Locks", "/locks"), &content))
 }
 
-pub(super) async fn free(visit: Visit, Named { name }: Named) -> Answer {
+pub(super) async fn free(visit: PageContext, Named { name }: Named) -> Answer {
     let freed = visit.admin().unlock(&name).await?;
     Ok(visit.done("/locks", &if freed { format!("{name} is free.") } else { format!("{name} was free already.") }))
 }

@@ -7,7 +7,7 @@ use punctual_client::admin::{WorkflowDetail, WorkflowView, is_callback};
 use punctual_core::{JobId, Status, WorkflowId, WorkflowStatus};
 use serde::Deserialize;
 
-use super::{Answer, kit, shell::Page, visit::Visit};
+use super::{Answer, components, layout::Page, page_context::PageContext};
 use crate::{api::OfWorkflow, problem::Problem};
 
 const PAGE_WORKFLOWS: usize = 50;
@@ -34,12 +34,12 @@ fn state(status: WorkflowStatus) -> Markup {
     html! { span class={ "state s-" (like(status)) } { i {} (status) } }
 }
 
-pub(super) async fn list(visit: Visit, Asked { after }: Asked) -> Answer {
+pub(super) async fn list(visit: PageContext, Asked { after }: Asked) -> Answer {
     let list = visit.admin().workflows(after, PAGE_WORKFLOWS).await?;
     let content = html! {
         section #workflows data-live {
             @if list.workflows.is_empty() {
-                (kit::empty("There are no workflows yet.", "A workflow is several jobs of which some wait for others. Your program submits one, or this command:", "punctual workflows submit FILE.json"))
+                (components::empty("There are no workflows yet.", "A workflow is several jobs of which some wait for others. Your program submits one, or this command:", "punctual workflows submit FILE.json"))
             } @else {
                 div.scroll { table.rows {
                     thead { tr { th { "State" } th { "Workflow" } th { "Progress" } th.num { "Jobs" } th.num.wide { "Dead" } th.num { "Submitted" } th.wide { "By" } th { "Id" } } }
@@ -52,39 +52,39 @@ pub(super) async fn list(visit: Visit, Asked { after }: Asked) -> Answer {
     Ok(visit.html(Page::new("Workflows", "/workflows"), &content))
 }
 
-fn row(visit: &Visit, view: &WorkflowView) -> Markup {
+fn row(visit: &PageContext, view: &WorkflowView) -> Markup {
     let workflow = &view.workflow;
     html! {
         tr {
             td { (state(view.status)) }
             td.main { a href={ "/workflows/" (workflow.id) } { (workflow.name) } }
-            td { (kit::progress(view.progress, &format!("{:.0} % have ended", view.progress))) }
+            td { (components::progress(view.progress, &format!("{:.0} % have ended", view.progress))) }
             td.num { (workflow.ends.total - workflow.ends.unfinished()) span.muted { " / " (workflow.ends.total) } }
             td.num.wide { @if workflow.ends.dead == 0 { span.zero { "0" } } @else { span.s-dead { (workflow.ends.dead) } } }
-            td.num { (kit::when(workflow.created_at, visit.now)) }
+            td.num { (components::when(workflow.created_at, visit.now)) }
             td.wide { (workflow.created_by.as_deref().unwrap_or_default()) }
-            td { (kit::id(workflow.id)) }
+            td { (components::id(workflow.id)) }
         }
     }
 }
 
-pub(super) async fn show(visit: Visit, OfWorkflow { id }: OfWorkflow) -> Answer {
+pub(super) async fn show(visit: PageContext, OfWorkflow { id }: OfWorkflow) -> Answer {
     let detail = visit.admin().workflow(id).await?;
     let content = html! {
         section.story #story data-live {
             p.sentence { (state(detail.view.status)) span { (sentence(&detail.view)) } }
-            p { (kit::progress(detail.view.progress, "progress")) }
+            p { (components::progress(detail.view.progress, "progress")) }
         }
         @if visit.may_change() { div.actions #actions data-live { (actions(&visit, &detail)) } }
         section #graph data-live { (graph(&detail)) }
         section #nodes data-live { h2 { "Jobs" } (nodes(&detail)) }
         @if !detail.result.is_empty() {
-            section { h2 { "Result" } (kit::document(&serde_json::to_value(&detail.result).unwrap_or_default())) }
+            section { h2 { "Result" } (components::document(&serde_json::to_value(&detail.result).unwrap_or_default())) }
         }
     };
     let name = detail.view.workflow.name.clone();
     let mut page = Page::new(&name, "/workflows");
-    page.heading = Some(html! { h1 { (name) } (kit::id(id)) });
+    page.heading = Some(html! { h1 { (name) } (components::id(id)) });
     Ok(visit.html(page, &content))
 }
 
@@ -102,14 +102,14 @@ fn sentence(view: &WorkflowView) -> String {
     }
 }
 
-fn actions(visit: &Visit, detail: &WorkflowDetail) -> Markup {
+fn actions(visit: &PageContext, detail: &WorkflowDetail) -> Markup {
     let (ends, id) = (detail.view.workflow.ends, detail.view.workflow.id);
-    let left = kit::plural(ends.unfinished().into(), "job", "jobs");
+    let left = components::plural(ends.unfinished().into(), "job", "jobs");
     html! {
-        @if ends.dead + ends.cancelled > 0 { (kit::button(visit, &format!("/workflows/{id}/retry"), "Retry", Some("r"))) }
-        @else { (kit::disabled("Retry", "nothing of it has failed")) }
-        @if ends.unfinished() > 0 { (kit::asking(visit, &format!("/workflows/{id}/cancel"), "Cancel", &format!("{left} will not run any more."), Some("c"))) }
-        @else { (kit::disabled("Cancel", "all of it has ended")) }
+        @if ends.dead + ends.cancelled > 0 { (components::button(visit, &format!("/workflows/{id}/retry"), "Retry", Some("r"))) }
+        @else { (components::disabled("Retry", "nothing of it has failed")) }
+        @if ends.unfinished() > 0 { (components::asking(visit, &format!("/workflows/{id}/cancel"), "Cancel", &format!("{left} will not run any more."), Some("c"))) }
+        @else { (components::disabled("Cancel", "all of it has ended")) }
     }
 }
 
@@ -135,7 +135,7 @@ fn nodes(detail: &WorkflowDetail) -> Markup {
         div.scroll { table.rows {
             thead { tr { th { "State" } th { "Job" } th.wide { "Name" } th.wide { "After" } th { "Id" } } }
             tbody { @for node in detail.nodes.iter().take(DRAWN_MAX_JOBS) {
-                tr { td { (kit::status(node.status)) } td.main { a href={ "/jobs/" (node.id) } { (node.node) } } td.wide { (node.name) } td.wide.muted { (after(&node.parents)) } td { (kit::id(node.id)) } }
+                tr { td { (components::status(node.status)) } td.main { a href={ "/jobs/" (node.id) } { (node.node) } } td.wide { (node.name) } td.wide.muted { (after(&node.parents)) } td { (components::id(node.id)) } }
             } }
         } }
         @if detail.nodes.len() > DRAWN_MAX_JOBS { p.muted { "and " (detail.nodes.len() - DRAWN_MAX_JOBS) " more" } }
@@ -149,12 +149,12 @@ pub(super) struct Act {
     verb: String,
 }
 
-pub(super) async fn act(visit: Visit, Act { id, verb }: Act) -> Answer {
+pub(super) async fn act(visit: PageContext, Act { id, verb }: Act) -> Answer {
     let page = format!("/workflows/{id}");
     match verb.as_str() {
         "cancel" => {
             let count = visit.admin().cancel_workflow(id, None).await?;
-            Ok(visit.done(&page, &format!("Cancelled {}.", kit::plural(count, "job", "jobs"))))
+            Ok(visit.done(&page, &format!("Cancelled {}.", components::plural(count, "job", "jobs"))))
         }
         "retry" => {
             let done = visit.admin().retry_workflow(id).await?;

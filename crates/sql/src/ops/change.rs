@@ -8,8 +8,8 @@ use punctual_core::{
 };
 
 use super::{
-    apart::apart,
     gates,
+    independent_batches::independent_batches,
     places::standing,
     read,
     rows::{self, Known},

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreResult, Timestamp, WorkflowId, flow::Next};
 
 use super::{
-    apart::apart,
     flow::{self, Family, Relatives},
     gates,
+    independent_batches::independent_batches,
     places::Standing,
     read,
     rows::{self, Known},

@@ -10,10 +10,10 @@ use punctual_core::{
 };
 
 use super::{
-    apart::apart,
     change::kept_until,
     gated::Gated,
     gates,
+    independent_batches::independent_batches,
     places::standing,
     rows,
     running::Running,

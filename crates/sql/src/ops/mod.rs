@@ -7,20 +7,20 @@
 //! | how are they the port? | `store` |
 //! | what is one operation under way? | `tx` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
-//! | where do jobs stand, who holds them? | `places`, `running` |
-//! | what waits for what, and workflows | `flow`, `workflows` |
-//! | limits | `gated`, `gates`; what a claim takes where there are any, `choice`; what cancelled jobs still occupy, `slots` |
+//! | in which index is a job, and which worker runs it? | `places`, `running` |
+//! | dependencies, and workflows | `flow`, `workflows` |
+//! | limits | `gates`, claims under them: `gated`, `choice`; slots of cancelled jobs: `slots` |
 //! | operators' actions, retention | `change`, `remove` |
 //! | jobs, histories, counters, lists | `read`, `list` |
-//! | what happened since somebody looked | `changes` |
+//! | what has changed since an earlier read? | `changes` |
 //! | schedules, queues | `schedules`, `queues` |
 //! | workers and locks | `registry` |
 //! | messages to users, tokens | `notifications`, `tokens` |
-//! | which of many can be done at once? | `apart` |
-//! | what another store hands over | `import` |
-//! | what `punctual doctor` looks at | `examine` |
+//! | which operations of a batch are independent? | `independent_batches` |
+//! | what another store transfers | `import` |
+//! | what `punctual doctor` checks | `examine` |
+//! | how do rows become types? | `rows` |
 
-pub(crate) mod apart;
 pub(crate) mod change;
 pub(crate) mod changes;
 pub(crate) mod choice;
@@ -31,6 +31,7 @@ pub(crate) mod flow;
 pub(crate) mod gated;
 pub(crate) mod gates;
 pub(crate) mod import;
+pub(crate) mod independent_batches;
 pub(crate) mod list;
 pub(crate) mod notifications;
 pub(crate) mod places;

@@ -1,4 +1,4 @@
-//! Operators' actions, and jobs that leave. Jobs are held first; [`hold`] says in which order.
+//! Operators' actions, and jobs that leave. Jobs are held first; [`locking`] says in which order.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,9 +16,9 @@ use super::{
     enqueue::{self, How, Ids},
     error,
     flow::{self, Tables},
-    gates,
-    hold::{self, Held},
-    keys, old_days, partition_creation, rows,
+    gates, keys,
+    locking::{self, Held},
+    partition_creation, partition_retention, rows,
     session::Unit,
     statements as sql, tokens,
     value::{At, Uuid, job_id, uuid},
@@ -91,7 +91,7 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
         });
     }
     let woken = flow::follow(&mut unit, store.sessions.clock(), Tables::Whole, ended, &family).await?;
-    let standings = hold::look(&mut unit, &parents).await?;
+    let standings = locking::look(&mut unit, &parents).await?;
     enqueue::enqueue_held(store, &mut unit, new, How { ids: Ids::New, tells: store.tells() }, &standings).await?;
     unit.done().await?;
     let queued = jobs.values().filter(|held| held.job.status == Status::Queued);
@@ -107,11 +107,11 @@ async fn hold(
     family: &BTreeSet<JobId>,
     now: Timestamp,
 ) -> sqlx::Result<BTreeMap<JobId, Held>> {
-    if hold::hold(connection, ids, family, now).await?.is_none() {
+    if locking::hold(connection, ids, family, now).await?.is_none() {
         return Err(error::moved_on());
     }
-    let (uuids, times) = hold::ids_and_times(ids);
-    hold::read(connection, &uuids, &times).await
+    let (uuids, times) = locking::ids_and_times(ids);
+    locking::read(connection, &uuids, &times).await
 }
 
 /// Moves a job from where `before` stands to where `after` stands, with one event.
@@ -174,7 +174,7 @@ async fn retention(store: &Core) -> sqlx::Result<Option<Unit>> {
     Ok(alone.then_some(unit))
 }
 
-/// Upkeep that finds that others have changed what it was about to has done nothing, and comes again.
+/// Maintenance that finds that others have changed what it was about to has done nothing, and comes again.
 fn or_nothing(done: sqlx::Result<usize>) -> sqlx::Result<usize> {
     match done {
         Err(error) if error::has_moved_on(&error) => Ok(0),
@@ -229,7 +229,7 @@ async fn retirable(
     let mut found: Vec<Uuid> = Vec::new();
     let room = |found: &Vec<Uuid>| (limit - found.len().min(limit)) as i64;
     // What ended between the days that go as a whole.
-    let whole = old_days::whole(store, connection, keep).await?;
+    let whole = partition_retention::whole(store, connection, keep).await?;
     let starts = std::iter::once(Timestamp::MIN).chain(whole.iter().map(|day| day.plus(1).start()));
     let ends = whole.iter().map(|day| day.start()).chain([Timestamp::MAX]);
     let times: Vec<_> = starts.zip(ends).filter(|(since, until)| since < until).collect();
@@ -267,7 +267,7 @@ async fn try_drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sq
     let wanted: BTreeSet<JobId> = ids.into_iter().map(job_id).collect();
     let gone = |ids: &BTreeSet<JobId>| ids.iter().map(|id| (*id, Status::Deleted)).collect::<BTreeMap<_, _>>();
     let family = flow::affected(&mut unit, gone(&wanted)).await?;
-    let held = hold::hold(&mut unit, &wanted, &family, store.clock_now()).await?.unwrap_or_default();
+    let held = locking::hold(&mut unit, &wanted, &family, store.clock_now()).await?.unwrap_or_default();
     // One that was claimed meanwhile stays.
     let of = |wanted: fn(Status) -> bool| {
         held.iter().filter(move |(_, job)| wanted(job.status)).map(|(id, _)| *id).collect::<BTreeSet<_>>()
@@ -291,7 +291,7 @@ async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Resu
     ids.sort_unstable();
     let times: Vec<At> = ids.iter().map(|id| At(job_id(*id).timestamp())).collect();
     sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(&ids).bind(&times).execute(&mut *connection).await?;
-    hold::hold_keys(connection, &ids).await?;
+    locking::hold_keys(connection, &ids).await?;
     let removed: i64 =
         sqlx::query_scalar(*sql::REMOVE).persistent(false).bind(ids).bind(times).fetch_one(&mut *connection).await?;
     Ok(removed as usize)

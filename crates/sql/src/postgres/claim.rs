@@ -16,10 +16,10 @@ use tokio::{
 use super::{
     Core, error, gates,
     lanes::SLACK,
-    outlook::{Look, POLL, POLL_WITHOUT_HINTS},
-    queues, read, rows,
+    queues, read, ready_keys, rows,
+    scan_bounds::{Look, POLL, POLL_WITHOUT_HINTS},
     session::Patience,
-    settle, spots, statements as sql,
+    settle, statements as sql,
     take::{self, Hold, Plain, Taken},
     value::{At, Uuid, job_id, uuid},
 };
@@ -140,7 +140,7 @@ async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look
         let queues = store.queues.known();
         let (lanes, gated) = store.lanes.served(request, &queues);
         let plain = match source {
-            Source::Hints(hints) => Plain::Spots(spots::spots(store, hints, &lanes)),
+            Source::Hints(hints) => Plain::Spots(ready_keys::spots(store, hints, &lanes)),
             Source::Lanes if dispatches(store, request, &queues).await? => Plain::Lanes(Vec::new()),
             Source::Lanes => Plain::Lanes(lanes),
         };

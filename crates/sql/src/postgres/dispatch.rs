@@ -12,11 +12,11 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 use super::{
     Core, PostgresStore, claim,
     claim::Source,
-    enqueue, rows,
+    enqueue,
+    ready_keys::{hints, places, spot},
+    rows,
     session::Patience,
-    settle,
-    spots::{hints, places, spot},
-    statements as sql,
+    settle, statements as sql,
     take::Spot,
     value::{At, Uuid, job_id, uuid},
 };

@@ -10,12 +10,11 @@ use punctual_core::{
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core,
-    days::Day,
-    error, flow,
-    hold::{self, Standings},
-    keys, lanes, old_days,
+    Core, error, flow, keys, lanes,
+    locking::{self, Standings},
     partition_creation::{self, Effort},
+    partition_retention,
+    partitions::Day,
     rows,
     session::Patience,
     statements::{self as sql, Tells},
@@ -114,7 +113,7 @@ fn has_family(job: &NewJob) -> bool {
 /// Whether a job is for a day that may be exchanged for what is left of it.
 fn any_old(store: &Core, jobs: &[NewJob]) -> bool {
     let now = store.clock_now();
-    jobs.iter().any(|job| old_days::is_old(Day::of(job.id.timestamp()), now))
+    jobs.iter().any(|job| partition_retention::is_old(Day::of(job.id.timestamp()), now))
 }
 
 /// What is known of jobs' ids.
@@ -159,7 +158,7 @@ pub(crate) async fn enqueue_held(
     standings: &Standings,
 ) -> sqlx::Result<Vec<Stored>> {
     if any_old(store, jobs) {
-        old_days::share(connection).await?;
+        partition_retention::share(connection).await?;
     }
     if keys::need_order(jobs) {
         return enqueue_in_order(store, connection, jobs, how).await;
@@ -215,14 +214,14 @@ async fn enqueue_in_order(
     let query = sqlx::query_scalar::<_, Uuid>(*sql::KEYS_HOLDERS).bind(scopes).bind(keys);
     let mut held: BTreeSet<JobId> = query.fetch_all(&mut *connection).await?.into_iter().map(job_id).collect();
     held.extend(jobs.iter().flat_map(|job| job.parents.iter().copied()));
-    let standings = hold::hold(connection, &held, &BTreeSet::new(), store.clock_now()).await?;
+    let standings = locking::hold(connection, &held, &BTreeSet::new(), store.clock_now()).await?;
     standings.ok_or_else(error::moved_on)?;
     held.extend(jobs.iter().map(|job| job.id));
     let mut answers = Vec::with_capacity(jobs.len());
     let mut found = Found { known: known_of_keyed(connection, jobs, how).await?, ..Found::default() };
     for job in jobs {
         let one = std::slice::from_ref(job);
-        let standings: Standings = hold::look(connection, &job.parents.iter().copied().collect()).await?;
+        let standings: Standings = locking::look(connection, &job.parents.iter().copied().collect()).await?;
         found.holders = keys::take(store, connection, one, &found.known).await?;
         if how.ids == Ids::New {
             forget_repeated(connection, one, &mut found.holders).await?;
@@ -326,7 +325,7 @@ async fn insert_families(
 
 /// Which of some jobs are stored already.
 async fn known(connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<HashSet<JobId>> {
-    let (ids, times) = hold::ids_and_times(jobs.iter().map(|job| &job.id));
+    let (ids, times) = locking::ids_and_times(jobs.iter().map(|job| &job.id));
     let known: Vec<Uuid> = sqlx::query_scalar(*sql::KNOWN).bind(ids).bind(times).fetch_all(connection).await?;
     Ok(known.into_iter().map(job_id).collect())
 }

@@ -10,10 +10,9 @@ use punctual_core::{
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core,
-    days::{self, Days},
-    error,
-    hold::{self, Standings},
+    Core, error,
+    locking::{self, Standings},
+    partitions::{self, Days},
     rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
@@ -35,7 +34,7 @@ impl Tables<'_> {
     ) -> BTreeMap<String, Vec<T>> {
         match self {
             Self::Days(days) => days.by_table(items, id),
-            Self::Whole => BTreeMap::from([(days::JOBS.name.to_owned(), items.into_iter().collect())]),
+            Self::Whole => BTreeMap::from([(partitions::JOBS.name.to_owned(), items.into_iter().collect())]),
         }
     }
 }
@@ -53,7 +52,7 @@ pub(crate) async fn hold_parents(
     now: Timestamp,
 ) -> sqlx::Result<Standings> {
     let parents: BTreeSet<JobId> = jobs.iter().flat_map(|job| job.parents.iter().copied()).collect();
-    hold::hold(connection, &parents, &BTreeSet::new(), now).await?.ok_or_else(error::moved_on)
+    locking::hold(connection, &parents, &BTreeSet::new(), now).await?.ok_or_else(error::moved_on)
 }
 
 /// How jobs begin, whose parents are held, or come before them.
@@ -129,9 +128,9 @@ async fn mark(
     }
     // Those of the same batch have not been looked at yet.
     let unseen: BTreeSet<JobId> = parents.iter().filter(|id| !standings.contains_key(id)).copied().collect();
-    let mut all = hold::look(connection, &unseen).await?;
+    let mut all = locking::look(connection, &unseen).await?;
     all.extend(standings.iter().filter(|(id, _)| parents.contains(id)));
-    let (ids, times) = hold::ids_and_times(all.keys());
+    let (ids, times) = locking::ids_and_times(all.keys());
     sqlx::query(*sql::PARENTS_MARK)
         .bind(ids)
         .bind(times)
@@ -252,7 +251,7 @@ pub(crate) async fn hold_and_follow(
     ended: BTreeMap<JobId, Status>,
 ) -> sqlx::Result<Woken> {
     let held = affected(connection, ended.clone()).await?;
-    hold::hold_waiting(connection, &held).await?;
+    locking::hold_waiting(connection, &held).await?;
     follow(connection, now, tables, ended, &held).await
 }
 
@@ -307,7 +306,7 @@ async fn cancel(
     if jobs.is_empty() {
         return Ok(());
     }
-    hold::hold_keys(connection, &jobs.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>()).await?;
+    locking::hold_keys(connection, &jobs.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>()).await?;
     for (table, jobs) in tables.of(jobs, |(id, _)| *id) {
         sqlx::query(sql::of_table(*sql::FLOW_CANCEL, &table))
             .bind(now)
@@ -327,7 +326,7 @@ pub(crate) async fn count_ends(
     ended: &BTreeMap<JobId, Status>,
 ) -> sqlx::Result<()> {
     for (table, ended) in tables.of(ended, |(id, _)| **id) {
-        let (ids, times) = hold::ids_and_times(ended.iter().map(|(id, _)| *id));
+        let (ids, times) = locking::ids_and_times(ended.iter().map(|(id, _)| *id));
         sqlx::query(sql::of_table(*sql::ENDS_ADD, &table))
             .bind(now)
             .bind(ids)

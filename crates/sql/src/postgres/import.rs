@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core, enqueue, old_days, queues, rows,
+    Core, enqueue, partition_retention, queues, rows,
     statements::{self as sql, Tells},
     suspects,
     value::{At, Uuid, job_id, uuid},
@@ -127,8 +127,11 @@ async fn import_jobs(
     records: &[Record],
     jobs: &[NewJob],
 ) -> sqlx::Result<usize> {
-    if jobs.iter().any(|job| old_days::is_old(super::days::Day::of(job.id.timestamp()), store.clock_now())) {
-        old_days::share(connection).await?;
+    if jobs
+        .iter()
+        .any(|job| partition_retention::is_old(super::partitions::Day::of(job.id.timestamp()), store.clock_now()))
+    {
+        partition_retention::share(connection).await?;
     }
     let lane = |(record, lane): (&Record, i32)| {
         if record.job.is_suspect() { store.lanes.of_suspect(&record.job.spec).unwrap_or(lane) } else { lane }

@@ -9,7 +9,7 @@ use punctual_core::{
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, error, hold, rows, statements as sql,
+    Core, error, locking, rows, statements as sql,
     value::{At, job_id, uuid},
 };
 
@@ -84,7 +84,7 @@ async fn turn_over(
     if others.is_empty() {
         return Ok(());
     }
-    let standings = hold::look(connection, &others).await?;
+    let standings = locking::look(connection, &others).await?;
     let is_free = |job: &NewJob, holder: &Holder| {
         let standing = standings.get(&holder.job);
         let unique: Unique = job.spec.unique();
@@ -117,7 +117,7 @@ pub(crate) async fn retake(
     let row = sqlx::query(*sql::KEYS_HOLDER).bind(&scope).bind(key).fetch_optional(&mut *connection).await?;
     let held = row.map(|row| Ok::<_, sqlx::Error>((job_id(row.try_get(0)?), rows::optional_instant(&row, 1)?)));
     let held: Option<(JobId, Option<Timestamp>)> = held.transpose()?;
-    let standings = hold::look(connection, &held.iter().map(|(holder, _)| *holder).collect()).await?;
+    let standings = locking::look(connection, &held.iter().map(|(holder, _)| *holder).collect()).await?;
     let holder = held.and_then(|(job, expires_at)| {
         let status = standings.get(&job)?.status;
         Some(KeyHolder { job, status, expires_at })
@@ -162,8 +162,8 @@ pub(crate) async fn update(
     new: &NewJob,
 ) -> sqlx::Result<bool> {
     let now = store.sessions.now(connection).await?;
-    let jobs = hold::read(connection, &[uuid(holder)], &[At(holder.timestamp())]).await?;
-    let Some(hold::Held { job, .. }) = jobs.get(&holder) else { return Ok(false) };
+    let jobs = locking::read(connection, &[uuid(holder)], &[At(holder.timestamp())]).await?;
+    let Some(locking::Held { job, .. }) = jobs.get(&holder) else { return Ok(false) };
     let Some(update) = new.spec.unique().update(job.status, job.run_at, new.start(now).1) else { return Ok(false) };
     sqlx::query(*sql::JOB_UPDATE)
         .bind(store.sessions.clock())

@@ -2,59 +2,67 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | which tables are there? | `migrations/` |
-//! | which statements? | `sql/`, by `statements` |
-//! | how are connections set up? | `session` |
-//! | what is read from where it ended last? | `pace` |
-//! | where do jobs of a day lie? | `days` |
-//! | how do enqueues share a commit? | `gather` |
+//! | which tables are there? | `migrations/`, applied by `schema` |
+//! | which statements? | `sql/`, by `statements`; their plans are tested by `plans` |
+//! | how are connections set up? | `url`, `session`, `clock` |
+//! | how do rows, values and errors become types? | `rows`, `value`, `error` |
+//! | how do enqueues share a commit? | `batcher` |
+//! | in which order are rows locked? | `locking` |
+//! | enqueue, with unique keys and dependencies | `enqueue`, `keys`, `flow` |
+//! | claim: which lanes, from where, and the rows | `claim`, `lanes`, `scan_bounds`, `take`, `suspects` |
+//! | limits | `gates` |
+//! | settle | `settle` |
+//! | what a dispatcher in front needs | `dispatch`, `ready_keys` |
 //! | how are idle workers woken? | `wake` |
-//! | enqueue, claim, settle | `enqueue`, `claim` with `lanes`, `settle` |
-//! | operators' actions and retention | `change`, `old_days` |
+//! | operators' actions | `change`, `workflows`, `queues` |
 //! | jobs, histories, counters, lists | `read`, `list` |
-//! | what happened since somebody looked | `changes` |
+//! | what has changed since an earlier read? | `changes` |
 //! | schedules | `schedules` |
 //! | workers and locks | `registry` |
 //! | messages to users, tokens | `notifications`, `tokens` |
+//! | partitions of days, and their retention | `partitions`, `partition_creation`, `partition_retention` |
+//! | what one process of the fleet does for the engine, and how often | `maintenance`, `backoff` |
+//! | what another store transfers | `import` |
+//! | what `punctual doctor` checks | `examine` |
 
+mod backoff;
+mod batcher;
 mod change;
 mod changes;
 mod claim;
 mod clock;
-mod days;
 mod dispatch;
 mod enqueue;
 mod error;
 mod examine;
 mod flow;
 mod gates;
-mod gather;
-mod hold;
 mod import;
 mod keys;
 mod lanes;
 mod list;
+mod locking;
+mod maintenance;
 mod notifications;
-mod old_days;
-mod outlook;
-mod pace;
 mod partition_creation;
+mod partition_retention;
+mod partitions;
 #[cfg(test)]
 mod plans;
 mod queues;
 mod read;
+mod ready_keys;
 mod registry;
 mod rows;
+mod scan_bounds;
 mod schedules;
 mod schema;
 mod session;
 mod settle;
-mod spots;
 mod statements;
 mod suspects;
 mod take;
 mod tokens;
-mod upkeep;
 mod url;
 mod value;
 mod wake;
@@ -79,16 +87,16 @@ pub use sqlx;
 use sqlx::{PgConnection, postgres::PgConnectOptions};
 
 use self::{
+    batcher::Batcher,
     clock::ServerClock,
-    days::Days,
-    gather::Gather,
     lanes::Lanes,
-    outlook::Outlook,
+    maintenance::Maintenance,
     partition_creation::Effort,
+    partitions::Days,
     queues::Queues,
+    scan_bounds::ScanBounds,
     session::{Patience, Sessions},
     statements::Tells,
-    upkeep::Upkeep,
     wake::Hints,
 };
 pub use self::{
@@ -164,7 +172,7 @@ impl Options {
 #[derive(Clone)]
 pub struct PostgresStore {
     core: Core,
-    enqueues: Arc<Gather<NewJob, Stored>>,
+    enqueues: Arc<Batcher<NewJob, Stored>>,
 }
 
 /// What every operation needs.
@@ -180,10 +188,10 @@ pub(crate) struct Inner {
     days: Days,
     lanes: Lanes,
     queues: Queues,
-    outlook: Outlook,
+    outlook: ScanBounds,
     hints: Hints,
     server_clock: ServerClock,
-    upkeep: Upkeep,
+    upkeep: Maintenance,
 }
 
 impl std::ops::Deref for Core {
@@ -253,7 +261,7 @@ impl PostgresStore {
         server_clock.measure(&mut unit).await.map_err(error)?;
         unit.done().await.map_err(error)?;
         let hints = Hints::start(&sessions, &options.schema, !options.transaction_pooler);
-        let (outlook, upkeep) = (Outlook::new(), Upkeep::new());
+        let (outlook, upkeep) = (ScanBounds::new(), Maintenance::new());
         let core = Core(Arc::new(Inner {
             options,
             sessions,
@@ -267,13 +275,13 @@ impl PostgresStore {
             server_clock,
             upkeep,
         }));
-        match upkeep::make_days(&core, Effort::Low).await {
+        match maintenance::make_days(&core, Effort::Low).await {
             // It can be read all the same, and partitions are made once it can be written.
             Err(refused) if error::is_read_only(&refused) => {}
             made => drop(made.map_err(|error| core.sessions.error(error))?),
         }
         let enqueuer = core.clone();
-        let enqueues = Gather::new(Arc::new(move |jobs| {
+        let enqueues = Batcher::new(Arc::new(move |jobs| {
             let core = enqueuer.clone();
             Box::pin(async move { enqueue::enqueue_in_time(&core, &jobs).await })
         }));
@@ -642,7 +650,7 @@ impl RetentionStore for PostgresStore {
     }
 
     async fn drop_partitions(&self, keep: RetentionPolicy, deleted: Duration) -> StoreResult<usize> {
-        self.answer(Patience::Long, old_days::drop_days(&self.core, keep, deleted)).await
+        self.answer(Patience::Long, partition_retention::drop_days(&self.core, keep, deleted)).await
     }
 }
 
@@ -666,7 +674,7 @@ impl EngineStore for PostgresStore {
     }
 
     async fn maintain(&self) -> StoreResult<()> {
-        self.answer(Patience::Long, upkeep::maintain(&self.core)).await
+        self.answer(Patience::Long, maintenance::maintain(&self.core)).await
     }
 
     async fn metrics(&self) -> StoreResult<Vec<Metric>> {

@@ -16,7 +16,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
     Core,
-    days::{Day, TABLES, Table},
+    partitions::{Day, TABLES, Table},
     session::Unit,
 };
 

@@ -125,7 +125,7 @@ async fn claims_and_promotions_read_only_the_head_of_an_index() {
 #[tokio::test]
 async fn a_report_of_one_day_reads_that_days_partitions() {
     let mut bench = Bench::new().await;
-    let today = super::days::Day::of(bench.core.clock_now());
+    let today = super::partitions::Day::of(bench.core.clock_now());
     let (from, to) = (today.plus(1).start(), today.plus(2).start());
     let args = format!("'{from}', '{to}'");
     bench.prepare("dead", *sql::DEAD_BY_NAME, &args).await;

@@ -10,9 +10,9 @@ use punctual_core::{
 use sqlx::{Row, postgres::PgRow};
 
 use super::{
-    Core,
-    days::{self, Day},
-    error, rows, statements as sql,
+    Core, error,
+    partitions::{self, Day},
+    rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 use crate::pending;
@@ -34,7 +34,7 @@ async fn get_row(store: &Core, id: JobId) -> sqlx::Result<Option<PgRow>> {
     match from(&store.days.table_of(id)).await {
         Err(gone) if error::partition_gone(&gone) => {
             refresh_days(store).await?;
-            from(days::JOBS.name).await
+            from(partitions::JOBS.name).await
         }
         row => row,
     }
@@ -72,7 +72,7 @@ pub(crate) async fn rows_of(store: &Core, text: &str, ids: &[JobId]) -> sqlx::Re
     match rows_of_tables(store, text, store.days.by_table(ids, |id| **id)).await {
         Err(gone) if error::partition_gone(&gone) => {
             refresh_days(store).await?;
-            let every = BTreeMap::from([(days::JOBS.name.to_owned(), ids.iter().collect())]);
+            let every = BTreeMap::from([(partitions::JOBS.name.to_owned(), ids.iter().collect())]);
             rows_of_tables(store, text, every).await
         }
         rows => rows,
@@ -190,13 +190,13 @@ async fn events_until(store: &Core, id: JobId, at: Timestamp) -> sqlx::Result<(V
         Ok(rows)
     };
     let day = Day::of(at);
-    if store.days.has_partition(days::EVENTS, day) {
-        match from(&days::EVENTS.partition(day)).await {
+    if store.days.has_partition(partitions::EVENTS, day) {
+        match from(&partitions::EVENTS.partition(day)).await {
             Err(gone) if error::partition_gone(&gone) => refresh_days(store).await?,
             rows => return Ok((rows?, false)),
         }
     }
-    Ok((from(days::EVENTS.name).await?, true))
+    Ok((from(partitions::EVENTS.name).await?, true))
 }
 
 /// The number of a job's event among all of an instant: the job's random bits, then its number in the story.

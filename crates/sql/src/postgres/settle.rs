@@ -14,7 +14,7 @@ use super::{
     Core, error,
     flow::{self, Tables, Woken},
     gates::slots,
-    partition_creation, read, rows, spots, statements as sql, suspects,
+    partition_creation, read, ready_keys, rows, statements as sql, suspects,
     value::{At, Uuid, job_id, some_of, uuid},
 };
 
@@ -263,7 +263,7 @@ async fn settle_table(
     };
     if let Some((store, starts)) = begun {
         let starts: Vec<&Start> = settlements.iter().filter_map(|s| starts.get(&s.attempt).copied()).collect();
-        let (lanes, times, _) = spots::places(store, starts.iter().map(|start| &start.hint));
+        let (lanes, times, _) = ready_keys::places(store, starts.iter().map(|start| &start.hint));
         query = query.bind(lanes).bind(times);
         query = query.bind(starts.iter().map(|start| At(start.started_at)).collect::<Vec<_>>());
     }

@@ -13,9 +13,10 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 use super::{
     Core,
     lanes::{Lane, Place, Served},
-    outlook::Look,
     queues::Known,
-    rows, statements as sql,
+    rows,
+    scan_bounds::Look,
+    statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 

@@ -1,4 +1,4 @@
-//! The embedded engine: one SQLite file, one writer a process, several processes if need be.
+//! The embedded engine: one SQLite file, one writer per process, any number of processes.
 //!
 //! | question | file |
 //! |---|---|
@@ -7,9 +7,13 @@
 //! | how are they run? | `db` |
 //! | what do operations do? | `../ops/` |
 //! | how do they share a commit? | `writer`, `operation` |
-//! | when is a commit on the disk? | `flush`, `checkpoint`; what if the disk fails: `health` |
-//! | what if the machine's clock is set? | `clock` |
-//! | what does `punctual doctor` look at? | `examine` |
+//! | when is a commit on disk? | `flush`, `checkpoint`; if the disk fails: `health` |
+//! | clock steps | `clock` |
+//! | what does `punctual doctor` check? | `examine` |
+//! | connections, their URL, and reads beside the writer | `connection`, `url`, `reader` |
+//! | how is the file brought to this build's schema? | `schema` |
+//! | how do errors look? | `error` |
+//! | are all statements served by an index? | `plans` |
 
 mod checkpoint;
 mod clock;

@@ -19,10 +19,10 @@ use tokio::{
 
 use super::{
     error::{broken_off, store_error},
-    later::{Later, Lines},
     locking::Locking,
     statements,
     value::Owned,
+    write_buffer::{Lines, WriteBuffer},
 };
 use crate::db::{Db, GoOn, Row, Rows, Statement, Value};
 
@@ -85,7 +85,7 @@ impl Link {
 pub(crate) struct ServerDb {
     link: Link,
     locking: Cell<Locking>,
-    later: RefCell<Later>,
+    later: RefCell<WriteBuffer>,
 }
 
 impl ServerDb {

@@ -4,22 +4,24 @@
 //! |---|---|
 //! | which tables are there? | `migrations/` |
 //! | which statements? | `sql/` for the shared operations, `own/` for what only this engine says; by `statements` |
-//! | how are they run? | `db`, on connections of `session`; what is written, by `later`; who waits for whom, by `locking` |
-//! | what do values become? | `value` |
-//! | what becomes of numbers that many change? | `sums` |
+//! | how are they run? | `db`, on connections of `session`; writes by `write_buffer`; exclusion by `locking` |
+//! | how are values converted? | `value` |
+//! | how are counters added up? | `rollups` |
 //! | what do operations do? | `../ops/` |
-//! | which addresses are there? | `url` |
+//! | how is the URL read? | `url` |
+//! | how is the database brought to this build's schema? | `schema` |
+//! | how do errors look? | `error` |
 
 mod db;
 mod error;
-mod later;
 mod locking;
+mod rollups;
 mod schema;
 mod session;
 mod statements;
-mod sums;
 mod url;
 mod value;
+mod write_buffer;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -32,8 +34,8 @@ use tokio::time::{self, Instant};
 pub use self::schema::MIGRATIONS;
 pub use self::session::Client;
 use self::{
+    rollups::Rollups,
     session::{Patience, Sessions},
-    sums::Sums,
 };
 use crate::{
     db::Db,
@@ -114,7 +116,7 @@ pub struct SqlServerStore {
     options: Options,
     version: String,
     sessions: Arc<Sessions>,
-    sums: Arc<Sums>,
+    sums: Arc<Rollups>,
     /// Something may have happened to jobs; there may be something to claim; claims are to wait no longer.
     jobs: Wakes,
     work: Wakes,

@@ -51,7 +51,7 @@ fn value_of<'v>(data: &'v ColumnData<'_>) -> StoreResult<Value<'v>> {
         ColumnData::I32(number) => int(number.map(i64::from)),
         ColumnData::I64(number) => int(*number),
         ColumnData::Bit(bit) => int(bit.map(i64::from)),
-        // Sums of large numbers.
+        // Rollups of large numbers.
         ColumnData::Numeric(number) => int(number.map(|number| number.int_part() as i64)),
         ColumnData::String(text) => text.as_deref().map_or(Value::Null, Value::Text),
         ColumnData::Binary(bytes) => bytes.as_deref().map_or(Value::Null, Value::Bytes),

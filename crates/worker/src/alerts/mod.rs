@@ -1,21 +1,21 @@
-//! Alerts: what somebody should know of without looking.
+//! Alerts: conditions that operators must know of.
 //!
 //! | step | file |
 //! |---|---|
-//! | what is to be told, to whom | [`Alerts`], [`Webhook`] |
-//! | look for it, in one worker of all | `watch` |
-//! | what was told, and is it time to tell it? | `memory` |
-//! | make jobs of what is to be told | `desk` |
-//! | sign and send it | `webhook`, `post` |
+//! | what is reported, and to which webhooks | [`Alerts`], [`Webhook`]; `alert` |
+//! | check for it, in one worker of the fleet | `watch` |
+//! | what was reported, and what is due? | `memory` |
+//! | enqueue the deliveries | `alert_queue` |
+//! | sign and send them | `webhook`, `webhook_sender` |
 
 mod alert;
-mod desk;
+mod alert_queue;
 mod memory;
-#[cfg(feature = "webhooks")]
-mod post;
 mod watch;
 #[cfg(feature = "webhooks")]
 mod webhook;
+#[cfg(feature = "webhooks")]
+mod webhook_sender;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -27,7 +27,7 @@ pub(crate) use self::webhook::Courier;
 #[cfg(feature = "webhooks")]
 pub use self::webhook::Webhook;
 pub(crate) use self::{
-    desk::Desk,
+    alert_queue::AlertQueue,
     memory::Pace,
     watch::{look, watch_on},
 };

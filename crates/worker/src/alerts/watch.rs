@@ -14,7 +14,7 @@ use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, Desk,
+    ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertQueue,
     memory::{Counts, Found, JOBS_NAMED, Memory, SHOWS_WITHIN, Trouble},
 };
 
@@ -31,7 +31,7 @@ const ERROR_MAX_CHARS: usize = 300;
 const WAITING: [Status; 3] = [Status::Queued, Status::Scheduled, Status::Retrying];
 
 /// Looks until `done`.
-pub(crate) async fn watch_on(desk: Arc<Desk>, owner: String, done: CancellationToken) {
+pub(crate) async fn watch_on(desk: Arc<AlertQueue>, owner: String, done: CancellationToken) {
     let (period, mut denied) = (desk.alerts.look_period, 0);
     loop {
         let turn = match desk.store().lock(LOCK.to_owned(), owner.clone(), 3 * period).await {
@@ -53,7 +53,7 @@ pub(crate) async fn watch_on(desk: Arc<Desk>, owner: String, done: CancellationT
 }
 
 /// Looks once, and tells what has to be told: stored when this returns, unless somebody else was faster.
-pub(crate) async fn look(desk: &Desk) -> Result<Vec<Alert>, Error> {
+pub(crate) async fn look(desk: &AlertQueue) -> Result<Vec<Alert>, Error> {
     let (store, known) = (desk.store(), desk.store().schedule(MEMORY_OF_ALERTS.to_owned()).await?);
     let now = store.now();
     let mut memory = known.as_ref().map_or_else(|| Memory::beginning(now), |known| remembered(known, now));
@@ -84,7 +84,7 @@ fn remembered(known: &Schedule, now: Timestamp) -> Memory {
 /// The memory as the store keeps it: a schedule without a time, since a schedule has a revision and is stored together
 /// with jobs.
 fn to_save(
-    desk: &Desk,
+    desk: &AlertQueue,
     known: Option<Schedule>,
     memory: &Memory,
     jobs: Vec<NewJob>,
@@ -156,7 +156,7 @@ async fn examine(store: &dyn Store, name: &str, count: u64, memory: &Memory) -> 
 type Lanes = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// What is wrong with queues now.
-async fn troubles(desk: &Desk, memory: &Memory, now: Timestamp) -> StoreResult<Vec<Trouble>> {
+async fn troubles(desk: &AlertQueue, memory: &Memory, now: Timestamp) -> StoreResult<Vec<Trouble>> {
     let (store, mut lanes) = (desk.store(), Lanes::new());
     let paused = store.queues().await?.into_iter().filter(|queue| queue.settings.paused).map(|queue| queue.name);
     let paused: BTreeSet<String> = paused.chain([ALERTS_QUEUE.to_owned()]).collect();
@@ -208,7 +208,7 @@ fn serves(worker: &WorkerRecord, queue: &String, name: &String) -> bool {
 }
 
 /// Queues whose oldest job is later than it may be.
-async fn late(desk: &Desk, lanes: &Lanes, queues: &[&String], now: Timestamp) -> StoreResult<Vec<Trouble>> {
+async fn late(desk: &AlertQueue, lanes: &Lanes, queues: &[&String], now: Timestamp) -> StoreResult<Vec<Trouble>> {
     let (store, mut troubles) = (desk.store(), Vec::new());
     // Mostly nothing is late anywhere, and one question tells.
     if first(store, waiting_since(now.before(desk.alerts.least_limit()))).await?.is_none() {

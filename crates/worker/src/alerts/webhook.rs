@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 
 use super::{
     ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, Alerts,
-    post::{Answer, Poster, Target},
+    webhook_sender::{Answer, Target, WebhookSender},
 };
 use crate::HandlerResult;
 
@@ -149,7 +149,7 @@ struct Delivery {
 /// Brings alerts to webhooks.
 pub(crate) struct Courier {
     webhooks: Vec<(Webhook, Target)>,
-    poster: Poster,
+    poster: WebhookSender,
 }
 
 impl Courier {
@@ -162,7 +162,7 @@ impl Courier {
         let problem = |problem| Invalid::new("url", problem);
         let target = |webhook: &Webhook| Ok((webhook.clone(), Target::of(&webhook.url).map_err(problem)?));
         let webhooks = alerts.webhooks.iter().map(target).collect::<Result<Vec<_>, Invalid>>()?;
-        let poster = Poster::new(webhooks.iter().any(|(_, target)| target.is_https())).map_err(problem)?;
+        let poster = WebhookSender::new(webhooks.iter().any(|(_, target)| target.is_https())).map_err(problem)?;
         Ok(Some(Arc::new(Self { webhooks, poster })))
     }
 

@@ -3,8 +3,8 @@
 //! | question | file |
 //! |---|---|
 //! | what do they say to each other? | `message` |
-//! | who starts them, and again? | [`Supervisor`], `child`, `fleet` |
-//! | what does a worker process do beside its work? | [`Supervised`] |
+//! | who starts and restarts them? | `supervisor`: [`Supervisor`]; `child`, `fleet` |
+//! | what does a worker process do in addition? | `supervised`: [`Supervised`] |
 
 mod child;
 mod fleet;

@@ -15,7 +15,7 @@ use tokio::{task::spawn_blocking, time};
 
 use super::{
     mark::Mark,
-    warden::{self, is_zombie},
+    memory_watchdog::{self, is_zombie},
 };
 
 /// How long killed processes may take to be gone. One that the kernel does not let go of may take longer.
@@ -71,7 +71,8 @@ impl Descendants {
     fn kill_marked(self) -> usize {
         let looks_at_all = self.looks_at_all();
         let may_descend = |process: &Pid| *process > self.leader || looks_at_all && *process != self.leader;
-        let marked = warden::processes().filter(may_descend).filter(|process| Mark::of(*process) == Some(self.mark));
+        let marked =
+            memory_watchdog::processes().filter(may_descend).filter(|process| Mark::of(*process) == Some(self.mark));
         marked.filter(|process| !is_zombie(*process) && kill(*process, Signal::SIGKILL).is_ok()).count()
     }
 

@@ -22,7 +22,7 @@ use super::{
     ProgramLimits,
     descendants::Descendants,
     mark::Mark,
-    warden::{self, is_zombie},
+    memory_watchdog::{self, is_zombie},
 };
 
 /// How often to look whether all have ended.
@@ -54,7 +54,7 @@ impl Group {
         let leader = Pid::from_raw(i32::try_from(child.id()?).ok()?);
         let excess = Arc::default();
         if let Some(max) = limits.memory_bytes {
-            warden::watch(leader, mark, max, &excess);
+            memory_watchdog::watch(leader, mark, max, &excess);
         }
         let descendants = Descendants { mark, leader, started_at: Instant::now() };
         Some(Self {
@@ -107,7 +107,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
-        warden::forget(self.leader);
+        memory_watchdog::forget(self.leader);
         if !self.descendants_killed.load(Ordering::Relaxed) {
             self.descendants.kill_in_background();
         }
@@ -123,7 +123,8 @@ pub(crate) fn kill_programs_of(worker: WorkerId) -> usize {
     let is_marked = |process| Mark::of(process).is_some_and(|mark| mark.is_of(worker)) && !is_zombie(process);
     let mut killed = BTreeSet::new();
     for _ in 0..LOOKS_MAX {
-        let left = warden::processes().filter(|one| is_marked(*one) || warden::has_in_environment(*one, &variable));
+        let left = memory_watchdog::processes()
+            .filter(|one| is_marked(*one) || memory_watchdog::has_in_environment(*one, &variable));
         let left: Vec<Pid> = left.filter(|process| kill(*process, Signal::SIGKILL).is_ok()).collect();
         if left.is_empty() {
             break;

@@ -8,18 +8,18 @@
 //! | how is a process started? | `launch` |
 //! | how is it ended, with all that it started? | `group`, `descendants` |
 //! | how is found what it started? | `mark` |
-//! | how much memory does it use? | `warden` |
+//! | how much memory does it use? | `memory_watchdog` |
 //! | what does it say? | `messages`, `output` |
 
 mod descendants;
 mod group;
 mod launch;
 mod mark;
+mod memory_watchdog;
 mod messages;
 mod once;
 mod output;
 mod pool;
-mod warden;
 
 use std::{collections::BTreeMap, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 

@@ -35,7 +35,7 @@ pub(super) struct Pool {
     /// One for each process that there may be.
     slots: Semaphore,
     /// Those that have no job.
-    idle: Mutex<Vec<Servant>>,
+    idle: Mutex<Vec<PooledProcess>>,
 }
 
 impl fmt::Debug for Pool {
@@ -49,7 +49,7 @@ impl Pool {
         Self { program, slots: Semaphore::new(processes), idle: Mutex::default() }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Servant>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<PooledProcess>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,10 +90,10 @@ impl Pool {
     }
 
     /// A process that is free, or a new one.
-    async fn servant(&self, ctx: &Context) -> Result<Servant, Failure> {
+    async fn servant(&self, ctx: &Context) -> Result<PooledProcess, Failure> {
         loop {
             let idle = self.idle().pop();
-            let Some(mut servant) = idle else { return Servant::start(&self.program, ctx).await };
+            let Some(mut servant) = idle else { return PooledProcess::start(&self.program, ctx).await };
             match servant.child.try_wait() {
                 Ok(None) if servant.conversation.stdout.is_quiet() => return Ok(servant),
                 // What it has said since would be taken for the answer to the next job.
@@ -105,7 +105,7 @@ impl Pool {
     }
 
     /// A process that has ended its job may have the next one.
-    fn take_back(&self, mut servant: Servant) {
+    fn take_back(&self, mut servant: PooledProcess) {
         servant.jobs += 1;
         if self.program.jobs_per_process.is_none_or(|most| servant.jobs < most) {
             self.idle().push(servant);
@@ -123,7 +123,7 @@ impl Pool {
 }
 
 /// A process of a pool.
-struct Servant {
+struct PooledProcess {
     // Before the child, which may be anybody's number once it has been waited for.
     group: Group,
     child: Child,
@@ -151,7 +151,7 @@ enum Served {
     Gone,
 }
 
-impl Servant {
+impl PooledProcess {
     async fn start(program: &Program, ctx: &Context) -> Result<Self, Failure> {
         let account = program.account().map_err(|invalid| Failure::new(invalid.to_string()))?;
         let (mut child, group) = once::start(program, once::command(program, ctx, account.as_ref()), ctx).await?;

@@ -4,7 +4,7 @@ use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
-    human::DIM,
+    format::DIM,
     table::Cell,
     text::{Line, cut},
 };

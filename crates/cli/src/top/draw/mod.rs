@@ -20,7 +20,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::state::{Panel, Said, State};
 use crate::{
-    human::{self, DIM, status_style},
+    format::{self, DIM, status_style},
     text::{Line, cut, shortened},
 };
 
@@ -240,5 +240,5 @@ pub(crate) fn text_of(buffer: &Buffer) -> String {
 
 /// A duration in milliseconds, in words.
 fn lasting(ms: u64) -> String {
-    human::in_words(std::time::Duration::from_millis(ms))
+    format::in_words(std::time::Duration::from_millis(ms))
 }

@@ -8,7 +8,7 @@ use super::{
     Brush,
 };
 use crate::{
-    human::{BOLD, DIM},
+    format::{BOLD, DIM},
     text::{self, Line},
 };
 

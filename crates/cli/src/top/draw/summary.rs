@@ -9,7 +9,7 @@ use super::{
     Brush, lasting, width,
 };
 use crate::{
-    human::{self, BOLD, DIM, status_style},
+    format::{self, BOLD, DIM, status_style},
     text::{Line, cut, wrap},
 };
 
@@ -47,11 +47,11 @@ pub(super) fn head(brush: &mut Brush<'_>, area: Rect, state: &State) {
     if let Some(look) = &state.look {
         let workers = look.workers;
         let name = if workers.live == 1 { "worker" } else { "workers" };
-        right = right.with(format!("{} {name}", human::number(workers.live)), Style::new());
+        right = right.with(format!("{} {name}", format::number(workers.live)), Style::new());
         if workers.slots > 0 && area.width >= ROOMY {
-            right = right.with(format!(", {} slots", human::number(workers.slots)), DIM);
+            right = right.with(format!(", {} slots", format::number(workers.slots)), DIM);
         }
-        right = right.with(format!("  {}  ", human::local(look.at, "%H:%M:%S")), Style::new());
+        right = right.with(format!("  {}  ", format::local(look.at, "%H:%M:%S")), Style::new());
     }
     right = right.with(format!("● {word}"), status_style(like));
     let left = Line::new("Punctual", BOLD);
@@ -75,8 +75,8 @@ pub(super) fn trouble_rows(width: u16, state: &State) -> u16 {
 fn trouble_lines(width: u16, state: &State) -> Vec<Line> {
     const ROWS_MAX: usize = 2;
     let Some(trouble) = &state.trouble else { return Vec::new() };
-    let since = human::local(trouble.since, "%H:%M:%S");
-    let lasting = human::in_words(trouble.until.since(trouble.since));
+    let since = format::local(trouble.since, "%H:%M:%S");
+    let lasting = format::in_words(trouble.until.since(trouble.since));
     let why = format!("● no answer since {since} ({lasting}), trying again: {}", trouble.why.replace('\n', " "));
     let room = usize::from(width);
     wrap(&Line::new(cut(&why, ROWS_MAX * room), status_style(Status::Retrying)), room)
@@ -98,7 +98,7 @@ pub(super) fn counts(brush: &mut Brush<'_>, area: Rect, state: &State) {
         let count = state.look.as_ref().and_then(|look| look.jobs.get(&status)).copied();
         // A dot, the word, and the space around them.
         let room = usize::from(cell) - 5 - status.as_str().len();
-        let digits = match count.map(|count| (count, human::number(count))) {
+        let digits = match count.map(|count| (count, format::number(count))) {
             None => "–".to_owned(),
             Some((_, exact)) if exact.len() <= room => exact,
             Some((count, _)) => roughly(count),
@@ -113,7 +113,7 @@ pub(super) fn counts(brush: &mut Brush<'_>, area: Rect, state: &State) {
 /// A number in few digits: `9,999`, `12.3k`, `10.0M`.
 fn roughly(count: u64) -> String {
     match count {
-        0..10_000 => human::number(count),
+        0..10_000 => format::number(count),
         10_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1}M", count as f64 / 1e6),
         _ => format!("{:.1}G", count as f64 / 1e9),

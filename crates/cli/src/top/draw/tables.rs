@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     commands::queues,
-    human::{self, BOLD, DIM},
+    format::{self, BOLD, DIM},
     table::Cell,
     text::{Line, shortened},
 };
@@ -99,7 +99,7 @@ fn title(state: &State, panel: Panel) -> Line {
         Panel::Dead => ("dead", count(state, Status::Dead)),
     };
     let style = if state.panel == panel { BOLD | Effects::UNDERLINE } else { Style::new() };
-    let count = count.map(human::number).unwrap_or_default();
+    let count = count.map(format::number).unwrap_or_default();
     Line::new(format!("{} ", panel as usize + 1), DIM).with(word, style).with(format!(" {count}"), DIM)
 }
 
@@ -206,7 +206,7 @@ fn running(job: &JobView, now: Timestamp) -> [Cell; 7] {
         Cell::new(job.queue.clone()),
         Cell::right(format!("{}/{}", job.attempt, job.max_attempts)),
         Cell::new(job.worker_id.map(|id| shortened(&id.to_string())).unwrap_or_default()),
-        Cell::right(job.started_at.map(|at| human::in_words(now.since(at))).unwrap_or_default()),
+        Cell::right(job.started_at.map(|at| format::in_words(now.since(at))).unwrap_or_default()),
         Cell::new(progress.unwrap_or_default()),
     ]
 }
@@ -218,7 +218,7 @@ fn dead(job: &JobView, now: Timestamp) -> [Cell; 6] {
         Cell::new(job.name.clone()),
         Cell::new(job.queue.clone()),
         Cell::right(format!("{}/{}", job.attempt, job.max_attempts)),
-        Cell::right(job.finished_at.map(|at| human::relative(at, now)).unwrap_or_default()),
+        Cell::right(job.finished_at.map(|at| format::relative(at, now)).unwrap_or_default()),
         Cell::new(error.lines().next().unwrap_or_default()).style(DIM),
     ]
 }

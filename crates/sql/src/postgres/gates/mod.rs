@@ -28,9 +28,9 @@ use self::{
 use super::{
     Core,
     lanes::Served,
-    outlook::Look,
     queues::Known,
     rows,
+    scan_bounds::Look,
     session::Unit,
     statements as sql,
     take::{self, ChosenClaim, Plain, Spot, Taken},

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use punctual_core::StoreResult;
 
 use crate::{
-    keeper::{PAUSE, QueueStanding, Standing},
+    dispatch_lease::{DispatchState, PAUSE, QueueDispatch},
     shared::Shared,
 };
 
@@ -25,14 +25,14 @@ pub(crate) enum Opened {
 }
 
 /// Sees to it that Redis hands out the jobs of a queue.
-pub(crate) async fn open(store: &Arc<Shared>, standing: &Standing, name: &str) -> StoreResult<Opened> {
+pub(crate) async fn open(store: &Arc<Shared>, standing: &DispatchState, name: &str) -> StoreResult<Opened> {
     let mut step = standing.queue(name);
     for _ in 0..STEPS_MAX {
         match step {
-            QueueStanding::Open { epoch, .. } => return Ok(Opened::Now(epoch)),
-            QueueStanding::Closed { opens_in } => return Ok(Opened::In(opens_in)),
-            QueueStanding::Unknown => store.ledger.give(name.to_owned(), 0, PAUSE).await?,
-            QueueStanding::Ready { epoch } => {
+            QueueDispatch::Open { epoch, .. } => return Ok(Opened::Now(epoch)),
+            QueueDispatch::Closed { opens_in } => return Ok(Opened::In(opens_in)),
+            QueueDispatch::Unknown => store.ledger.give(name.to_owned(), 0, PAUSE).await?,
+            QueueDispatch::Ready { epoch } => {
                 if store.ledger.open(name.to_owned(), epoch).await? {
                     open_anew(store, name, epoch).await?;
                 }
@@ -67,7 +67,7 @@ async fn open_anew(store: &Arc<Shared>, name: &str, epoch: u64) -> StoreResult<(
 pub(crate) async fn lost(store: &Shared, name: &str, epoch: u64) -> StoreResult<()> {
     store.keeper.forget();
     match store.keeper.standing().await?.queue(name) {
-        QueueStanding::Open { epoch: now, since } if now == epoch && since > OPENING => {}
+        QueueDispatch::Open { epoch: now, since } if now == epoch && since > OPENING => {}
         _ => return Ok(()),
     }
     if store.loader.serves(name) {

@@ -8,12 +8,12 @@ const LOOKS: usize = 60;
 
 /// Counts what was done since rows were added up.
 #[derive(Debug, Default)]
-pub(crate) struct Sums {
+pub(crate) struct Rollups {
     operations: AtomicUsize,
     looks: AtomicUsize,
 }
 
-impl Sums {
+impl Rollups {
     /// An operation may have added rows.
     pub(crate) fn note(&self) {
         self.operations.fetch_add(1, Ordering::Relaxed);
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn it_is_time_after_many_operations_or_many_looks() {
-        let sums = Sums::default();
+        let sums = Rollups::default();
         assert!(!sums.are_due());
         (0..OPERATIONS).for_each(|_| sums.note());
         assert!(sums.are_due());

@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Who is watched, and the thread that watches while anybody is.
 #[derive(Default)]
-struct Warden {
+struct MemoryWatchdog {
     watched: Mutex<HashMap<Pid, Watched>>,
     filled: Condvar,
 }
@@ -31,8 +31,8 @@ struct Watched {
     excess: Arc<OnceLock<String>>,
 }
 
-static WARDEN: LazyLock<&'static Warden> = LazyLock::new(|| {
-    let warden: &'static Warden = Box::leak(Box::default());
+static WARDEN: LazyLock<&'static MemoryWatchdog> = LazyLock::new(|| {
+    let warden: &'static MemoryWatchdog = Box::leak(Box::default());
     let started = thread::Builder::new().name("punctual-warden".into()).spawn(move || warden.look_on());
     if let Err(error) = started {
         tracing::error!(%error, "cannot start a thread; limits of programs are not enforced");
@@ -52,7 +52,7 @@ pub(super) fn forget(leader: Pid) {
     WARDEN.watched().remove(&leader);
 }
 
-impl Warden {
+impl MemoryWatchdog {
     fn watched(&self) -> MutexGuard<'_, HashMap<Pid, Watched>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }

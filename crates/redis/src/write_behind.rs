@@ -43,7 +43,7 @@ impl Unrecorded {
 }
 
 /// Records executions.
-pub(crate) struct Recorder {
+pub(crate) struct WriteBehind {
     ledger: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-impl Recorder {
+impl WriteBehind {
     pub(crate) fn new(
         ledger: Arc<dyn PrimaryStore>,
         server: Server,

@@ -7,7 +7,7 @@ pub(super) use punctual_core::number::in_thousands as number;
 use punctual_core::{Timestamp, time::in_words};
 use serde_json::Value;
 
-use super::visit::Visit;
+use super::page_context::PageContext;
 
 /// Levels of a document that are open at first.
 const OPEN_LEVELS: usize = 2;
@@ -112,7 +112,7 @@ pub(super) fn part(text: &str) -> String {
 }
 
 /// What every form carries: its proof, and where to come back to.
-pub(super) fn proof(visit: &Visit) -> Markup {
+pub(super) fn proof(visit: &PageContext) -> Markup {
     html! {
         input type="hidden" name="csrf" value=(visit.csrf());
         input type="hidden" name="back" value=(visit.at);
@@ -120,14 +120,14 @@ pub(super) fn proof(visit: &Visit) -> Markup {
 }
 
 /// A button that does something at once.
-pub(super) fn button(visit: &Visit, to: &str, label: &str, key: Option<&str>) -> Markup {
+pub(super) fn button(visit: &PageContext, to: &str, label: &str, key: Option<&str>) -> Markup {
     html! {
         form.inline method="post" action=(to) { (proof(visit)) button type="submit" data-key=[key] { (label) } }
     }
 }
 
 /// A button that asks first, in place.
-pub(super) fn asking(visit: &Visit, to: &str, label: &str, question: &str, key: Option<&str>) -> Markup {
+pub(super) fn asking(visit: &PageContext, to: &str, label: &str, question: &str, key: Option<&str>) -> Markup {
     html! {
         details.ask {
             summary.button data-key=[key] { (label) "…" }

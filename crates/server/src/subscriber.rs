@@ -12,7 +12,7 @@ use crate::{
     api::stream::{Cursor, Message, Wish},
     app::App,
     auth::Caller,
-    follow::{Heard, Listener},
+    event_feed::{Heard, Listener},
 };
 
 /// Bytes that a listener may send in one message: they need say nothing.
@@ -49,7 +49,7 @@ impl Default for StreamLimits {
 }
 
 /// What somebody listens to, and where they are.
-pub(crate) struct Ears {
+pub(crate) struct Subscriber {
     pub(crate) wish: Wish,
     pub(crate) cursor: Cursor,
     /// The cursor that they were last told.
@@ -73,7 +73,7 @@ pub(crate) fn bounded(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
 }
 
 /// Serves a socket until it ends.
-pub(crate) async fn serve(app: Arc<App>, caller: Caller, mut socket: WebSocket, mut ears: Ears) {
+pub(crate) async fn serve(app: Arc<App>, caller: Caller, mut socket: WebSocket, mut ears: Subscriber) {
     let End(reason) = talk(&app, &caller, &mut socket, &mut ears).await;
     if let Some((code, reason)) = reason {
         let close = Frame::Close(Some(CloseFrame { code, reason: reason.into() }));
@@ -89,7 +89,7 @@ async fn close_with(socket: &mut WebSocket, close: Frame) {
     }
 }
 
-async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Ears) -> End {
+async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Subscriber) -> End {
     let every = app.stream.ping_every;
     let mut ticks = time::interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -152,7 +152,7 @@ async fn next_told(subscription: &mut Option<Subscription>) -> Result<Notificati
 }
 
 /// Tells what happened to jobs, and what is not told.
-async fn tell(app: &App, socket: &mut WebSocket, ears: &mut Ears, heard: Heard) -> Result<(), End> {
+async fn tell(app: &App, socket: &mut WebSocket, ears: &mut Subscriber, heard: Heard) -> Result<(), End> {
     if let Some((events, since)) = heard.lost {
         // With the cursor of before: whoever comes back by it may still learn what it was.
         say(app, socket, &Message::Missed { cursor: &ears.sent, events: Some(events), since }).await?;
@@ -175,7 +175,7 @@ async fn tell(app: &App, socket: &mut WebSocket, ears: &mut Ears, heard: Heard) 
 }
 
 /// Passes on what the user was told, or everybody.
-async fn pass_on(app: &App, socket: &mut WebSocket, ears: &mut Ears, told: &Notification) -> Result<(), End> {
+async fn pass_on(app: &App, socket: &mut WebSocket, ears: &mut Subscriber, told: &Notification) -> Result<(), End> {
     ears.cursor.notification = Some(told.id);
     if !ears.wish.hears(told) {
         return Ok(());
@@ -189,7 +189,7 @@ async fn pass_on(app: &App, socket: &mut WebSocket, ears: &mut Ears, told: &Noti
 }
 
 /// Asks whether they are still there, and says how far things have come.
-async fn beat(app: &App, socket: &mut WebSocket, ears: &mut Ears) -> Result<(), End> {
+async fn beat(app: &App, socket: &mut WebSocket, ears: &mut Subscriber) -> Result<(), End> {
     let cursor = ears.cursor.to_string();
     if cursor != ears.sent {
         ears.sent = cursor;

@@ -6,12 +6,12 @@ use punctual::{Punctual, RunningSupervisor, RunningWorker};
 use super::{http::WatchStats, serve, work};
 
 /// A worker in this process, or processes of their own.
-pub(crate) enum Crew {
+pub(crate) enum LocalWorkers {
     Worker(RunningWorker),
     Processes(RunningSupervisor),
 }
 
-impl Crew {
+impl LocalWorkers {
     /// Makes one once the store can be written; none if it is asked to stop before that.
     pub(crate) async fn start(
         punctual: &Punctual,

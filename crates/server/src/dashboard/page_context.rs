@@ -10,7 +10,7 @@ use maud::Markup;
 use punctual_client::Admin;
 use punctual_core::{Role, Timestamp};
 
-use super::shell;
+use super::layout;
 use crate::{app::App, auth, call::Call};
 
 /// Tells the next page what was done.
@@ -19,7 +19,7 @@ const SAID_MAX_CHARS: usize = 300;
 
 /// Who looks, at what, and when.
 #[derive(Clone)]
-pub(super) struct Visit {
+pub(super) struct PageContext {
     pub(super) call: Arc<Call>,
     pub(super) now: Timestamp,
     /// The address, with its query.
@@ -28,7 +28,7 @@ pub(super) struct Visit {
     pub(super) back: Option<String>,
 }
 
-impl Visit {
+impl PageContext {
     pub(super) fn new(call: Call, at: String) -> Self {
         let now = call.punctual().store().now();
         Self { call: Arc::new(call), now, at, back: None }
@@ -65,8 +65,8 @@ impl Visit {
     }
 
     /// A whole page.
-    pub(super) fn html(&self, page: shell::Page<'_>, content: &Markup) -> Response {
-        let mut response = html(StatusCode::OK, shell::page(self, page, content));
+    pub(super) fn html(&self, page: layout::Page<'_>, content: &Markup) -> Response {
+        let mut response = html(StatusCode::OK, layout::page(self, page, content));
         if self.said().is_some() {
             add_cookie(&mut response, &format!("{SAID_COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"));
         }

@@ -37,7 +37,7 @@ struct Batch {
 }
 
 /// Looks, for all who listen.
-pub(crate) struct Follower {
+pub(crate) struct EventFeed {
     punctual: Punctual,
     state: Mutex<State>,
     /// Held by whoever begins to look, so that of several that come at once one does.
@@ -53,7 +53,7 @@ struct State {
     looked: Option<Instant>,
 }
 
-impl Follower {
+impl EventFeed {
     /// Those who listen may be so many looks behind.
     pub(crate) fn new(punctual: Punctual, behind_max: usize) -> Arc<Self> {
         Arc::new(Self { punctual, state: Mutex::default(), beginning: tokio::sync::Mutex::default(), behind_max })
@@ -135,7 +135,7 @@ impl Follower {
     }
 }
 
-async fn look_on(follower: Weak<Follower>) {
+async fn look_on(follower: Weak<EventFeed>) {
     loop {
         time::sleep(LOOK_EVERY).await;
         let Some(follower) = follower.upgrade() else { return };

@@ -15,7 +15,7 @@ use punctual_core::{
 use tokio::time::Instant;
 
 use crate::{
-    keeper::{Keeper, Standing},
+    dispatch_lease::{DispatchLease, DispatchState},
     keys::Namespace,
     repairs::Repairs,
     scripts::{CALL_MAX_JOBS, Queue, Told},
@@ -30,7 +30,7 @@ const HORIZON_STEP: Duration = Duration::from_secs(5);
 const SWEEP_MAX_JOBS: usize = 5_000;
 
 /// Tells Redis of jobs.
-pub(crate) struct Loader {
+pub(crate) struct Reconciler {
     ledger: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
@@ -57,7 +57,7 @@ enum Heard {
     Nothing,
 }
 
-impl Loader {
+impl Reconciler {
     pub(crate) fn new(ledger: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace) -> Self {
         let work = tokio::sync::Mutex::new((ledger.watch_work(), None));
         let repairs = Repairs::new(server.clone(), namespace.clone());
@@ -69,7 +69,7 @@ impl Loader {
     }
 
     /// Tells of jobs of which nobody has told, and of those whose time comes near.
-    pub(crate) async fn look(&self, keeper: &Keeper, ahead: Duration) -> StoreResult<()> {
+    pub(crate) async fn look(&self, keeper: &DispatchLease, ahead: Duration) -> StoreResult<()> {
         let standing = keeper.standing().await?;
         let now = self.ledger.now();
         if standing.due_until.is_none_or(|until| until < now.after(ahead + HORIZON_STEP)) {
@@ -85,7 +85,7 @@ impl Loader {
         Ok(())
     }
 
-    async fn load_untold(&self, keeper: &Keeper, until: Timestamp) -> StoreResult<()> {
+    async fn load_untold(&self, keeper: &DispatchLease, until: Timestamp) -> StoreResult<()> {
         loop {
             let hints = self.ledger.untold(until, CALL_MAX_JOBS).await?;
             if hints.is_empty() || !self.put(keeper, &hints, Told::Changed).await? {
@@ -99,7 +99,7 @@ impl Loader {
         }
     }
 
-    async fn load_due(&self, keeper: &Keeper, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
+    async fn load_due(&self, keeper: &DispatchLease, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
         if self.put_due(keeper, None, before.unwrap_or(Timestamp::MIN), until).await? {
             self.ledger.told_due(before, until).await?;
         }
@@ -108,7 +108,7 @@ impl Loader {
 
     /// Tells of the jobs of a queue that wait for their time. While it was closed, its part of the horizon was passed
     /// over.
-    async fn load_due_of(&self, keeper: &Keeper, name: &str) -> StoreResult<bool> {
+    async fn load_due_of(&self, keeper: &DispatchLease, name: &str) -> StoreResult<bool> {
         let standing = keeper.standing_since(Instant::now()).await?;
         // Somebody who has just passed it over may have looked a little further: clocks differ.
         let horizon = self.ledger.now().after(HORIZON + HORIZON_STEP);
@@ -119,7 +119,7 @@ impl Loader {
     /// Tells of jobs that wait for a time between two, of one queue or of all. Says whether Redis has heard.
     async fn put_due(
         &self,
-        keeper: &Keeper,
+        keeper: &DispatchLease,
         queue: Option<&str>,
         after: Timestamp,
         until: Timestamp,
@@ -138,7 +138,7 @@ impl Loader {
     }
 
     /// Tells of jobs of which somebody else may have told, but for those that are in somebody's hands.
-    pub(crate) async fn tell_again(&self, keeper: &Keeper, hints: &[Hint]) -> StoreResult<()> {
+    pub(crate) async fn tell_again(&self, keeper: &DispatchLease, hints: &[Hint]) -> StoreResult<()> {
         for part in hints.chunks(CALL_MAX_JOBS) {
             self.put(keeper, part, Told::Again).await?;
         }
@@ -147,7 +147,7 @@ impl Loader {
 
     /// Tells of jobs, those of open queues; of the others it is told when their queue is opened. Says whether Redis has
     /// heard.
-    async fn put(&self, keeper: &Keeper, hints: &[Hint], what: Told) -> StoreResult<bool> {
+    async fn put(&self, keeper: &DispatchLease, hints: &[Hint], what: Told) -> StoreResult<bool> {
         let read_at = Instant::now();
         let mut lanes: BTreeMap<&Arc<Lane>, Vec<Hint>> = BTreeMap::new();
         for hint in hints {
@@ -186,7 +186,7 @@ impl Loader {
     }
 
     /// Tells of the jobs of a queue that is open now: of a page of each lane, or of all. Says whether there are more.
-    pub(crate) async fn load(&self, keeper: &Keeper, name: &str, epoch: u64, all: bool) -> StoreResult<bool> {
+    pub(crate) async fn load(&self, keeper: &DispatchLease, name: &str, epoch: u64, all: bool) -> StoreResult<bool> {
         // Those that wait for their time come first: one whose time comes meanwhile is among the others then.
         if !self.load_due_of(keeper, name).await? {
             return Ok(true);
@@ -231,7 +231,7 @@ impl Loader {
     }
 
     /// Puts right whatever a crash has left, a bounded part of it at a time.
-    pub(crate) async fn maintain(&self, keeper: &Keeper) -> StoreResult<()> {
+    pub(crate) async fn maintain(&self, keeper: &DispatchLease) -> StoreResult<()> {
         let standing = keeper.standing().await?;
         if !standing.is_open() {
             return Ok(());
@@ -255,7 +255,7 @@ impl Loader {
     }
 
     /// Compares a part of what is queued with what Redis knows; says how much it did not know.
-    async fn sweep(&self, standing: &Standing) -> StoreResult<usize> {
+    async fn sweep(&self, standing: &DispatchState) -> StoreResult<usize> {
         let mut left = SWEEP_MAX_JOBS;
         let mut repaired = 0;
         while left > 0 {

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::{
     Core,
+    backoff::{Backoff, Turn},
     lanes::{Place, SLACK},
-    pace::{Pace, Turn},
     rows,
 };
 
@@ -23,16 +23,16 @@ pub(crate) const POLL_WITHOUT_HINTS: Duration = Duration::from_millis(25);
 
 /// What the claims of a process know of the store.
 #[derive(Debug)]
-pub(crate) struct Outlook {
-    state: Mutex<OutlookState>,
+pub(crate) struct ScanBounds {
+    state: Mutex<ScanState>,
     /// Looks at everything from the beginning, at what may have come late, and at all leases.
-    full_looks: Pace,
-    late_looks: Pace,
-    pub(crate) lease_looks: Pace,
+    full_looks: Backoff,
+    late_looks: Backoff,
+    pub(crate) lease_looks: Backoff,
 }
 
 #[derive(Debug)]
-pub(crate) struct OutlookState {
+pub(crate) struct ScanState {
     /// When the next job is due, as far as known.
     pub(crate) next_run_at: Option<Timestamp>,
     /// When that was asked for.
@@ -42,18 +42,18 @@ pub(crate) struct OutlookState {
     pub(crate) lease_bound: Timestamp,
 }
 
-impl Outlook {
+impl ScanBounds {
     pub(crate) fn new() -> Self {
         let (min, short, long) = (Timestamp::MIN, Duration::from_millis(100), Duration::from_secs(30));
         Self {
-            state: Mutex::new(OutlookState { next_run_at: None, asked: None, due_bound: min, lease_bound: min }),
-            full_looks: Pace::new(30, (short, long)),
-            late_looks: Pace::new(30, (Duration::ZERO, Duration::from_secs(1))),
-            lease_looks: Pace::new(30, (Duration::ZERO, long)),
+            state: Mutex::new(ScanState { next_run_at: None, asked: None, due_bound: min, lease_bound: min }),
+            full_looks: Backoff::new(30, (short, long)),
+            late_looks: Backoff::new(30, (Duration::ZERO, Duration::from_secs(1))),
+            lease_looks: Backoff::new(30, (Duration::ZERO, long)),
         }
     }
 
-    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, OutlookState> {
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, ScanState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

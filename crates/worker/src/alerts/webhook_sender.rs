@@ -68,11 +68,11 @@ impl Target {
 }
 
 /// Sends.
-pub(super) struct Poster {
+pub(super) struct WebhookSender {
     tls: Option<TlsConnector>,
 }
 
-impl Poster {
+impl WebhookSender {
     /// With the certificates that the system trusts, if TLS is needed.
     pub(super) fn new(with_tls: bool) -> Result<Self, String> {
         Ok(Self { tls: if with_tls { Some(connector()?) } else { None } })

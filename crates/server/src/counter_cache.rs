@@ -18,7 +18,7 @@ pub(crate) type Key = (String, String, Measure, u16);
 pub(crate) type Counts = BTreeMap<Key, u64>;
 
 /// Reads the counters.
-pub(crate) struct Meter {
+pub(crate) struct CounterCache {
     punctual: Punctual,
     state: Mutex<Option<State>>,
 }
@@ -31,7 +31,7 @@ struct State {
     closed_until: Timestamp,
 }
 
-impl Meter {
+impl CounterCache {
     pub(crate) fn new(punctual: Punctual) -> Self {
         Self { punctual, state: Mutex::default() }
     }

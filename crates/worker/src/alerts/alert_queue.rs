@@ -15,12 +15,12 @@ const SCHEDULES_TOLD_MAX: usize = 20;
 
 /// Where alerts are written.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct AlertQueue {
     pub(crate) punctual: Punctual,
     pub(crate) alerts: Alerts,
 }
 
-impl Desk {
+impl AlertQueue {
     pub(crate) fn new(punctual: Punctual, alerts: Alerts) -> Arc<Self> {
         Arc::new(Self { punctual, alerts })
     }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// Lets something take a share of the time, at most.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Backoff {
     /// After it took some time, it pauses for so many times as long.
     pause: u32,
     /// The shortest and the longest pause.
@@ -21,7 +21,7 @@ pub(crate) struct Pace {
     next: Mutex<Instant>,
 }
 
-impl Pace {
+impl Backoff {
     pub(crate) fn new(pause: u32, pauses: (Duration, Duration)) -> Self {
         Self { pause, pauses, next: Mutex::new(Instant::now()) }
     }
@@ -43,7 +43,7 @@ impl Pace {
 /// It ends when this is dropped, also where it failed.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    pace: &'a Pace,
+    pace: &'a Backoff,
     began: Instant,
 }
 

@@ -4,8 +4,8 @@ use axum::response::Response;
 use maud::{DOCTYPE, Markup, html};
 
 use super::{
-    assets, kit,
-    visit::{Visit, html as document},
+    assets, components,
+    page_context::{PageContext, html as document},
 };
 use crate::problem::Problem;
 
@@ -55,7 +55,7 @@ fn head(title: &str) -> Markup {
 }
 
 /// A page with the rail.
-pub(super) fn page(visit: &Visit, page: Page<'_>, content: &Markup) -> Markup {
+pub(super) fn page(visit: &PageContext, page: Page<'_>, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -77,7 +77,7 @@ pub(super) fn page(visit: &Visit, page: Page<'_>, content: &Markup) -> Markup {
     }
 }
 
-fn rail(visit: &Visit, under: &str) -> Markup {
+fn rail(visit: &PageContext, under: &str) -> Markup {
     html! {
         nav.rail aria-label="Pages" {
             a.mark href="/" { img src=(assets::address("icon.svg")) alt="" width="20" height="20"; span { "Punctual" } }
@@ -86,7 +86,7 @@ fn rail(visit: &Visit, under: &str) -> Markup {
             }
             ul {
                 @for (to, icon, word, key) in RAIL {
-                    li { a href=(to) data-go=(key) title=(word) aria-current=[(to == under).then_some("page")] { (kit::icon(icon)) span { (word) } } }
+                    li { a href=(to) data-go=(key) title=(word) aria-current=[(to == under).then_some("page")] { (components::icon(icon)) span { (word) } } }
                 }
             }
             footer {
@@ -94,7 +94,7 @@ fn rail(visit: &Visit, under: &str) -> Markup {
                 span.store title=(visit.app().store_name) { (visit.app().store_name) }
                 @match visit.call.caller.shown() {
                     Some(name) => form method="post" action="/logout" {
-                        (kit::proof(visit))
+                        (components::proof(visit))
                         span.muted title="The token of this session" { (name) }
                         @if visit.call.caller.session().is_some() { button.quiet type="submit" { "Log out" } }
                     },
@@ -139,7 +139,7 @@ pub(super) fn bare(title: &str, content: &Markup) -> Markup {
 }
 
 /// What went wrong, on a page.
-pub(super) fn problem(visit: &Visit, problem: Problem) -> Response {
+pub(super) fn problem(visit: &PageContext, problem: Problem) -> Response {
     let content = html! {
         div.empty role="alert" {
             p.what { (problem.detail) }

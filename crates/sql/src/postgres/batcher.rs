@@ -20,7 +20,7 @@ const UNDER_WAY_MAX: usize = 2;
 const BATCH_MAX_ITEMS: usize = 2_000;
 
 /// Gathers what is asked for while others are under way.
-pub(crate) struct Gather<T, R> {
+pub(crate) struct Batcher<T, R> {
     state: Arc<Mutex<State<T, R>>>,
     work: Work<T, R>,
 }
@@ -35,7 +35,7 @@ struct Call<T, R> {
     caller: oneshot::Sender<Result<Vec<R>, StoreError>>,
 }
 
-impl<T: Clone + Send + 'static, R: Send + 'static> Gather<T, R> {
+impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
     pub(crate) fn new(work: Work<T, R>) -> Self {
         Self { state: Arc::new(Mutex::new(State { waiting: Vec::new(), under_way: 0 })), work }
     }

@@ -16,9 +16,8 @@ use punctual_core::{JobId, RetentionPolicy, Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::{
-    Core,
-    days::{self, Day, Table},
-    partition_creation,
+    Core, partition_creation,
+    partitions::{self, Day, Table},
     session::Unit,
     statements as sql,
     value::{At, Uuid, job_id},
@@ -83,8 +82,8 @@ pub(crate) async fn whole(
     // What was looked at has gone, or too much of it stays for it to go as a whole.
     let looked_at: Vec<String> =
         sqlx::query_scalar("select partition from punctual_old_days").fetch_all(&mut *connection).await?;
-    let mut days = of_size(connection, days::JOBS, store.options.whole_day_min_bytes).await?;
-    days.retain(|day| !looked_at.contains(&days::JOBS.partition(*day)));
+    let mut days = of_size(connection, partitions::JOBS, store.options.whole_day_min_bytes).await?;
+    days.retain(|day| !looked_at.contains(&partitions::JOBS.partition(*day)));
     Ok(days)
 }
 
@@ -114,9 +113,10 @@ pub(crate) async fn drop_days(store: &Core, keep: RetentionPolicy, deleted: Dura
     if shortest(keep) >= DAY {
         // With a day more for what ended on the next.
         let over = store.clock_now().before(shortest(keep)).before(deleted).before(DAY);
-        for day in due(store, days::JOBS, JOBS_LOOK_PERIOD).await?.into_iter().filter(|day| day.plus(1).start() <= over)
+        for day in
+            due(store, partitions::JOBS, JOBS_LOOK_PERIOD).await?.into_iter().filter(|day| day.plus(1).start() <= over)
         {
-            for table in [days::JOBS, days::LABELS] {
+            for table in [partitions::JOBS, partitions::LABELS] {
                 partition_creation::prove_absence(store, table, day).await?;
             }
             gone += match exchange_jobs(store, day, keep, deleted, Others::GoOn).await? {
@@ -125,7 +125,7 @@ pub(crate) async fn drop_days(store: &Core, keep: RetentionPolicy, deleted: Dura
             };
         }
     }
-    for table in [days::EVENTS, days::LOGS] {
+    for table in [partitions::EVENTS, partitions::LOGS] {
         for day in due(store, table, STORIES_LOOK_PERIOD).await? {
             partition_creation::prove_absence(store, table, day).await?;
             if exchange_stories(store, table, day, Others::GoOn).await? == Done::Disturbed {
@@ -134,7 +134,7 @@ pub(crate) async fn drop_days(store: &Core, keep: RetentionPolicy, deleted: Dura
         }
     }
     partition_creation::drop_constraints(store, Day::of(store.clock_now())).await?;
-    for table in days::TABLES {
+    for table in partitions::TABLES {
         drop_empty(store, table).await?;
     }
     Ok(gone)
@@ -144,7 +144,7 @@ pub(crate) async fn drop_days(store: &Core, keep: RetentionPolicy, deleted: Dura
 /// what is left there of jobs that have gone is in the way of lists.
 async fn due(store: &Core, table: Table, period: Duration) -> sqlx::Result<Vec<Day>> {
     let now = store.clock_now();
-    let min_bytes = if table == days::JOBS { store.options.whole_day_min_bytes } else { 0 };
+    let min_bytes = if table == partitions::JOBS { store.options.whole_day_min_bytes } else { 0 };
     let mut unit = store.sessions.single().await?;
     let lately: Vec<String> =
         sqlx::query_scalar("select partition from punctual_old_days where looked_at > $1::timestamptz")
@@ -240,10 +240,10 @@ async fn exchange_jobs(
     deleted: Duration,
     others: Others,
 ) -> sqlx::Result<Done> {
-    let alone = alone(store, days::JOBS, day, JOBS_LOOK_PERIOD, others).await?;
+    let alone = alone(store, partitions::JOBS, day, JOBS_LOOK_PERIOD, others).await?;
     let Some((mut unit, change)) = alone else { return Ok(Done::NOTHING) };
     let now = store.sessions.now(&mut unit).await?;
-    let (jobs, labels) = (days::JOBS.partition(day), days::LABELS.partition(day));
+    let (jobs, labels) = (partitions::JOBS.partition(day), partitions::LABELS.partition(day));
     let gone = is_gone(now, keep, deleted);
     let leaving = leaving(&mut unit, &format!("{jobs} j"), &gone).await?;
     let Some(leaving) = leaving else {
@@ -254,12 +254,12 @@ async fn exchange_jobs(
     let live = sqlx::query_scalar(AssertSqlSafe(format!("select id from {jobs} where finished_at is null")));
     let live: Vec<Uuid> = live.fetch_all(&mut *unit).await?;
     let kept = format!("select j.* from {jobs} j where finished_at is not null and not ({gone})");
-    let mut left = copy(&mut unit, days::JOBS, day, &kept).await?;
+    let mut left = copy(&mut unit, partitions::JOBS, day, &kept).await?;
     let kept =
         format!("select l.* from {labels} l where exists (select from {jobs} j where j.id = l.id and not ({gone}))");
-    let labelled = days::LABELS.has(&mut unit, day).await?;
-    let labels_left = if labelled { copy(&mut unit, days::LABELS, day, &kept).await? } else { 0 };
-    let tables = if labelled { vec![days::JOBS, days::LABELS] } else { vec![days::JOBS] };
+    let labelled = partitions::LABELS.has(&mut unit, day).await?;
+    let labels_left = if labelled { copy(&mut unit, partitions::LABELS, day, &kept).await? } else { 0 };
+    let tables = if labelled { vec![partitions::JOBS, partitions::LABELS] } else { vec![partitions::JOBS] };
     let forget = sql::OLD_DAY_FORGET.replace("{jobs}", &jobs).replace("{gone}", &gone);
     sqlx::raw_sql(AssertSqlSafe(forget)).execute(&mut *unit).await?;
     if !is_undisturbed(&mut unit, change).await? {
@@ -275,9 +275,9 @@ async fn exchange_jobs(
     );
     let times: Vec<At> = live.iter().map(|id| At(job_id(*id).timestamp())).collect();
     left += sqlx::query(AssertSqlSafe(add)).bind(live).bind(times).execute(&mut *unit).await?.rows_affected();
-    exchange(&mut unit, days::JOBS, day, left > 0).await?;
+    exchange(&mut unit, partitions::JOBS, day, left > 0).await?;
     if labelled {
-        exchange(&mut unit, days::LABELS, day, labels_left > 0).await?;
+        exchange(&mut unit, partitions::LABELS, day, labels_left > 0).await?;
     }
     note(&mut unit, &jobs, now, Some(day.plus(1).start())).await?;
     unit.done().await?;

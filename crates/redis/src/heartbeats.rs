@@ -18,7 +18,7 @@ pub(crate) const ALIVE_FOR: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Signs of life of workers.
-pub(crate) struct Hearts {
+pub(crate) struct Heartbeats {
     ledger: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
@@ -27,7 +27,7 @@ pub(crate) struct Hearts {
     buried: Mutex<HashSet<WorkerId>>,
 }
 
-impl Hearts {
+impl Heartbeats {
     pub(crate) fn new(ledger: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace) -> Self {
         Self { ledger, server, namespace, looked: Mutex::new(Timestamp::MIN), buried: Mutex::default() }
     }

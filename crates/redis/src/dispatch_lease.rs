@@ -47,7 +47,7 @@ const NEW_FOR_MS: u64 = 2_000;
 
 /// What this process knows of who hands out jobs.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct DispatchState {
     /// When the ledger was asked.
     asked: Instant,
     /// Since when it counts as known: that Redis cannot be used is found out by a look that may take long.
@@ -67,7 +67,7 @@ pub(crate) struct Standing {
 
 /// How a queue stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QueueStanding {
+pub(crate) enum QueueDispatch {
     /// Redis has not been given it.
     Unknown,
     /// Nobody hands out its jobs yet.
@@ -78,7 +78,7 @@ pub(crate) enum QueueStanding {
     Open { epoch: u64, since: Duration },
 }
 
-impl Standing {
+impl DispatchState {
     /// Whether Redis hands out jobs, as far as this process may trust what it knows.
     pub(crate) fn is_open(&self) -> bool {
         self.redis_ms.is_some() && self.asked.elapsed() < self.left.min(GOOD_FOR)
@@ -90,24 +90,24 @@ impl Standing {
     }
 
     /// How a queue stands.
-    pub(crate) fn queue(&self, queue: &str) -> QueueStanding {
+    pub(crate) fn queue(&self, queue: &str) -> QueueDispatch {
         let passed = self.asked.elapsed();
         match self.queues.get(queue) {
-            None => QueueStanding::Unknown,
+            None => QueueDispatch::Unknown,
             Some(DispatchedQueue { epoch, opened: Some(since), .. }) => {
-                QueueStanding::Open { epoch: *epoch, since: *since + passed }
+                QueueDispatch::Open { epoch: *epoch, since: *since + passed }
             }
             Some(DispatchedQueue { opens_in, .. }) if *opens_in > passed => {
-                QueueStanding::Closed { opens_in: *opens_in - passed }
+                QueueDispatch::Closed { opens_in: *opens_in - passed }
             }
-            Some(DispatchedQueue { epoch, .. }) => QueueStanding::Ready { epoch: *epoch },
+            Some(DispatchedQueue { epoch, .. }) => QueueDispatch::Ready { epoch: *epoch },
         }
     }
 
     /// The epoch in which a queue is open. Redis may be told of its jobs, whether or not anybody may claim them there.
     pub(crate) fn epoch(&self, queue: &str) -> Option<u64> {
         match self.queue(queue) {
-            QueueStanding::Open { epoch, .. } if self.redis_ms.is_some() => Some(epoch),
+            QueueDispatch::Open { epoch, .. } if self.redis_ms.is_some() => Some(epoch),
             _ => None,
         }
     }
@@ -136,11 +136,11 @@ impl Standing {
 }
 
 /// Asks the ledger how Redis stands, and prolongs that.
-pub(crate) struct Keeper {
+pub(crate) struct DispatchLease {
     ledger: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
-    known: Mutex<Option<Arc<Standing>>>,
+    known: Mutex<Option<Arc<DispatchState>>>,
     /// When something last changed. Whoever was asking by then may have been answered before it did.
     forgotten: Mutex<Instant>,
     /// Which run of the ledger's server answered last, and which before that.
@@ -155,7 +155,7 @@ pub(crate) struct Keeper {
     asking: tokio::sync::Mutex<()>,
 }
 
-impl Keeper {
+impl DispatchLease {
     /// `server_run` is which run of the ledger's server answered.
     pub(crate) fn new(ledger: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace, server_run: String) -> Self {
         Self {
@@ -172,21 +172,21 @@ impl Keeper {
         }
     }
 
-    fn known(&self) -> Option<Arc<Standing>> {
+    fn known(&self) -> Option<Arc<DispatchState>> {
         let forgotten = *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.filter(|known| known.asked >= forgotten)
     }
 
     /// How it stands, as far as it is known and may be trusted.
-    pub(crate) async fn standing(&self) -> StoreResult<Arc<Standing>> {
+    pub(crate) async fn standing(&self) -> StoreResult<Arc<DispatchState>> {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.ask(|known| known.known_since.elapsed() < GOOD_FOR / 2).await
     }
 
     /// The same. If it took so long to ask that the answer may not be trusted any more, it is asked for again.
     /// Only claims ask for it.
-    pub(crate) async fn fresh_standing(&self) -> StoreResult<Arc<Standing>> {
+    pub(crate) async fn fresh_standing(&self) -> StoreResult<Arc<DispatchState>> {
         *self.claimed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let mut standing = self.standing().await?;
         for _ in 0..ASK_AGAIN_MAX {
@@ -199,7 +199,7 @@ impl Keeper {
     }
 
     /// How it stands, as it was asked for after that.
-    pub(crate) async fn standing_since(&self, instant: Instant) -> StoreResult<Arc<Standing>> {
+    pub(crate) async fn standing_since(&self, instant: Instant) -> StoreResult<Arc<DispatchState>> {
         self.ask(|known| known.asked >= instant).await
     }
 
@@ -221,7 +221,7 @@ impl Keeper {
         *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    async fn ask(&self, is_good: impl Fn(&Standing) -> bool) -> StoreResult<Arc<Standing>> {
+    async fn ask(&self, is_good: impl Fn(&DispatchState) -> bool) -> StoreResult<Arc<DispatchState>> {
         if let Some(known) = self.known().filter(|known| is_good(known)) {
             return Ok(known);
         }
@@ -236,7 +236,7 @@ impl Keeper {
         self.ledger.look().await?;
         let signs = signs.ok();
         let queues = answer.queues.into_iter().map(|queue| (queue.queue.clone(), queue)).collect();
-        let standing = Arc::new(Standing {
+        let standing = Arc::new(DispatchState {
             asked,
             known_since: if signs.is_some() { asked } else { Instant::now() },
             left: answer.left,

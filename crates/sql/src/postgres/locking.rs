@@ -14,8 +14,9 @@ use punctual_core::{Job, JobId, Status, Timestamp};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    days::{self, Day},
-    old_days, rows, statements as sql,
+    partition_retention,
+    partitions::{self, Day},
+    rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 
@@ -63,9 +64,9 @@ pub(crate) async fn hold(
 ) -> sqlx::Result<Option<Standings>> {
     let (uuids, _) = ids_and_times(ids);
     let seen = look(connection, ids).await?;
-    let is_old = |at: Timestamp| old_days::is_old(Day::of(at), now);
+    let is_old = |at: Timestamp| partition_retention::is_old(Day::of(at), now);
     if seen.iter().any(|(id, job)| is_old(id.timestamp()) || job.finished_at.is_some_and(is_old)) {
-        old_days::share(connection).await?;
+        partition_retention::share(connection).await?;
     }
     sqlx::query(*sql::CHANGE_HOLD_RUNNING).bind(&uuids).execute(&mut *connection).await?;
     hold_places(connection, &seen).await?;
@@ -155,7 +156,7 @@ pub(crate) async fn read(
     times: &[At],
 ) -> sqlx::Result<BTreeMap<JobId, Held>> {
     // In a transaction of several statements none may fail, as one would that names a partition which has gone.
-    let every = [days::JOBS.name.to_owned()];
+    let every = [partitions::JOBS.name.to_owned()];
     let query = sqlx::query(sql::of_tables(*sql::GET_MANY, every.iter()));
     let rows = query.bind(ids).bind(times).fetch_all(connection).await?;
     let held = |row: &PgRow| {

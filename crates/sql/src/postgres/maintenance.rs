@@ -11,8 +11,8 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
     Core, change,
-    days::Day,
     partition_creation::{self, Effort},
+    partitions::Day,
     registry,
 };
 
@@ -46,7 +46,7 @@ const LOCK: (&str, Duration) = ("punctual.upkeep", Duration::from_secs(10));
 
 /// Who this process is to the others, and when each thing was done last.
 #[derive(Debug)]
-pub(crate) struct Upkeep {
+pub(crate) struct Maintenance {
     owner: String,
     done: Mutex<Done>,
 }
@@ -61,7 +61,7 @@ struct Done {
     trimmed_until: Timestamp,
 }
 
-impl Upkeep {
+impl Maintenance {
     pub(crate) fn new() -> Self {
         Self {
             owner: format!("{:032x}", fastrand::u128(..)),

@@ -14,7 +14,7 @@ use crate::{
     args::{Cli, Move},
     commands::{print_json, progress_bar},
     exit::{NotFound, Refusal},
-    human,
+    format,
 };
 
 pub(crate) async fn run(cli: &Cli, args: &Move) -> Result<()> {
@@ -72,7 +72,7 @@ async fn check(from: &Punctual, to: &Punctual, args: &Move) -> Result<()> {
     }
     let known = jobs_in(to).await?;
     if known > 0 && !args.resume {
-        let known = human::number(known);
+        let known = format::number(known);
         return refuse(format!(
             "{there} has {known} jobs already; expected an empty store; use --resume to continue an interrupted move"
         ));
@@ -107,6 +107,6 @@ fn in_words(done: &HandedOver) -> String {
     // Jobs are told in any case.
     let told = parts.into_iter().enumerate().filter(|(place, (count, ..))| *place == 0 || *count > 0);
     let words =
-        |(_, (count, one, many))| format!("{} {}", human::number(count as u64), if count == 1 { one } else { many });
+        |(_, (count, one, many))| format!("{} {}", format::number(count as u64), if count == 1 { one } else { many });
     format!("moved {}", told.map(words).collect::<Vec<_>>().join(", "))
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 const MAILBOX_MAX_LETTERS: usize = 10_000;
 
 #[derive(Debug)]
-pub(crate) enum Letter {
+pub(crate) enum OutboxMessage {
     ProgressReport(ProgressReport),
     Settle(Ended),
     /// The handler of an execution that was given up is gone.
@@ -26,9 +26,9 @@ pub(crate) struct Ended {
 
 /// The way to the settler.
 #[derive(Debug)]
-pub(crate) struct Mailbox(mpsc::Sender<Letter>);
+pub(crate) struct Outbox(mpsc::Sender<OutboxMessage>);
 
-impl Mailbox {
+impl Outbox {
     pub(crate) fn new() -> (Self, Inbox) {
         let (sender, receiver) = mpsc::channel(MAILBOX_MAX_LETTERS);
         (Self(sender), Inbox(receiver))
@@ -36,7 +36,7 @@ impl Mailbox {
 
     /// Hands over the end of an execution.
     pub(crate) async fn settle(&self, ended: Ended) {
-        if self.0.send(Letter::Settle(ended)).await.is_err() {
+        if self.0.send(OutboxMessage::Settle(ended)).await.is_err() {
             tracing::error!("the settler is gone; the lease will run out and the job will be run again");
         }
     }
@@ -44,15 +44,15 @@ impl Mailbox {
     /// Says that the handler of an execution that was given up is gone. If that cannot be said, its slot is free when
     /// its lease ends.
     pub(crate) fn gone(&self, attempt: AttemptId) -> bool {
-        self.0.try_send(Letter::Gone(attempt)).is_ok()
+        self.0.try_send(OutboxMessage::Gone(attempt)).is_ok()
     }
 }
 
-impl NoteSink for Mailbox {
+impl NoteSink for Outbox {
     /// A note that finds the mailbox full is dropped: a handler never waits for its own logs.
     fn take(&self, note: ProgressReport) -> bool {
         let attempt = note.attempt;
-        let full = matches!(self.0.try_send(Letter::ProgressReport(note)), Err(TrySendError::Full(_)));
+        let full = matches!(self.0.try_send(OutboxMessage::ProgressReport(note)), Err(TrySendError::Full(_)));
         if full {
             tracing::debug!(job = %attempt.job, %attempt, "dropped what a handler said: the store is too slow");
         }
@@ -61,4 +61,4 @@ impl NoteSink for Mailbox {
 }
 
 #[derive(Debug)]
-pub(crate) struct Inbox(pub(crate) mpsc::Receiver<Letter>);
+pub(crate) struct Inbox(pub(crate) mpsc::Receiver<OutboxMessage>);

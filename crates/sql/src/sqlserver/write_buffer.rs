@@ -91,7 +91,7 @@ fn identifier(bytes: &[u8]) -> String {
 
 /// What is still to be written, in an order that makes no difference to the one in which it came.
 #[derive(Debug, Default)]
-pub(crate) struct Later {
+pub(crate) struct WriteBuffer {
     groups: Vec<(Statement, Written)>,
 }
 
@@ -101,7 +101,7 @@ enum Written {
     Once(Vec<Owned>),
 }
 
-impl Later {
+impl WriteBuffer {
     pub(crate) fn add(&mut self, statement: Statement, params: &[Value<'_>]) {
         if !statements::takes_lines(statement) {
             self.groups.push((statement, Written::Once(params.iter().map(Owned::from).collect())));
@@ -136,13 +136,13 @@ mod tests {
     use super::*;
     use crate::{db::params, ops::statements as sql};
 
-    fn written(later: Later) -> Vec<&'static str> {
+    fn written(later: WriteBuffer) -> Vec<&'static str> {
         later.into_requests().map(|(statement, _)| statement.1).collect()
     }
 
     #[test]
     fn rows_of_one_statement_go_together() {
-        let mut later = Later::default();
+        let mut later = WriteBuffer::default();
         for job in 0..3 {
             later.add(sql::INSERT_DUE, params![5, job]);
             later.add(sql::INSERT_EPHEMERAL, params![job]);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_touches_the_same_table_keeps_its_order() {
-        let mut later = Later::default();
+        let mut later = WriteBuffer::default();
         later.add(sql::INSERT_DUE, params![5, 1]);
         later.add(sql::DELETE_DUE, params![5, 1]);
         later.add(sql::INSERT_EPHEMERAL, params![1]);

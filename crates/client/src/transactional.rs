@@ -8,7 +8,7 @@ use crate::{Context, Draft, Punctual};
 /// A transaction of the caller's own: `&rusqlite::Transaction` or `&rusqlite::Connection` with a SQLite store, which
 /// answer at once; `&mut sqlx::Transaction` or `&mut sqlx::PgConnection` with a PostgreSQL store, and `&mut
 /// tiberius::Client` in a transaction with a SQL Server store, whose answers are awaited.
-pub trait Within<'a>: Sized {
+pub trait Transactional<'a>: Sized {
     /// What [`Punctual::enqueue_in`] answers: a result, or a future of one.
     type Enqueued;
     /// What [`Context::complete_in`] answers: a result, or a future of one.
@@ -77,7 +77,7 @@ impl Punctual {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn enqueue_in<'a, T: Within<'a>, D: Into<Draft>>(
+    pub fn enqueue_in<'a, T: Transactional<'a>, D: Into<Draft>>(
         &'a self,
         transaction: T,
         jobs: impl IntoIterator<Item = D>,
@@ -92,7 +92,7 @@ impl Context {
     /// one: after a crash either both are there or neither. Return `Ok` from the handler once it has committed.
     ///
     /// [`Settled::Stale`](punctual_core::Settled::Stale) means that the job is no longer this execution's: roll back.
-    pub fn complete_in<'a, T: Within<'a>>(&'a self, transaction: T, result: &impl Serialize) -> T::Settled {
+    pub fn complete_in<'a, T: Transactional<'a>>(&'a self, transaction: T, result: &impl Serialize) -> T::Settled {
         transaction.settle(self, self.success(result))
     }
 

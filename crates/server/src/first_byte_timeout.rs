@@ -21,12 +21,12 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Takes connections as another one does, and gives each so long to begin.
 #[derive(Debug, Clone)]
-pub(crate) struct Prompt<A> {
+pub(crate) struct FirstByteTimeout<A> {
     pub(crate) acceptor: A,
     pub(crate) within: Duration,
 }
 
-impl<A, I, S> Accept<I, S> for Prompt<A>
+impl<A, I, S> Accept<I, S> for FirstByteTimeout<A>
 where
     A: Accept<I, S>,
     A::Future: Send + 'static,
