@@ -1,9 +1,10 @@
-//! Punctual's own tasks: `cargo xtask test | bench | ci`.
+//! Punctual's own tasks: `cargo xtask test | bench | tidy | ci`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod tests;
+mod tidy;
 
 use std::{
     path::{Path, PathBuf},
@@ -48,6 +49,8 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Check what neither rustfmt nor clippy does: lengths, names, tables of modules, words
+    Tidy,
     /// What continuous integration runs: format, lints, tests, documentation
     Ci,
 }
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::With { slow_network, command } => with(slow_network, &command),
         Task::Chaos { minutes, seed } => chaos(minutes, seed),
+        Task::Tidy => tidy::run(),
         Task::Ci => ci(),
     };
     match result {
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
 
 fn ci() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
+    tidy::run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
     run(Command::new(env!("CARGO"))
         .args(["doc", "--workspace", "--no-deps", "--quiet"])
