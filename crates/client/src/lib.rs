@@ -1,6 +1,6 @@
 //! What users of Punctual write against.
 //!
-//! | question | file |
+//! | question | type |
 //! |---|---|
 //! | how do I connect, enqueue, and wait for a result? | [`punctual`](Punctual) |
 //! | how do I enqueue in a transaction of my own? | [`Punctual::enqueue_in`], [`Transactional`] |

@@ -22,7 +22,7 @@ use crate::{Draft, Punctual, queues::QueueDefaults};
 /// workflow.job("resize", Draft::new("resize", &64)).after(["extract"]);
 /// workflow.job("index", Draft::new("index", &())).after(["extract"]);
 /// workflow.job("publish", Draft::new("publish", &())).after(["resize", "index"]);
-/// workflow.on_failure(Draft::new("tell-somebody", &"nightly failed"));
+/// workflow.on_failure(Draft::new("notify-oncall", &"nightly failed"));
 /// let id = punctual.submit(workflow).await?;
 /// assert_eq!(punctual.admin("ada").workflow(id).await?.workflow.ends.total, 4);
 /// # Ok::<(), punctual_core::Error>(())

@@ -48,7 +48,7 @@ pub use punctual_client::sqlite;
 pub use punctual_client::sqlserver;
 pub use punctual_client::{
     Admin, Context, Draft, Failure, HeldLock, Job, ParentResult, Punctual, Recurring, Subscription, Synced, Unique,
-    Workflow, admin, trace, words,
+    Workflow, admin, input, trace,
 };
 pub use punctual_core as core;
 pub use punctual_core::{

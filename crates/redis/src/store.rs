@@ -221,13 +221,13 @@ fn news(job: NewJob, stored: &Stored, now: Timestamp, last: &mut Option<Arc<Lane
 }
 
 /// Hears of what the ledger hears of, and of executions that were lost before the ledger knew of them.
-struct Ears {
+struct Listener {
     ledger: Box<dyn Watch>,
     lost: watch::Receiver<()>,
 }
 
 #[async_trait]
-impl Watch for Ears {
+impl Watch for Listener {
     async fn changed(&mut self) {
         tokio::select! {
             () = self.ledger.changed() => {}
@@ -446,7 +446,7 @@ impl EngineStore for DispatchStore {
     }
 
     fn watch(&self) -> Box<dyn Watch> {
-        Box::new(Ears { ledger: self.0.ledger.watch(), lost: self.0.recorder.lost.subscribe() })
+        Box::new(Listener { ledger: self.0.ledger.watch(), lost: self.0.recorder.lost.subscribe() })
     }
 
     fn wake_claims(&self) {

@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Workers,
     /// List held locks, or release one
     Locks {
-        /// Release this lock, whoever holds it
+        /// Release this lock, held by any owner
         #[arg(long, value_name = "NAME")]
         free: Option<String>,
     },

@@ -10,7 +10,7 @@ pub(crate) enum Workflows {
     /// Submit a workflow from a YAML or JSON file; prints its id
     #[command(after_help = "Such a file:\n\n  name: nightly\n  jobs:\n    extract: {payload: {day: 2026-03-01}}\n    \
         resize: {after: [extract], queue: images}\n    publish: {job: upload, after: [extract, resize], on_parent_failure: run}\n  \
-        on_failure: {job: tell-somebody}\n\nA job has the fields of a line of `enqueue --file`, with `job` for its name \
+        on_failure: {job: notify-oncall}\n\nA job has the fields of a line of `enqueue --file`, with `job` for its name \
         (by default that of its place),\nand `after`, `on_parent_failure` (cancel, run, wait, only) and `parent_results` (auto, always, never).\n\
         on_success, on_failure and on_complete are jobs too.")]
     Submit {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use punctual_core::{
-    Change, Changed, Error, Invalid, Job, JobId, NewJob, Node, Spec, Status, Verb, Workflow, WorkflowId,
-    WorkflowStatus, check, flow, limits, redact,
+    Change, Changed, Error, Job, JobId, NewJob, Node, Spec, Status, Verb, Workflow, WorkflowId, WorkflowStatus, check,
+    flow, limits, redact,
 };
 use serde::Serialize;
 use serde_json::Value;

@@ -24,7 +24,7 @@ use crate::db::params;
 pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> StoreResult<Vec<Changed>> {
     let mut changed = Vec::with_capacity(changes.len());
     // A wish may be for what an earlier one has made of the job.
-    for some in apart(changes, |change, is_new| is_new(change.job)) {
+    for some in independent_batches(changes, |change, is_new| is_new(change.job)) {
         let found = tx.db.all_each(
             sql::GET,
             &mut |row| some.iter().try_for_each(|change| row(params![change.job.to_bytes()])),

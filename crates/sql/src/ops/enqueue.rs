@@ -24,7 +24,7 @@ pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enque
         tx.db.be_alone()?;
     }
     let mut enqueued = Vec::with_capacity(jobs.len());
-    for some in apart(jobs, Mark::are_new) {
+    for some in independent_batches(jobs, Mark::are_new) {
         enqueue_some(tx, some, &mut enqueued)?;
     }
     Ok(enqueued)

@@ -46,7 +46,7 @@ pub(crate) fn import(tx: &mut Tx<'_>, parcel: &ExportBatch) -> StoreResult<usize
     match parcel {
         ExportBatch::Queues(all) => new_of(all, |(queue, done)| import_queue(tx, queue, done)),
         ExportBatch::Jobs(all) => {
-            let parts = apart(all, |record, is_new| is_new(record.job.id));
+            let parts = independent_batches(all, |record, is_new| is_new(record.job.id));
             parts.into_iter().try_fold(0, |new, part| Ok(new + import_jobs(tx, part)?))
         }
         ExportBatch::Dependencies(all) => import_dependencies(tx, all),

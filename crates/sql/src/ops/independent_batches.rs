@@ -4,7 +4,7 @@ use std::{collections::HashSet, hash::Hash};
 
 /// Parts of a list in each of which nothing has a mark of another one. `is_apart` names the marks of one, and says
 /// whether all of them were new.
-pub(crate) fn apart<'t, T, M: Eq + Hash>(
+pub(crate) fn independent_batches<'t, T, M: Eq + Hash>(
     items: &'t [T],
     is_apart: impl Fn(&'t T, &mut dyn FnMut(M) -> bool) -> bool,
 ) -> Vec<&'t [T]> {
@@ -26,8 +26,8 @@ mod tests {
 
     #[test]
     fn no_part_has_the_same_twice() {
-        let parts = apart(&[1, 2, 3, 2, 2, 4], |number, is_new| is_new(*number));
+        let parts = independent_batches(&[1, 2, 3, 2, 2, 4], |number, is_new| is_new(*number));
         assert_eq!(parts, [&[1, 2, 3][..], &[2], &[2, 4]]);
-        assert_eq!(apart(&[0; 0], |number, is_new| is_new(*number)), [&[0; 0]]);
+        assert_eq!(independent_batches(&[0; 0], |number, is_new| is_new(*number)), [&[0; 0]]);
     }
 }

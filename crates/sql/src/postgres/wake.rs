@@ -60,7 +60,7 @@ impl Hints {
         let mut tasks = JoinSet::new();
         if between_processes {
             tasks.spawn(tell(sessions.clone(), channel.clone(), Arc::clone(&outbox)));
-            let ears = Ears { work: work.clone(), jobs: jobs.clone(), late: Arc::clone(&late) };
+            let ears = Receivers { work: work.clone(), jobs: jobs.clone(), late: Arc::clone(&late) };
             tasks.spawn(listen(sessions.clone(), channel.clone(), ears));
         }
         Self { work, hurry: Wakes::new(), jobs, late, outbox, channel, _tasks: tasks }
@@ -115,13 +115,13 @@ async fn tell(sessions: Sessions, channel: String, outbox: Arc<Outbox>) {
 }
 
 /// What hints are passed on to.
-struct Ears {
+struct Receivers {
     work: Wakes,
     jobs: Wakes,
     late: Arc<AtomicBool>,
 }
 
-impl Ears {
+impl Receivers {
     fn hear(&self, word: &str) {
         if word == LATE {
             self.late.store(true, Ordering::Relaxed);
@@ -135,7 +135,7 @@ impl Ears {
     }
 }
 
-async fn listen(sessions: Sessions, channel: String, ears: Ears) {
+async fn listen(sessions: Sessions, channel: String, ears: Receivers) {
     loop {
         if let Err(error) = hear(&sessions, &channel, &ears).await {
             tracing::debug!(%error, "stopped listening for hints; polling meanwhile");
@@ -147,7 +147,7 @@ async fn listen(sessions: Sessions, channel: String, ears: Ears) {
     }
 }
 
-async fn hear(sessions: &Sessions, channel: &str, ears: &Ears) -> sqlx::Result<()> {
+async fn hear(sessions: &Sessions, channel: &str, ears: &Receivers) -> sqlx::Result<()> {
     let mut listener = in_time(sessions, async {
         let mut listener = PgListener::connect_with(&sessions.listening_pool()).await?;
         listener.listen(channel).await.map(|()| listener)

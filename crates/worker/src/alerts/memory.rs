@@ -23,9 +23,9 @@ pub(crate) const JOBS_NAMED: usize = 5;
 /// How many, by name.
 pub(crate) type Counts = BTreeMap<String, u64>;
 
-/// What has to pass before something is told.
+/// The intervals between events and their alerts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub(crate) struct AlertTiming {
     /// Between the first death of some and the alert that tells of all.
     pub(crate) gather: Duration,
     /// Between the beginning of a trouble and its alert, and between its end and that.
@@ -148,10 +148,10 @@ impl Memory {
     }
 
     /// The alerts for deaths whose time has come.
-    pub(crate) fn tell_died(&mut self, pace: Pace, now: Timestamp) -> Vec<Alert> {
+    pub(crate) fn tell_died(&mut self, timing: AlertTiming, now: Timestamp) -> Vec<Alert> {
         let mut alerts = Vec::new();
         for (name, died) in &mut self.died {
-            let gathered = died.found.count > 0 && now.since(died.noticed_at) >= pace.gather;
+            let gathered = died.found.count > 0 && now.since(died.noticed_at) >= timing.gather;
             if gathered && died.told_at.is_none_or(|at| now.since(at) >= DEATHS_PERIOD) {
                 died.told_at = Some(now);
                 alerts.push(of_died(name, std::mem::take(&mut died.found), died.noticed_at, now));
@@ -168,7 +168,7 @@ impl Memory {
     }
 
     /// The alerts for troubles that began, last or are over, given those that there are now.
-    pub(crate) fn tell_troubles(&mut self, seen: &[Trouble], pace: Pace, now: Timestamp) -> Vec<Alert> {
+    pub(crate) fn tell_troubles(&mut self, seen: &[Trouble], timing: AlertTiming, now: Timestamp) -> Vec<Alert> {
         let mut alerts = Vec::new();
         for trouble in seen {
             let place = self.troubles.iter().position(|known| known.is(trouble));
@@ -176,10 +176,10 @@ impl Memory {
                 self.troubles.push(Remembered::new(trouble, now));
                 self.troubles.len() - 1
             });
-            alerts.extend(self.troubles[place].go_on(trouble, pace, now));
+            alerts.extend(self.troubles[place].go_on(trouble, timing, now));
         }
         self.troubles.retain_mut(|known| {
-            let stays = seen.iter().any(|trouble| known.is(trouble)) || known.may_return(pace, now);
+            let stays = seen.iter().any(|trouble| known.is(trouble)) || known.may_return(timing, now);
             if !stays && known.told_at.is_some() {
                 alerts.push(known.resolved(now));
             }
@@ -199,11 +199,11 @@ impl Remembered {
     }
 
     /// It is still there.
-    fn go_on(&mut self, trouble: &Trouble, pace: Pace, now: Timestamp) -> Option<Alert> {
+    fn go_on(&mut self, trouble: &Trouble, timing: AlertTiming, now: Timestamp) -> Option<Alert> {
         self.gone_at = None;
         let state = match self.told_at {
-            None if now.since(self.since) >= pace.hold => AlertState::Raised,
-            Some(at) if now.since(at) >= pace.remind => AlertState::Reminder,
+            None if now.since(self.since) >= timing.hold => AlertState::Raised,
+            Some(at) if now.since(at) >= timing.remind => AlertState::Reminder,
             _ => return None,
         };
         self.told_at = Some(now);
@@ -211,9 +211,9 @@ impl Remembered {
     }
 
     /// It is not there; whether it is too early to call it over. One that was not told is forgotten at once.
-    fn may_return(&mut self, pace: Pace, now: Timestamp) -> bool {
+    fn may_return(&mut self, timing: AlertTiming, now: Timestamp) -> bool {
         let gone_at = *self.gone_at.get_or_insert(now);
-        self.told_at.is_some() && now.since(gone_at) < pace.hold
+        self.told_at.is_some() && now.since(gone_at) < timing.hold
     }
 
     fn resolved(&self, now: Timestamp) -> Alert {
@@ -271,8 +271,11 @@ fn of_trouble(trouble: &Trouble, state: AlertState, since: Timestamp, now: Times
 mod tests {
     use super::*;
 
-    const PACE: Pace =
-        Pace { gather: Duration::from_secs(10), hold: Duration::from_secs(30), remind: Duration::from_secs(3_600) };
+    const PACE: AlertTiming = AlertTiming {
+        gather: Duration::from_secs(10),
+        hold: Duration::from_secs(30),
+        remind: Duration::from_secs(3_600),
+    };
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp::MIN.after(Duration::from_secs(100_000 + seconds))

@@ -28,7 +28,7 @@ pub(crate) use self::webhook::Courier;
 pub use self::webhook::Webhook;
 pub(crate) use self::{
     alert_queue::AlertQueue,
-    memory::Pace,
+    memory::AlertTiming,
     watch::{look, watch_on},
 };
 
@@ -53,7 +53,7 @@ const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
 pub struct Alerts {
     late_after: Duration,
     late_after_in: BTreeMap<String, Duration>,
-    pub(crate) pace: Pace,
+    pub(crate) timing: AlertTiming,
     pub(crate) look_period: Duration,
     pub(crate) dashboard: Option<String>,
     #[cfg(feature = "webhooks")]
@@ -72,7 +72,7 @@ impl Alerts {
         Self {
             late_after: Duration::from_secs(300),
             late_after_in: BTreeMap::new(),
-            pace: Pace {
+            timing: AlertTiming {
                 gather: Duration::from_secs(10),
                 hold: Duration::from_secs(30),
                 remind: Duration::from_secs(3_600),
@@ -98,20 +98,20 @@ impl Alerts {
 
     /// How long after the first death others are waited for that the same alert tells; 10 s by default.
     pub const fn gather(mut self, time: Duration) -> Self {
-        self.pace.gather = time;
+        self.timing.gather = time;
         self
     }
 
     /// How long a queue has to be late or without workers until it is told, and not to be until that is over; 30 s by
     /// default.
     pub const fn hold(mut self, time: Duration) -> Self {
-        self.pace.hold = time;
+        self.timing.hold = time;
         self
     }
 
     /// How often it is told that it still is so; every hour by default.
     pub const fn remind_every(mut self, period: Duration) -> Self {
-        self.pace.remind = period;
+        self.timing.remind = period;
         self
     }
 
@@ -142,9 +142,9 @@ impl Alerts {
             check::word("queue", queue, limits::QUEUE_MAX_CHARS)?;
             check::duration("late_after", *limit, least, DURATION_MAX)?;
         }
-        check::duration("gather", self.pace.gather, Duration::ZERO, DURATION_MAX)?;
-        check::duration("hold", self.pace.hold, Duration::ZERO, DURATION_MAX)?;
-        check::duration("remind", self.pace.remind, second, DURATION_MAX)?;
+        check::duration("gather", self.timing.gather, Duration::ZERO, DURATION_MAX)?;
+        check::duration("hold", self.timing.hold, Duration::ZERO, DURATION_MAX)?;
+        check::duration("remind", self.timing.remind, second, DURATION_MAX)?;
         check::duration("look_every", self.look_period, limits::LEASE_MIN, Duration::from_secs(3_600))?;
         if let Some(url) = &self.dashboard
             && !(url.starts_with("https://") || url.starts_with("http://"))

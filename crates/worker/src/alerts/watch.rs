@@ -59,8 +59,8 @@ pub(crate) async fn look(desk: &AlertQueue) -> Result<Vec<Alert>, Error> {
     let mut memory = known.as_ref().map_or_else(|| Memory::beginning(now), |known| remembered(known, now));
     let before = known.as_ref().map(|_| memory.clone());
     count_deaths(store, &mut memory, now).await?;
-    let mut alerts = memory.tell_died(desk.alerts.pace, now);
-    alerts.extend(memory.tell_troubles(&troubles(desk, &memory, now).await?, desk.alerts.pace, now));
+    let mut alerts = memory.tell_died(desk.alerts.timing, now);
+    alerts.extend(memory.tell_troubles(&troubles(desk, &memory, now).await?, desk.alerts.timing, now));
     if before.as_ref() == Some(&memory) {
         return Ok(Vec::new());
     }
