@@ -55,7 +55,10 @@ fn what_the_jobs_of_a_queue_are_by_default_is_said_by_hand_or_in_a_file() {
     assert!(code == 2 && said.contains("priority: must be between 0 and 10, not 11"), "{said}");
     std::fs::write(shell.path("punctual.toml"), "[queues.mail]\nmax_attempts = 0\n").unwrap();
     let (code, said) = shell.fails(&["work", "--until-empty"]);
-    assert!(code == 2 && said.contains("[queues.mail]") && said.contains("max_attempts: 0"), "{said}");
+    assert!(
+        code == 2 && said.contains("[queues.mail]") && said.contains("max_attempts: must be between 1 and 1000, not 0"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -89,8 +92,8 @@ fn a_unique_key_has_its_options_on_the_command_line_and_in_files() {
     assert_eq!(shell.ok(&["enqueue", "--file", "jobs.jsonl"]).trim(), first["id"].as_str().unwrap());
     for (args, problem) in [
         (["--unique-by", "doc"], "invalid JSON pointer `doc`"),
-        (["--unique-in", "deleted"], "unique.by: is empty"),
-        (["--unique-for", "1h"], "unique.by: is empty"),
+        (["--unique-in", "deleted"], "unique.by: must not be empty"),
+        (["--unique-for", "1h"], "unique.by: must not be empty"),
     ] {
         let (code, said) = shell.fails(&[&["enqueue", "index", "1"], &args[..]].concat());
         assert!(code == 2 && said.contains(problem), "{args:?}: {said}");

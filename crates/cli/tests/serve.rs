@@ -71,7 +71,7 @@ fn what_no_process_could_start_with_is_refused_at_once() {
         assert!(code == 2 && said.contains(expected), "{args:?}: {code} {said}");
     }
     for (config, expected) in [
-        ("[handlers.x]\ncommand = []", "handlers.x.command: is empty"),
+        ("[handlers.x]\ncommand = []", "handlers.x.command: must not be empty"),
         ("[handlers.x]\nshell = 'true'\ncommand = ['true']", "handlers.x.shell: not allowed with command"),
         ("[handlers.x]\ncommand = ['true']\nmemory = 'lots'", "key memory: invalid size `…`"),
         ("[handlers.x]\ncommand = ['true']\ndirectory = 'absent'", "handlers.x.directory: directory"),

@@ -92,7 +92,7 @@ fn a_workflow_is_waited_for_and_cancelled() {
 fn a_wrong_file_says_what_is_wrong_and_submits_nothing() {
     let shell = shell();
     let cases = [
-        ("name: x\njobs: {}\n", "jobs: there is none"),
+        ("name: x\njobs: {}\n", "jobs: must not be empty"),
         ("name: x\njobs:\n  a: {after: [b]}\n  b: {after: [a]}\n", "form a cycle"),
         ("name: x\njobs:\n  a: {after: [c]}\n", "`c` is not a job of this workflow (job `a`)"),
         ("name: x\njobs:\n  a: {afterr: [c]}\n", "line 3"),

@@ -10,7 +10,7 @@ const RESERVED_PREFIX: &str = "punctual.";
 /// Refuses a name that is empty, too long, padded with spaces, or holds control characters.
 pub fn word(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
     if text.is_empty() {
-        return Err(Invalid::new(field, "is empty"));
+        return Err(Invalid::new(field, "must not be empty"));
     }
     if text.trim() != text {
         return Err(Invalid::new(field, "begins or ends with white space"));

@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn each_limit_is_named_when_it_is_broken() {
         let cases: Vec<(&str, Spec)> = vec![
-            ("name: is empty", Spec { name: String::new(), ..spec() }),
+            ("name: must not be empty", Spec { name: String::new(), ..spec() }),
             ("metadata: holds the control character U+0000", {
                 let mut spec = spec();
                 spec.extras.metadata = Some(serde_json::json!({"a": ["b", "\0"]}));
@@ -252,7 +252,7 @@ mod tests {
                 Spec { extras: JobOptions { max_crashes: Some(0), ..JobOptions::default() }, ..spec() },
             ),
             ("timeout: must be between 1ms and 7d, not 0s", Spec { timeout: Duration::ZERO, ..spec() }),
-            ("unique_key: is empty", Spec { unique_key: Some(String::new()), ..spec() }),
+            ("unique_key: must not be empty", Spec { unique_key: Some(String::new()), ..spec() }),
             (
                 "payload: 1048577 bytes, at most 1048576 are allowed",
                 Spec { payload: Json::trusted(format!("\"{}\"", "x".repeat((1 << 20) - 1))), ..spec() },

@@ -449,7 +449,7 @@ fn settings_that_cannot_work_are_refused_by_name() {
         program.check().unwrap_err().to_string()
     };
     for (said, expected) in [
-        (set(|it| it.command.clear()), "command: is empty"),
+        (set(|it| it.command.clear()), "command: must not be empty"),
         (set(|it| it.directory = Some("/no/such/folder".into())), "directory: directory /no/such/folder not found"),
         (set(|it| it.user = Some("no-such-user".into())), "user: user `no-such-user` not found"),
         (set(|it| it.pool = Some(0)), "pool: is between 1 and 1000"),

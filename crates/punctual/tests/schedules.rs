@@ -356,7 +356,7 @@ async fn what_is_refused_changes_nothing(new_place: fn() -> Place) {
     let scene = Scene::new(new_place).await;
     let good = Recurring::new("good", "@hourly", report());
     for (bad, problem) in [
-        (Recurring::new("", "@hourly", report()), "schedule: is empty (schedule )"),
+        (Recurring::new("", "@hourly", report()), "schedule: must not be empty (schedule )"),
         (Recurring::new("x", "0 24 * * *", report()), "cron: hour `24`"),
         (
             Recurring::new("x", "@hourly", report().priority(11)),
@@ -367,7 +367,10 @@ async fn what_is_refused_changes_nothing(new_place: fn() -> Place) {
             Recurring::new("x", "@hourly", report()).misfire(Misfire::CatchUpLimited(0)),
             "misfire: must be between 1 and 1000, not 0",
         ),
-        (Recurring::new("x", "@hourly", report()).jitter(Duration::from_secs(86_401)), "jitter: 86401000 ms is not"),
+        (
+            Recurring::new("x", "@hourly", report()).jitter(Duration::from_secs(86_401)),
+            "jitter: must be between 0s and 1d",
+        ),
         (Recurring::new("x", "@hourly", report().unique_key("k")), "unique_key: a finished job keeps its key"),
         (good.clone(), "schedule: `good` is defined twice"),
     ] {

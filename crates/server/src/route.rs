@@ -104,7 +104,10 @@ where
         let handler = Arc::clone(&handler);
         Box::pin(async move {
             if needs_body && body.is_empty() {
-                return Err(Problem::invalid("body", "is empty; expected a JSON object, {} to erase what is set"));
+                return Err(Problem::invalid(
+                    "body",
+                    "must not be empty; expected a JSON object, {} to clear the settings",
+                ));
             }
             let (params, body) = (params(&path, query.as_deref())?, parse(&call.headers, &body)?);
             let answer = handler(call, params, body).await?;

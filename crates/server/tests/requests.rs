@@ -109,7 +109,7 @@ async fn limits_are_erased_only_by_a_body_that_says_so() {
     let put = |body: Option<Value>| world.ask(Method::PUT, "/v1/queues/mail/limits", body);
     assert_eq!(put(Some(json!({"concurrency": 3}))).await.status, 204);
     let refused = put(None).await;
-    assert_eq!(refused.field(), ("body", "body: is empty; expected a JSON object, {} to erase what is set"));
+    assert_eq!(refused.field(), ("body", "body: must not be empty; expected a JSON object, {} to clear the settings"));
     assert_eq!(limits().await, json!({"concurrency": 3}));
     assert_eq!(put(Some(json!({}))).await.status, 204);
     assert_eq!(limits().await, json!({}));

@@ -264,6 +264,6 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_drawn() {
         let drawn = chart(vec![None, None]).draw().into_string();
-        assert!(drawn.contains("Nothing yet") && !drawn.contains("<svg"), "{drawn}");
+        assert!(drawn.contains("No data yet") && !drawn.contains("<svg"), "{drawn}");
     }
 }

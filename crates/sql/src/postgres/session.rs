@@ -1,6 +1,7 @@
 //! Connections, the way Punctual uses them.
 
 use std::{
+    io,
     ops::{Deref, DerefMut},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -160,7 +161,10 @@ impl Sessions {
             })
             .after_release(move |connection, _| {
                 let doubted = doubted.is_raised();
-                Box::pin(async move { if doubted { Err(no_answer()) } else { ping(connection).await.map(|()| true) } })
+                // An error closes it without a word to the server, which may not answer.
+                Box::pin(async move {
+                    if doubted { Err(no_answer(PING_MAX_WAIT)) } else { ping(connection).await.map(|()| true) }
+                })
             });
         let pool = pool.connect_lazy_with(connect_options(options));
         let at_hand = AtHand { idle: Mutex::default(), max: AT_HAND_MAX.min(options.max_connections as usize / 2) };
@@ -263,7 +267,7 @@ impl Sessions {
             let Ok(begun) = time::timeout(limit, &mut begin).await else {
                 // Before the connection goes back.
                 doubt.raise();
-                return Err(no_answer());
+                return Err(no_answer(limit));
             };
             begun
         });
@@ -305,11 +309,11 @@ impl Sessions {
 
 /// Asks whether a connection still lives.
 async fn ping(connection: &mut PgConnection) -> sqlx::Result<()> {
-    time::timeout(PING_MAX_WAIT, connection.ping()).await.map_err(|_| no_answer())?
+    time::timeout(PING_MAX_WAIT, connection.ping()).await.map_err(|_| no_answer(PING_MAX_WAIT))?
 }
 
-fn no_answer() -> sqlx::Error {
-    sqlx::Error::Protocol("no answer on a connection of the pool".to_owned())
+fn no_answer(limit: Duration) -> sqlx::Error {
+    sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", limit.as_secs_f32())))
 }
 
 fn settings(options: &Options) -> Vec<(String, String)> {

@@ -20,8 +20,8 @@ impl FromStr for Options {
         }
         let decoded =
             |text: &str| percent_encoding::percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
-        let decoded = |text: &str| decoded(text).map_err(|_| bad("holds bytes that are no text"));
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| bad("names no host"))?;
+        let decoded = |text: &str| decoded(text).map_err(|_| bad("is not valid UTF-8 after decoding"));
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| bad("no host given"))?;
         let database = decoded(url.path().trim_start_matches('/'))?;
         let mut config = Config::new();
         config.host(host.trim_matches(['[', ']']));
@@ -58,12 +58,14 @@ impl Options {
             ("encrypt", _) => return Err(format!("encrypt: invalid value `{value}`: expected on, off or strict")),
             ("trust_server_certificate", "true") => self.config.trust_cert(),
             ("trust_server_certificate", "false") => {}
-            ("trust_server_certificate", _) => return Err(format!("{name}: `{value}` is neither true nor false")),
+            ("trust_server_certificate", _) => {
+                return Err(format!("{name}: `{value}` is invalid: expected true or false"));
+            }
             ("ca", file) => self.config.trust_cert_ca(file),
             ("max_connections", _) => self.max_connections = number(2)? as usize,
             ("answer_timeout", _) => self.answer_timeout = Duration::from_secs(number(1)?),
             ("connect_timeout", _) => self.connect_timeout = Duration::from_secs(number(1)?),
-            _ => return Err(format!("no setting is called {name}")),
+            _ => return Err(format!("unknown parameter {name}")),
         }
         Ok(())
     }
@@ -113,13 +115,13 @@ mod tests {
             ),
             (
                 "sqlserver://ada:secret@db/shop?trust_server_certificate=1",
-                "trust_server_certificate: `1` is neither true nor false",
+                "trust_server_certificate: `1` is invalid: expected true or false",
             ),
-            ("sqlserver://ada:secret@db/shop?schema=jobs", "no setting is called schema"),
+            ("sqlserver://ada:secret@db/shop?schema=jobs", "unknown parameter schema"),
             ("sqlserver://ada:secret@db:port/shop", "invalid port number"),
-            ("sqlserver://:secret@db/shop", "names no user"),
-            ("sqlserver:///shop", "names no host"),
-            ("sqlserver://ada:%ff@db/shop", "holds bytes that are no text"),
+            ("sqlserver://:secret@db/shop", "no user given"),
+            ("sqlserver:///shop", "no host given"),
+            ("sqlserver://ada:%ff@db/shop", "is not valid UTF-8 after decoding"),
         ];
         for (bad, expected) in cases {
             let error = bad.parse::<Options>().unwrap_err().to_string();
