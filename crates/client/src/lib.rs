@@ -11,6 +11,7 @@
 //! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
 //! | how do jobs tell people something? | [`Context::notify`], [`Punctual::subscribe`] |
 //! | how do I see and change what is there? | [`Admin`] |
+//! | how fast is the store? | [`Punctual::operation_latencies`] |
 //! | how does a job become a part of a trace? | [`trace`], [`Draft::trace`] |
 
 pub mod admin;
@@ -24,6 +25,7 @@ mod job;
 mod lock;
 mod log_book;
 mod notifications;
+mod observed;
 mod parents;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -51,6 +53,7 @@ pub use draft::Draft;
 pub use failure::Failure;
 pub use job::Job;
 pub use lock::HeldLock;
+pub use observed::OperationLatency;
 pub use notifications::Subscription;
 pub use parents::ParentResult;
 pub use punctual::Punctual;

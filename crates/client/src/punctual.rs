@@ -9,8 +9,9 @@ use punctual_core::{
 use tokio::time;
 
 use crate::{
-    Admin, Draft,
+    Admin, Draft, OperationLatency,
     notifications::Hub,
+    observed::ObservedStore,
     queues::{self, QueueDefaults},
     trace,
 };
@@ -31,6 +32,9 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Punctual {
     pub(crate) store: Arc<dyn Store>,
+    /// The same, as it was opened.
+    pub(crate) engine: Arc<dyn Store>,
+    observed: Arc<ObservedStore>,
     pub(crate) ids: Arc<Ids>,
     /// When what it does was asked for first, if it is [idempotent](Self::idempotent_request).
     pub(crate) first_at: Option<Timestamp>,
@@ -49,10 +53,14 @@ const WRITABLE_POLL_PERIOD: Duration = Duration::from_secs(1);
 
 impl Punctual {
     /// Uses a store that is open already.
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    pub fn new(engine: Arc<dyn Store>) -> Self {
+        let observed = Arc::new(ObservedStore::new(Arc::clone(&engine)));
+        let store: Arc<dyn Store> = Arc::<ObservedStore>::clone(&observed);
         let hub = Arc::new(Hub::new(Arc::clone(&store)));
         Self {
             store,
+            engine,
+            observed,
             ids: Arc::new(Ids::seeded(fastrand::Rng::new().u64(..))),
             first_at: None,
             queues: Arc::default(),
@@ -64,6 +72,11 @@ impl Punctual {
     /// The store behind it.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
+    }
+
+    /// How long the operations of the store have taken in this process, by name, as far as they were called.
+    pub fn operation_latencies(&self) -> Vec<OperationLatency> {
+        self.observed.latencies()
     }
 
     /// The source of its ids.

@@ -7,7 +7,7 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
-use punctual_client::admin::is_live;
+use punctual_client::{OperationLatency, admin::is_live};
 use punctual_core::{
     AttemptStatus, Filter, Page, Role, Status,
     measure::{Measure, middle},
@@ -74,6 +74,7 @@ async fn page(app: &App, request: Request) -> Result<String, Problem> {
     page.value("", &[], live.iter().map(|worker| f64::from(worker.beat.running)).sum());
     page.counts(&app.meter.look().await?);
     page.metrics(store.metrics().await?);
+    page.operations(&app.punctual.operation_latencies());
     page.metrics((app.metrics)());
     Ok(page.0)
 }
@@ -143,6 +144,32 @@ impl Metrics {
             let sum: f64 = buckets.iter().map(|(bucket, count)| middle(*bucket).as_secs_f64() * *count as f64).sum();
             self.value("_sum", &labels, sum);
             self.value("_count", &labels, total as f64);
+        }
+    }
+
+    /// How long the store takes.
+    fn operations(&mut self, latencies: &[OperationLatency]) {
+        self.family(
+            "punctual_store_operation_seconds",
+            "histogram",
+            "Latency of the store's operations in this process; claim_wait includes the wait for jobs.",
+        );
+        for latency in latencies {
+            let operation = ("operation", latency.operation);
+            for (bound, count) in &latency.buckets {
+                self.value("_bucket", &[operation, ("le", &bound.to_string())], *count as f64);
+            }
+            self.value("_bucket", &[operation, ("le", "+Inf")], latency.count as f64);
+            self.value("_sum", &[operation], latency.sum.as_secs_f64());
+            self.value("_count", &[operation], latency.count as f64);
+        }
+        self.family(
+            "punctual_store_operation_errors_total",
+            "counter",
+            "Operations of the store that failed in this process.",
+        );
+        for latency in latencies {
+            self.value("", &[("operation", latency.operation)], latency.errors as f64);
         }
     }
 

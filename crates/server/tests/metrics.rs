@@ -47,6 +47,9 @@ async fn what_jobs_have_done_is_counted() {
         (r#"punctual_jobs{queue="default",status="scheduled"}"#.into(), 1.0),
         (r#"punctual_queue_paused{queue="default"}"#.into(), 1.0),
         ("punctual_worker_stale_settles_total".into(), 3.0),
+        (r#"punctual_store_operation_seconds_count{operation="enqueue"}"#.into(), 2.0),
+        (r#"punctual_store_operation_seconds_bucket{operation="settle",le="+Inf"}"#.into(), 1.0),
+        (r#"punctual_store_operation_errors_total{operation="claim"}"#.into(), 0.0),
     ] {
         assert_eq!(number(&page, &line), Some(expected), "{line} in\n{}", page.as_str().unwrap());
     }

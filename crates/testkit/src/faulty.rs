@@ -4,14 +4,12 @@ use std::{
     collections::{HashMap, VecDeque},
     future, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use punctual_core::{
-    AttemptId, Claim, ClaimRequest, Claimed, ClockStep, Diagnostic, Schema, Settled, Settlement, StoreError, StoreInfo,
-    StoreResult, Timestamp, Watch, WorkerId,
-    store::{self, Layer, Metric, PassOn, ports::*},
+    AttemptId, Claim, ClaimRequest, Claimed, Settled, Settlement, StoreError, StoreResult, WorkerId,
+    store::{self, Layer, PassOn, ports::*},
 };
 
 /// At which point a call fails.
@@ -52,13 +50,13 @@ impl FaultyStore {
 
     /// Lets the next call of the port's `method` fail that is not already going to.
     pub fn fail_next(&self, method: &'static str, when: When) {
-        assert!(store::is_operation(method), "unknown operation `{method}`");
+        assert!(store::operations().any(|name| name == method), "unknown operation `{method}`");
         self.faults().next.push_back((method, when));
     }
 
     /// Lets every call of the port's `method` fail from now on.
     pub fn fail_always(&self, method: &'static str, when: When) {
-        assert!(store::is_operation(method), "unknown operation `{method}`");
+        assert!(store::operations().any(|name| name == method), "unknown operation `{method}`");
         self.faults().always.insert(method, when);
     }
 
@@ -150,6 +148,7 @@ impl PassOn<dyn NotificationStore> for FaultyStore {}
 impl PassOn<dyn TokenStore> for FaultyStore {}
 impl PassOn<dyn TransferStore> for FaultyStore {}
 impl PassOn<dyn RetentionStore> for FaultyStore {}
+impl PassOn<dyn EngineStore> for FaultyStore {}
 
 #[async_trait]
 impl ClaimStore for FaultyStore {
@@ -171,64 +170,5 @@ impl ClaimStore for FaultyStore {
 
     async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
         self.around("claims_of_dead", self.inner.claims_of_dead(worker, limit)).await
-    }
-}
-
-#[async_trait]
-impl EngineStore for FaultyStore {
-    fn info(&self) -> StoreInfo {
-        self.inner.info()
-    }
-
-    fn now(&self) -> Timestamp {
-        self.inner.now()
-    }
-
-    fn worker_silence_max(&self) -> Option<Duration> {
-        self.inner.worker_silence_max()
-    }
-
-    fn unrecorded_until(&self, attempt: AttemptId) -> Option<Instant> {
-        self.inner.unrecorded_until(attempt)
-    }
-
-    fn watch(&self) -> Box<dyn Watch> {
-        self.inner.watch()
-    }
-
-    fn wake_claims(&self) {
-        self.inner.wake_claims();
-    }
-
-    async fn maintain(&self) -> StoreResult<()> {
-        self.around("maintain", self.inner.maintain()).await
-    }
-
-    async fn metrics(&self) -> StoreResult<Vec<Metric>> {
-        self.around("metrics", self.inner.metrics()).await
-    }
-
-    fn renewal_grace(&self) -> Duration {
-        self.inner.renewal_grace()
-    }
-
-    async fn probe(&self) -> StoreResult<()> {
-        self.around("probe", self.inner.probe()).await
-    }
-
-    async fn failed(&self) -> StoreError {
-        self.inner.failed().await
-    }
-
-    async fn clock_step(&self) -> StoreResult<Option<ClockStep>> {
-        self.around("clock_step", self.inner.clock_step()).await
-    }
-
-    async fn schema(&self) -> StoreResult<Schema> {
-        self.around("schema", self.inner.schema()).await
-    }
-
-    async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
-        self.around("check", self.inner.check()).await
     }
 }

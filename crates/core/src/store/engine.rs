@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     AttemptId, ClockStep, StoreError, Timestamp,
-    store::{LockStore, StoreResult},
+    store::{Layer, LockStore, PassOn, StoreResult},
 };
 
 /// The lock that a probe takes, and for how long: it proves a write, and guards nothing.
@@ -98,6 +98,65 @@ pub trait EngineStore: LockStore + Any + Send + Sync + fmt::Debug {
 
     /// Looks for damage and bad settings. May take long.
     async fn check(&self) -> StoreResult<Vec<Diagnostic>>;
+}
+
+#[async_trait]
+impl<L: Layer + PassOn<dyn EngineStore> + LockStore + fmt::Debug + 'static> EngineStore for L {
+    fn info(&self) -> StoreInfo {
+        self.inner().info()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner().now()
+    }
+
+    fn worker_silence_max(&self) -> Option<Duration> {
+        self.inner().worker_silence_max()
+    }
+
+    fn unrecorded_until(&self, attempt: AttemptId) -> Option<Instant> {
+        self.inner().unrecorded_until(attempt)
+    }
+
+    fn watch(&self) -> Box<dyn Watch> {
+        self.inner().watch()
+    }
+
+    fn wake_claims(&self) {
+        self.inner().wake_claims();
+    }
+
+    async fn maintain(&self) -> StoreResult<()> {
+        self.around("maintain", self.inner().maintain()).await
+    }
+
+    async fn metrics(&self) -> StoreResult<Vec<Metric>> {
+        self.around("metrics", self.inner().metrics()).await
+    }
+
+    fn renewal_grace(&self) -> Duration {
+        self.inner().renewal_grace()
+    }
+
+    async fn probe(&self) -> StoreResult<()> {
+        self.around("probe", self.inner().probe()).await
+    }
+
+    async fn failed(&self) -> StoreError {
+        self.inner().failed().await
+    }
+
+    async fn clock_step(&self) -> StoreResult<Option<ClockStep>> {
+        self.around("clock_step", self.inner().clock_step()).await
+    }
+
+    async fn schema(&self) -> StoreResult<Schema> {
+        self.around("schema", self.inner().schema()).await
+    }
+
+    async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
+        self.around("check", self.inner().check()).await
+    }
 }
 
 /// Which engine a store is and where its data lies.

@@ -75,8 +75,8 @@ pub mod ports {
     };
 }
 
-/// Whether a [layer](Layer) sees an operation of that name pass by.
-pub fn is_operation(name: &str) -> bool {
+/// The names of the operations that a [layer](Layer) sees pass by.
+pub fn operations() -> impl Iterator<Item = &'static str> {
     const OF_PORTS: [&[&str]; 14] = [
         <dyn JobStore>::OPERATIONS,
         <dyn ClaimStore>::OPERATIONS,
@@ -93,7 +93,7 @@ pub fn is_operation(name: &str) -> bool {
         <dyn RetentionStore>::OPERATIONS,
         engine::OPERATIONS,
     ];
-    OF_PORTS.iter().any(|operations| operations.contains(&name))
+    OF_PORTS.into_iter().flatten().copied()
 }
 
 /// A durable place for jobs.

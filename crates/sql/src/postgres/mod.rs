@@ -3,7 +3,7 @@
 //! | question | file |
 //! |---|---|
 //! | which tables are there? | `migrations/`, applied by `schema` |
-//! | which statements? | `sql/`, by `statements`; their plans are tested by `plans` |
+//! | which statements? | `sql/`, by `statements`; as they are sent, `golden`; their plans, `plans` |
 //! | how are connections set up? | `url`, `session`, `clock` |
 //! | how do rows, values and errors become types? | `rows`, `value`, `error` |
 //! | how do enqueues share a commit? | `batcher` |
@@ -37,6 +37,8 @@ mod error;
 mod examine;
 mod flow;
 mod gates;
+#[cfg(test)]
+mod golden;
 mod import;
 mod keys;
 mod lanes;

@@ -35,6 +35,12 @@ const NOW: &str = "coalesce($1::timestamptz, now())";
 macro_rules! statements {
     ($($name:ident $file:literal)*) => {
         $(pub(crate) static $name: LazyLock<&'static str> = LazyLock::new(|| fill(include_str!(concat!("sql/", $file, ".sql"))));)*
+
+        /// All of them, by name.
+        #[cfg(test)]
+        pub(super) fn all() -> Vec<(&'static str, &'static str)> {
+            vec![$((stringify!($name), **$name)),*]
+        }
     };
 }
 
