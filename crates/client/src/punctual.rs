@@ -34,7 +34,7 @@ pub struct Punctual {
     pub(crate) store: Arc<dyn Store>,
     /// The same, as it was opened.
     pub(crate) engine: Arc<dyn Store>,
-    observed: Arc<ObservedStore>,
+    pub(crate) observed: Arc<ObservedStore>,
     pub(crate) ids: Arc<Ids>,
     /// When what it does was asked for first, if it is [idempotent](Self::idempotent_request).
     pub(crate) first_at: Option<Timestamp>,

@@ -12,7 +12,8 @@ use punctual_core::{
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, changes,
+    changes,
+    core::Core,
     enqueue::{self, How, Ids},
     error,
     flow::{self, Tables},

@@ -10,7 +10,8 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core, read, rows, statements as sql,
+    core::Core,
+    read, rows, statements as sql,
     value::{At, Uuid, job_id},
 };
 

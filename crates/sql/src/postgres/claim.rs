@@ -14,7 +14,8 @@ use tokio::{
 };
 
 use super::{
-    Core, error, gates,
+    core::Core,
+    error, gates,
     lanes::SLACK,
     queues, read, ready_keys, rows,
     scan_bounds::{Look, POLL, POLL_WITHOUT_HINTS},

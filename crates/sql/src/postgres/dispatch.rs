@@ -10,13 +10,15 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core, PostgresStore, claim,
+    claim,
     claim::Source,
+    core::Core,
     enqueue,
     ready_keys::{hints, places, spot},
     rows,
     session::Patience,
     settle, statements as sql,
+    store::PostgresStore,
     take::Spot,
     value::{At, Uuid, job_id, uuid},
 };

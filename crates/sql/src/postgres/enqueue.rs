@@ -10,7 +10,8 @@ use punctual_core::{
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, error, flow, keys, lanes,
+    core::Core,
+    error, flow, keys, lanes,
     locking::{self, Standings},
     partition_creation::{self, Effort},
     partition_retention,

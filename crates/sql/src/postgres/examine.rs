@@ -3,7 +3,7 @@
 use punctual_core::Diagnostic;
 use sqlx::PgConnection;
 
-use super::Core;
+use super::core::Core;
 
 /// The oldest PostgreSQL that the statements are written for.
 const OLDEST_VERSION: i32 = 130_000;

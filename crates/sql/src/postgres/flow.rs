@@ -10,7 +10,8 @@ use punctual_core::{
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, error,
+    core::Core,
+    error,
     locking::{self, Standings},
     partitions::{self, Days},
     rows, statements as sql,

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core, enqueue, partition_retention, queues, rows,
+    core::Core,
+    enqueue, partition_retention, queues, rows,
     statements::{self as sql, Tells},
     suspects,
     value::{At, Uuid, job_id, uuid},

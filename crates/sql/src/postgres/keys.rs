@@ -9,7 +9,8 @@ use punctual_core::{
 use sqlx::{PgConnection, Row};
 
 use super::{
-    Core, error, locking, rows, statements as sql,
+    core::Core,
+    error, locking, rows, statements as sql,
     value::{At, job_id, uuid},
 };
 

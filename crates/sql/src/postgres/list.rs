@@ -8,7 +8,8 @@ use punctual_core::{
 use sqlx::{Row, postgres::PgRow};
 
 use super::{
-    Core, read, rows, statements as sql,
+    core::Core,
+    read, rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 use crate::list::{self, Found, Key, bad_cursor};

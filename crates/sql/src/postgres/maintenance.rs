@@ -10,7 +10,8 @@ use punctual_core::Timestamp;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
-    Core, change,
+    change,
+    core::Core,
     partition_creation::{self, Effort},
     partitions::Day,
     registry,

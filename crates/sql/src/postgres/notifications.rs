@@ -6,7 +6,8 @@ use punctual_core::{Json, NewNotification, Notification};
 use sqlx::{Row, postgres::PgRow};
 
 use super::{
-    Core, rows, statements as sql,
+    core::Core,
+    rows, statements as sql,
     value::{Uuid, job_id},
 };
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
-    Core,
+    core::Core,
     partitions::{Day, TABLES, Table},
     session::Unit,
 };

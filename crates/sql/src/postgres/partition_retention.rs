@@ -16,7 +16,8 @@ use punctual_core::{JobId, RetentionPolicy, Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::{
-    Core, partition_creation,
+    core::Core,
+    partition_creation,
     partitions::{self, Day, Table},
     session::Unit,
     statements as sql,

@@ -5,7 +5,7 @@
 
 use sqlx::{AssertSqlSafe, Row};
 
-use super::{Core, Options, PostgresStore, statements as sql};
+use super::{core::Core, options::Options, statements as sql, store::PostgresStore};
 
 /// A store of its own, and a way to run and explain statements in one of its sessions.
 struct Bench {

@@ -8,7 +8,7 @@ use std::{
 use punctual_core::{Limits, Queue, QueueEvent, QueueSave, dispatch::GRACE};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
-use super::{Core, rows, statements as sql};
+use super::{core::Core, rows, statements as sql};
 
 /// What the claims of a process know of queues.
 #[derive(Debug, Default)]

@@ -10,7 +10,8 @@ use punctual_core::{
 use sqlx::{Row, postgres::PgRow};
 
 use super::{
-    Core, error,
+    core::Core,
+    error,
     partitions::{self, Day},
     rows, statements as sql,
     value::{At, Uuid, job_id, uuid},

@@ -6,7 +6,7 @@ use punctual_core::dispatch::{Hint, Lane};
 use sqlx::{Row, postgres::PgRow};
 
 use super::{
-    Core,
+    core::Core,
     lanes::Served,
     rows,
     take::Spot,

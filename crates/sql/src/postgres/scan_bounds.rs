@@ -10,8 +10,8 @@ use sqlx::postgres::PgRow;
 use tokio::time::Instant;
 
 use super::{
-    Core,
     backoff::{Backoff, Turn},
+    core::Core,
     lanes::{Place, SLACK},
     rows,
 };

@@ -6,7 +6,7 @@ use punctual_core::{NewJob, Schedule, ScheduleEvent, ScheduleId, ScheduleSave, S
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core,
+    core::Core,
     enqueue::{self, How, Ids},
     rows, statements as sql,
     value::{At, Uuid, job_id, uuid},

@@ -16,8 +16,8 @@ use sqlx::{
 use tokio::time;
 
 use super::{
-    Options,
     error::{has_moved_on, store_error},
+    options::Options,
     value::At,
 };
 
@@ -535,7 +535,7 @@ mod tests {
 
     use sqlx::Row;
 
-    use super::super::{Options, PostgresStore};
+    use super::super::{options::Options, store::PostgresStore};
 
     fn options() -> Options {
         let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")

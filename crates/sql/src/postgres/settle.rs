@@ -11,7 +11,8 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core, error,
+    core::Core,
+    error,
     flow::{self, Tables, Woken},
     gates::slots,
     partition_creation, read, ready_keys, rows, statements as sql, suspects,

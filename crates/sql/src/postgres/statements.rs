@@ -39,7 +39,7 @@ macro_rules! statements {
         /// All of them, by name.
         #[cfg(test)]
         pub(super) fn all() -> Vec<(&'static str, &'static str)> {
-            vec![$((stringify!($name), **$name)),*]
+            vec![$((stringify!($name), *$name)),*]
         }
     };
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use punctual_core::{Job, JobId, Settlement, StoreError};
 
 use super::{
-    Core,
+    core::Core,
     lanes::lane_of_suspect,
     statements as sql,
     value::{At, uuid},

@@ -11,7 +11,7 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core,
+    core::Core,
     lanes::{Lane, Place, Served},
     queues::Known,
     rows,

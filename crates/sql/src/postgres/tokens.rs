@@ -4,7 +4,8 @@ use punctual_core::{IdempotentRequest, Timestamp, Token, TokenId, limits};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core, rows, statements as sql,
+    core::Core,
+    rows, statements as sql,
     value::{At, Uuid},
 };
 

@@ -5,7 +5,7 @@ use std::{str::FromStr, time::Duration};
 use punctual_core::StoreError;
 use sqlx::postgres::PgConnectOptions;
 
-use super::Options;
+use super::options::Options;
 
 impl FromStr for Options {
     type Err = StoreError;

@@ -8,7 +8,8 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    Core, change,
+    change,
+    core::Core,
     enqueue::{self, How, Ids},
     error, partition_creation,
     read::rows_of,

@@ -26,7 +26,7 @@ use self::{
     passed::{close, look_at, starts},
 };
 use super::{
-    Core,
+    core::Core,
     lanes::Served,
     queues::Known,
     rows,

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Row};
 
 use super::{
     super::{
-        Core,
+        core::Core,
         queues::{self, Known},
         rows, statements as sql,
         value::At,

@@ -7,7 +7,8 @@ use punctual_core::{AttemptId, Settlement, WorkerId, gate::OccupiedSlot};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::super::{
-    Core, rows, statements as sql,
+    core::Core,
+    rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 

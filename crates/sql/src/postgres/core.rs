@@ -1,0 +1,62 @@
+//! What every operation needs of a store.
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+
+use super::{
+    clock::ServerClock, lanes::Lanes, maintenance::Maintenance, options::Options, partitions::Days, queues::Queues,
+    scan_bounds::ScanBounds, session::Sessions, statements::Tells, wake::Hints,
+};
+
+/// What every operation needs.
+#[derive(Clone)]
+pub(crate) struct Core(pub(super) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(super) options: Options,
+    pub(super) sessions: Sessions,
+    pub(super) version: String,
+    /// Which database and schema it is.
+    pub(super) database: String,
+    pub(super) days: Days,
+    pub(super) lanes: Lanes,
+    pub(super) queues: Queues,
+    pub(super) outlook: ScanBounds,
+    pub(super) hints: Hints,
+    pub(super) server_clock: ServerClock,
+    pub(super) upkeep: Maintenance,
+}
+
+impl std::ops::Deref for Core {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Core {
+    /// The server's time, as well as this process knows it.
+    pub(crate) fn clock_now(&self) -> Timestamp {
+        match &self.options.clock {
+            Some(clock) => clock.now(),
+            None => self.server_clock.now(),
+        }
+    }
+
+    /// Whether another store hands out its jobs, as far as known.
+    pub(super) fn is_dispatched(&self) -> bool {
+        self.options.dispatched || self.queues.known().dispatched
+    }
+
+    /// Who tells the dispatcher of jobs that an enqueue stores.
+    pub(super) fn enqueuer_tells(&self) -> Tells {
+        if self.options.dispatched { Tells::Enqueuer } else { self.tells() }
+    }
+
+    /// The same of jobs that come otherwise.
+    pub(crate) fn tells(&self) -> Tells {
+        if self.is_dispatched() { Tells::Loader } else { Tells::Enqueuer }
+    }
+}

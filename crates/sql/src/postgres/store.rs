@@ -1,0 +1,215 @@
+//! The store: how it is opened, what applications do in their own transactions, and the operations of the hot path.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use punctual_core::{
+    AttemptId, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, NewJob, ProgressReport, Settled, Settlement,
+    StoreResult, WorkerId,
+    dispatch::{PrimaryStore, Stored},
+    store::ports::*,
+};
+use sqlx::PgConnection;
+
+use super::{
+    batcher::Batcher,
+    change, claim,
+    clock::ServerClock,
+    core::{Core, Inner},
+    enqueue, error, gates,
+    lanes::Lanes,
+    maintenance::{self, Maintenance},
+    options::Options,
+    partition_creation::Effort,
+    partitions::Days,
+    queues::Queues,
+    scan_bounds::ScanBounds,
+    schema,
+    session::{self, Patience, Sessions},
+    settle,
+    wake::Hints,
+};
+
+/// Jobs in a PostgreSQL database.
+#[derive(Clone)]
+pub struct PostgresStore {
+    pub(super) core: Core,
+    pub(super) enqueues: Arc<Batcher<NewJob, Stored>>,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgresStore({})", self.core.options.location())
+    }
+}
+
+impl PostgresStore {
+    /// Connects to a database, and brings its schema up to date.
+    pub async fn open(options: Options) -> StoreResult<Self> {
+        let sessions = Sessions::connect(&options).await?;
+        sessions.within(Patience::Long, schema::migrate(&sessions, &options.schema)).await?;
+        sessions.clone().within(Patience::Usual, Self::look_around(sessions, options)).await
+    }
+
+    /// Reads what every process knows of its database.
+    async fn look_around(sessions: Sessions, options: Options) -> StoreResult<Self> {
+        let error = |error| sessions.error(error);
+        let mut unit = sessions.single().await.map_err(error)?;
+        let version: String = sqlx::query_scalar("select current_setting('server_version')")
+            .fetch_one(&mut *unit)
+            .await
+            .map_err(error)?;
+        let database = session::database(&mut unit).await.map_err(error)?;
+        let database = format!("{database}-{}", options.schema);
+        let (days, lanes, queues) = (Days::default(), Lanes::default(), Queues::default());
+        let server_clock = ServerClock::new();
+        days.refresh(&mut unit).await.map_err(error)?;
+        lanes.refresh(&mut unit).await.map_err(error)?;
+        queues.refresh(&mut unit).await.map_err(error)?;
+        server_clock.measure(&mut unit).await.map_err(error)?;
+        unit.done().await.map_err(error)?;
+        let hints = Hints::start(&sessions, &options.schema, !options.transaction_pooler);
+        let (outlook, upkeep) = (ScanBounds::new(), Maintenance::new());
+        let core = Core(Arc::new(Inner {
+            options,
+            sessions,
+            version,
+            database,
+            days,
+            lanes,
+            queues,
+            outlook,
+            hints,
+            server_clock,
+            upkeep,
+        }));
+        match maintenance::make_days(&core, Effort::Low).await {
+            // It can be read all the same, and partitions are made once it can be written.
+            Err(refused) if error::is_read_only(&refused) => {}
+            made => drop(made.map_err(|error| core.sessions.error(error))?),
+        }
+        let enqueuer = core.clone();
+        let enqueues = Batcher::new(Arc::new(move |jobs| {
+            let core = enqueuer.clone();
+            Box::pin(async move { enqueue::enqueue_in_time(&core, &jobs).await })
+        }));
+        Ok(Self { core, enqueues: Arc::new(enqueues) })
+    }
+
+    /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they
+    /// exist if and only if that transaction commits. After an error the transaction goes on as it was before the call.
+    ///
+    /// The jobs must have been checked, as the client's `enqueue_in` does.
+    pub async fn enqueue_in(&self, connection: &mut PgConnection, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        enqueue::prepare(&self.core, jobs).await?;
+        let error = |error| self.core.sessions.error(error);
+        let mut guest = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
+        let enqueued = loop {
+            let how = enqueue::How { ids: enqueue::Ids::Unknown, tells: self.core.tells() };
+            let connection = guest.connection();
+            let enqueued = match enqueue::enqueue_in(&self.core, connection, jobs, how).await {
+                Ok(enqueued) => {
+                    self.core.hints.tell_in(connection, self.core.sessions.clock()).await.map(|()| enqueued)
+                }
+                Err(error) => Err(error),
+            };
+            if !guest.again(&enqueued).await.map_err(error)? {
+                break guest.leave(enqueued).await.map_err(error)?;
+            }
+        };
+        Ok(enqueued.into_iter().map(|stored| stored.enqueued).collect())
+    }
+
+    /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
+    pub async fn settle_in(
+        &self,
+        connection: &mut PgConnection,
+        settlements: &[Settlement],
+    ) -> StoreResult<Vec<Settled>> {
+        let error = |error| self.core.sessions.error(error);
+        let mut guest = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
+        loop {
+            let connection = guest.connection();
+            let settled = match settle::settle_in(connection, self.core.sessions.clock(), settlements).await {
+                Ok(settled) => self.core.hints.tell_in(connection, self.core.sessions.clock()).await.map(|()| settled),
+                Err(error) => Err(error),
+            };
+            if !guest.again(&settled).await.map_err(error)? {
+                return guest.leave(settled).await.map_err(error);
+            }
+        }
+    }
+
+    /// The answer of the server, if it comes in time.
+    pub(super) async fn answer<T>(
+        &self,
+        patience: Patience,
+        work: impl Future<Output = sqlx::Result<T>>,
+    ) -> StoreResult<T> {
+        let sessions = &self.core.sessions;
+        sessions.within(patience, async { work.await.map_err(|error| sessions.error(error)) }).await
+    }
+}
+
+#[async_trait]
+impl JobStore for PostgresStore {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
+        Ok(PrimaryStore::store(self, jobs).await?.into_iter().map(|stored| stored.enqueued).collect())
+    }
+
+    async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
+        self.core.sessions.within(Patience::Usual, change::change(&self.core, &changes)).await
+    }
+}
+
+#[async_trait]
+impl ClaimStore for PostgresStore {
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
+        claim::claim(&self.core, request).await
+    }
+
+    async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.answer(Patience::Short, settle::confirm(&self.core, worker, &attempts)).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        self.core.sessions.within(Patience::Short, settle::settle(&self.core, settlements)).await
+    }
+
+    async fn share_claims(&self, _attempts: Vec<AttemptId>) -> StoreResult<()> {
+        Ok(())
+    }
+
+    async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
+        self.answer(Patience::Short, claim::claims_of(&self.core, worker, limit)).await
+    }
+}
+
+#[async_trait]
+impl LeaseStore for PostgresStore {
+    async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.answer(Patience::Short, settle::extend(&self.core, worker, lease, &attempts)).await
+    }
+
+    async fn check_leases(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
+        self.answer(Patience::Short, settle::held(&self.core, worker, &attempts)).await
+    }
+
+    async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()> {
+        self.answer(Patience::Short, gates::slots::release(&self.core, worker, &attempts)).await
+    }
+
+    async fn report_progress(&self, notes: Vec<ProgressReport>) -> StoreResult<()> {
+        self.answer(Patience::Short, settle::note(&self.core, &notes)).await
+    }
+
+    async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
+        let (claims, corrupt) = self.answer(Patience::Short, claim::expired(&self.core, limit)).await?;
+        claim::give_back(&self.core, corrupt).await;
+        Ok(claims)
+    }
+
+    async fn promote(&self, limit: usize) -> StoreResult<usize> {
+        self.core.sessions.within(Patience::Short, claim::promote(&self.core, limit)).await
+    }
+}
