@@ -29,7 +29,7 @@ pub struct Options {
     /// Maximum size of a default partition, in bytes, that is scanned under an exclusive lock when the partition of a
     /// day is attached.
     pub default_scan_max_bytes: u64,
-    /// Whether another store hands out its jobs; see [`PrimaryStore`].
+    /// Whether another store hands out its jobs; see [`PrimaryStore`](punctual_core::dispatch::PrimaryStore).
     pub dispatched: bool,
     /// Where the time comes from, if not from the server: tests bring their own.
     pub clock: Option<Arc<dyn Clock>>,
