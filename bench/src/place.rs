@@ -234,7 +234,7 @@ impl Ground {
 /// Removes what Redis knows of a store.
 async fn forget_in_redis(url: &str) -> Result<()> {
     let punctual = Punctual::connect(url).await?;
-    let store: &dyn std::any::Any = &**punctual.store();
+    let store: &dyn std::any::Any = punctual.engine();
     match store.downcast_ref::<DispatchStore>() {
         Some(store) => Ok(store.remove_keys().await?),
         None => Ok(()),

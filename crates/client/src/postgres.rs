@@ -47,7 +47,7 @@ impl<'a> Transactional<'a> for &'a mut Transaction<'_, Postgres> {
 
 /// The engine behind a connection, which must be PostgreSQL for its transactions, and know all that has begun.
 async fn store(punctual: &Punctual) -> Result<&PostgresStore, StoreError> {
-    let mut any: &dyn Any = &*punctual.engine;
+    let mut any: &dyn Any = punctual.engine();
     #[cfg(feature = "redis")]
     if let Some(dispatched) = any.downcast_ref::<punctual_redis::DispatchStore>() {
         dispatched.record().await;

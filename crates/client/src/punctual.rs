@@ -74,6 +74,11 @@ impl Punctual {
         &self.store
     }
 
+    /// The store as it was opened: an engine's own type, without the measurement of its operations.
+    pub fn engine(&self) -> &dyn Store {
+        &*self.engine
+    }
+
     /// How long the operations of the store have taken in this process, by name, as far as they were called.
     pub fn operation_latencies(&self) -> Vec<OperationLatency> {
         self.observed.latencies()

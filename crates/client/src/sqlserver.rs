@@ -36,7 +36,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Transactional<'a> for &'a mut
 
 /// The engine behind a connection, which must be SQL Server for its transactions.
 fn store(punctual: &Punctual) -> Result<&SqlServerStore, StoreError> {
-    let any: &dyn Any = &*punctual.engine;
+    let any: &dyn Any = punctual.engine();
     any.downcast_ref().ok_or_else(|| {
         let info = punctual.store().info();
         StoreError::Other(format!(
