@@ -153,7 +153,7 @@ impl Measured {
             // As many come as go, with the same keys.
             let again = claims.into_iter().map(|claim| {
                 let draft = Draft::raw("noop", claim.job.spec.payload);
-                match claim.job.spec.extras.concurrency_key {
+                match claim.job.spec.options.concurrency_key {
                     Some(key) => draft.concurrency_key(key),
                     None => draft,
                 }

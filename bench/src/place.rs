@@ -84,13 +84,13 @@ impl Place {
 
     /// The same, with a clock of its own.
     pub(crate) async fn fresh_at(&self, name: &str, clock: ManualClock) -> Result<Punctual> {
-        Ok(Punctual::connect_with_clock(&ledger(&self.fresh_url(name).await?), clock).await?)
+        Ok(Punctual::connect_with_clock(&primary(&self.fresh_url(name).await?), clock).await?)
     }
 
     /// A connection to the PostgreSQL server itself, if there is one.
     pub(crate) async fn server(&self) -> Result<Option<PgConnection>> {
         let Ground::Database { url, .. } = &self.ground else { return Ok(None) };
-        let options: postgres::Options = ledger(url).parse()?;
+        let options: postgres::Options = primary(url).parse()?;
         Ok(Some(PgConnection::connect_with(&options.connect).await?))
     }
 
@@ -151,10 +151,10 @@ impl Place {
                 }
             }
             Ground::Database { prefix, .. } => {
-                if ledger(&url) != url {
+                if primary(&url) != url {
                     forget_in_redis(&url).await?;
                 }
-                let options: postgres::Options = ledger(&url).parse()?;
+                let options: postgres::Options = primary(&url).parse()?;
                 postgres::drop_schemas(&options, &own(prefix, name)).await.context("cannot drop a schema")?;
             }
             Ground::Server { options, prefix, made, .. } => {
@@ -216,7 +216,7 @@ impl Ground {
         match self {
             Self::Folder(_) => Ok(()),
             Self::Database { url, prefix, .. } => {
-                let options: postgres::Options = ledger(url).parse()?;
+                let options: postgres::Options = primary(url).parse()?;
                 postgres::drop_schemas(&options, prefix).await.context("cannot drop the schemas that were made")
             }
             Self::Server { options, made, .. } => {
@@ -247,7 +247,7 @@ fn own(prefix: &str, name: &str) -> String {
 }
 
 /// The address of the database, without that of the dispatcher before it.
-fn ledger(url: &str) -> String {
+fn primary(url: &str) -> String {
     let (address, query) = url.split_once('?').unwrap_or((url, ""));
     let of_redis = |setting: &&str| ["dispatch=", "locks=", "lock_jobs="].iter().any(|name| setting.starts_with(name));
     let settings: Vec<&str> = query.split('&').filter(|setting| !of_redis(setting)).collect();
@@ -264,7 +264,7 @@ fn folder(store: &str) -> Result<Ground> {
 
 /// Schemas of the benchmark's own in the database that was named.
 async fn database(store: &str, prefix: String) -> Result<(Ground, String)> {
-    let options: postgres::Options = ledger(store).parse()?;
+    let options: postgres::Options = primary(store).parse()?;
     let settings = postgres::server_settings(&options).await.context("cannot reach the database")?;
     let mut connection = PgConnection::connect_with(&options.connect).await?;
     let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut connection).await?;

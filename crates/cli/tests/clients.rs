@@ -63,12 +63,12 @@ fn the_example_in_python_runs() {
     let small = enqueue(&shell, "thumbnail", &json!({"image": "P2 4 2 255  0 0 200 200  0 0 100 100"}));
     let wrong = enqueue(&shell, "thumbnail", &json!({"image": "a cat"}));
     shell.ok(&["--config", config.to_str().unwrap(), "work", "--until-empty"]);
-    let told = story(&shell, &counts);
-    assert_eq!(told["job"]["result_preview"], json!({"words": 6, "most_common": [["to", 2], ["be", 2], ["or", 1]]}));
-    assert_eq!(told["job"]["progress"]["message"], "line 2 of 2");
-    let told = story(&shell, &small);
-    assert_eq!(told["job"]["result_preview"], "P2 2 1 255 0 150");
-    assert_eq!(told["logs"][0]["message"], "4 x 2 pixels became 2 x 1");
+    let actual = story(&shell, &counts);
+    assert_eq!(actual["job"]["result_preview"], json!({"words": 6, "most_common": [["to", 2], ["be", 2], ["or", 1]]}));
+    assert_eq!(actual["job"]["progress"]["message"], "line 2 of 2");
+    let actual = story(&shell, &small);
+    assert_eq!(actual["job"]["result_preview"], "P2 2 1 255 0 150");
+    assert_eq!(actual["logs"][0]["message"], "4 x 2 pixels became 2 x 1");
     assert_eq!(story(&shell, &wrong)["job"]["error"]["message"], "this is no plain PGM image");
 }
 
@@ -88,8 +88,8 @@ handler(async (job) => { console.log('adding'); return { sum: job.payload.a + jo
         .collect();
     shell.ok(&["work", "--until-empty"]);
     for (id, sum) in jobs {
-        let told = story(&shell, &id);
-        assert_eq!(told["job"]["result_preview"], json!({"sum": sum}), "{told}");
-        assert_eq!(told["logs"][0]["message"], "adding");
+        let actual = story(&shell, &id);
+        assert_eq!(actual["job"]["result_preview"], json!({"sum": sum}), "{actual}");
+        assert_eq!(actual["logs"][0]["message"], "adding");
     }
 }

@@ -53,8 +53,8 @@ fn tokens_are_made_listed_and_revoked() {
     assert_eq!(shell.fails(&["token", "revoke", id]).0, 3);
     assert_eq!(shell.json(&["token", "list"])["tokens"], serde_json::json!([]));
     let access = || {
-        let told: serde_json::Value = serde_json::from_slice(&shell.run(&["doctor", "--json"]).stdout).unwrap();
-        let diagnostics = told["diagnostics"].as_array().unwrap();
+        let actual: serde_json::Value = serde_json::from_slice(&shell.run(&["doctor", "--json"]).stdout).unwrap();
+        let diagnostics = actual["diagnostics"].as_array().unwrap();
         diagnostics.iter().find(|diagnostic| diagnostic["check"] == "access").unwrap()["message"].to_string()
     };
     assert!(access().contains("no token is valid; create one with `punctual token create`"), "{}", access());
@@ -130,9 +130,9 @@ fn a_remote_worker_is_killed_and_another_goes_on_and_so_it_does_when_the_server_
     drop(first);
     let second = Remote::start(&shell, &url);
     until("the job to end", || status(&id) == "succeeded");
-    let told = story(&id);
-    assert_eq!(told["job"]["result_preview"], serde_json::json!({"resized": 7}));
-    let attempts: Vec<_> = told["attempts"].as_array().unwrap().iter().map(|one| one["status"].clone()).collect();
+    let actual = story(&id);
+    assert_eq!(actual["job"]["result_preview"], serde_json::json!({"resized": 7}));
+    let attempts: Vec<_> = actual["attempts"].as_array().unwrap().iter().map(|one| one["status"].clone()).collect();
     assert_eq!(attempts, ["lost", "succeeded"]);
 
     let _ = server.0.kill();

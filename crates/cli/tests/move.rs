@@ -46,7 +46,7 @@ fn fill(shell: &Shell) {
 fn told(shell: &Shell, store: &str) -> Vec<Value> {
     let ask = |args: &[&str]| shell.json(&[args, &["--store", store]].concat());
     let jobs = ask(&["jobs", "list"]);
-    let mut told: Vec<Value> = jobs["jobs"]
+    let mut actual: Vec<Value> = jobs["jobs"]
         .as_array()
         .unwrap()
         .iter()
@@ -58,7 +58,7 @@ fn told(shell: &Shell, store: &str) -> Vec<Value> {
             story
         })
         .collect();
-    assert_eq!(told.len(), 7);
+    assert_eq!(actual.len(), 7);
     for args in [
         &["stats"][..],
         &["schedules", "show", "report"],
@@ -71,9 +71,9 @@ fn told(shell: &Shell, store: &str) -> Vec<Value> {
         &["jobs", "list", "--tag", "b"],
         &["jobs", "list", "--user", "ada"],
     ] {
-        told.push(ask(args));
+        actual.push(ask(args));
     }
-    told
+    actual
 }
 
 #[test]

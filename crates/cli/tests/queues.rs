@@ -136,13 +136,13 @@ fn limits_are_said_by_hand_or_in_a_file_and_hold() {
 fn explain_says_why_a_job_does_not_run() {
     let shell = Shell::new();
     let id = shell.ok(&["enqueue", "echo", "1", "--queue", "post", "--concurrency-key", "acme"]);
-    let told = shell.ok(&["jobs", "explain", id.trim()]);
-    assert!(told.contains("● queued") && told.contains("No live workers."), "{told}");
-    assert!(told.contains("→ Start one: punctual work --queues post"), "{told}");
+    let actual = shell.ok(&["jobs", "explain", id.trim()]);
+    assert!(actual.contains("● queued") && actual.contains("No live workers."), "{actual}");
+    assert!(actual.contains("→ Start one: punctual work --queues post"), "{actual}");
     shell.ok(&["queues", "pause", "post"]);
-    let told = shell.json(&["jobs", "explain", id.trim()]);
+    let actual = shell.json(&["jobs", "explain", id.trim()]);
     let causes: Vec<&str> =
-        told["reasons"].as_array().unwrap().iter().filter_map(|one| one["cause"].as_str()).collect();
+        actual["reasons"].as_array().unwrap().iter().filter_map(|one| one["cause"].as_str()).collect();
     assert_eq!(causes, ["queue_paused", "no_worker"]);
     assert_eq!(shell.json(&["jobs", "show", id.trim()])["job"]["concurrency_key"], json!("acme"));
     let (code, said) = shell.fails(&["jobs", "explain", "job_0190000000007000800000000000000a"]);

@@ -112,8 +112,12 @@ fn a_trace_leads_from_a_command_to_the_programs_that_run_its_job() {
     assert!(service.contains("\"till\""), "{service}");
     assert_eq!((&execution.trace_id, &execution.parent_span_id), (&command.trace_id, &command.span_id));
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let told = format!("00-{}-{}-01 vendor=1", hex(&execution.trace_id), hex(&execution.span_id));
-    assert_eq!(shell.json(&["jobs", "show", &id])["job"]["result_preview"], told, "the program is told of its attempt");
+    let actual = format!("00-{}-{}-01 vendor=1", hex(&execution.trace_id), hex(&execution.span_id));
+    assert_eq!(
+        shell.json(&["jobs", "show", &id])["job"]["result_preview"],
+        actual,
+        "the program is told of its attempt"
+    );
 }
 
 #[test]

@@ -114,8 +114,8 @@ async fn dispatched(
     let locks = locks.iter().map(|address| address.parse()).collect::<Result<_, _>>()?;
     let dispatch = punctual_redis::Options { address: address.parse()?, locks, lock_jobs: *lock_jobs };
     options.dispatched = true;
-    let ledger = punctual_sql::postgres::PostgresStore::open(options).await?;
-    Ok(Arc::new(punctual_redis::DispatchStore::open(Arc::new(ledger), dispatch).await?))
+    let primary = punctual_sql::postgres::PostgresStore::open(options).await?;
+    Ok(Arc::new(punctual_redis::DispatchStore::open(Arc::new(primary), dispatch).await?))
 }
 
 #[cfg(all(feature = "postgres", not(feature = "redis")))]

@@ -93,9 +93,9 @@ impl fmt::Debug for Context {
 impl Context {
     /// The context of one execution.
     pub fn new(punctual: Punctual, claim: Claim, notes: Arc<dyn NoteSink>) -> Self {
-        let log = Log { level: claim.job.spec.extras.log_level.unwrap_or_default(), book: LogBook::default() };
+        let log = Log { level: claim.job.spec.options.log_level.unwrap_or_default(), book: LogBook::default() };
         Self(Arc::new(Inner {
-            punctual: punctual.continuing(Trace::of(&claim.job.spec.extras)),
+            punctual: punctual.continuing(Trace::of(&claim.job.spec.options)),
             claim,
             signal: OnceLock::new(),
             stopped: AtomicBool::new(false),
@@ -121,7 +121,7 @@ impl Context {
     /// Which occurrence of which schedule this is, if it is one. Its time tells which day's report to write, however
     /// late it runs.
     pub fn occurrence(&self) -> Option<&Occurrence> {
-        self.0.claim.job.spec.extras.occurrence.as_ref()
+        self.0.claim.job.spec.options.occurrence.as_ref()
     }
 
     /// What the jobs returned that this one waited for, by their ids. Empty unless the job is
@@ -155,7 +155,7 @@ impl Context {
     /// The trace that this is a part of, for whoever does a part of the work: that of the current span, or the one that
     /// the job carries.
     pub fn trace(&self) -> Option<Trace> {
-        trace::current().or_else(|| Trace::of(&self.0.claim.job.spec.extras))
+        trace::current().or_else(|| Trace::of(&self.0.claim.job.spec.options))
     }
 
     /// Which attempt this is, from 1.
@@ -216,7 +216,7 @@ impl Context {
     /// Says how far the work has come, 0 to 100, with a few words. [Secrets](redact::text) are hidden.
     pub fn progress(&self, percent: f32, message: impl Into<String>) {
         let message = message.into().replace('\0', "\u{fffd}");
-        let message = redact::text(&message, &self.0.claim.job.spec.extras.redact_keys);
+        let message = redact::text(&message, &self.0.claim.job.spec.options.redact_keys);
         let message: String = message.chars().take(limits::PROGRESS_MAX_CHARS).collect();
         let percent = if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 0.0 };
         let progress = Progress { percent, message: (!message.is_empty()).then_some(message) };
@@ -240,7 +240,7 @@ impl Context {
         let (run, at) = (self.0.claim.job.run, self.0.punctual.store().now());
         let mut log = self.0.log.lock().unwrap_or_else(PoisonError::into_inner);
         let Log { level: from, book } = &mut *log;
-        let own_keys = &self.0.claim.job.spec.extras.redact_keys;
+        let own_keys = &self.0.claim.job.spec.options.redact_keys;
         let keep = |(level, message): (LogLevel, String)| {
             if level < *from {
                 return None;
@@ -257,7 +257,7 @@ impl Context {
 
     /// Keeps lines of the log from this level on, unless the job itself says from which.
     pub fn log_from(&self, level: LogLevel) {
-        if self.0.claim.job.spec.extras.log_level.is_none() {
+        if self.0.claim.job.spec.options.log_level.is_none() {
             self.0.log.lock().unwrap_or_else(PoisonError::into_inner).level = level;
         }
     }

@@ -94,40 +94,40 @@ impl Draft {
         /// Target queue.
         queue(impl Into<String>) => |spec, queue| spec.queue = queue.into();
         /// When to try again after a failure.
-        retry(RetryPolicy) => |spec, retry| spec.extras.retry = Some(retry);
+        retry(RetryPolicy) => |spec, retry| spec.options.retry = Some(retry);
         /// Jobs of one queue that share this key share its limit: one at a time, unless the queue's
         /// [`Limits`](punctual_core::Limits) say otherwise.
-        concurrency_key(impl Into<String>) => |spec, key| spec.extras.concurrency_key = Some(key.into());
+        concurrency_key(impl Into<String>) => |spec, key| spec.options.concurrency_key = Some(key.into());
         /// On whose behalf it runs.
         user(impl Into<String>) => |spec, user| spec.user_id = Some(user.into());
         /// Ties together what belongs together.
         correlation_id(impl Into<String>) => |spec, id| spec.correlation_id = Some(id.into());
         /// A word to find it by; may be called several times.
-        tag(impl Into<String>) => |spec, tag| spec.extras.tags.push(tag.into());
+        tag(impl Into<String>) => |spec, tag| spec.options.tags.push(tag.into());
         /// Anything to keep with it.
-        metadata(Value) => |spec, metadata| spec.extras.metadata = Some(metadata);
+        metadata(Value) => |spec, metadata| spec.options.metadata = Some(metadata);
         /// A sentence for people.
-        description(impl Into<String>) => |spec, text| spec.extras.description = Some(text.into());
+        description(impl Into<String>) => |spec, text| spec.options.description = Some(text.into());
         /// Which service or person asks for it.
-        created_by(impl Into<String>) => |spec, creator| spec.extras.created_by = Some(creator.into());
+        created_by(impl Into<String>) => |spec, creator| spec.options.created_by = Some(creator.into());
         /// The span to continue, as a W3C `traceparent`; the current one if nothing is said.
-        trace(impl Into<String>) => |spec, trace| spec.extras.trace = Some(trace.into());
+        trace(impl Into<String>) => |spec, trace| spec.options.trace = Some(trace.into());
         /// What goes with it, as a W3C `tracestate`.
-        trace_state(impl Into<String>) => |spec, state| spec.extras.trace_state = Some(state.into());
+        trace_state(impl Into<String>) => |spec, state| spec.options.trace_state = Some(state.into());
         /// How long to keep it once finished, instead of as long as the others.
         keep_for(Duration) => |spec, keep| spec.keep_for = Some(keep);
         /// Drop it at restart.
         ephemeral(bool) => |spec, ephemeral| spec.ephemeral = ephemeral;
         /// What it does when one of its parents dies or is cancelled; by default it is cancelled too.
-        on_parent_failure(OnParentFailure) => |spec, policy| spec.extras.on_parent_failure = policy;
+        on_parent_failure(OnParentFailure) => |spec, policy| spec.options.on_parent_failure = policy;
         /// Whether it is handed what its parents returned; by default if its definition asks for it.
-        parent_results(ParentResults) => |spec, wish| spec.extras.parent_results = wish;
+        parent_results(ParentResults) => |spec, wish| spec.options.parent_results = wish;
         /// How many crashes of its workers it may be there at before it is dead; 3 by default.
-        max_crashes(u32) => |spec, crashes| spec.extras.max_crashes = Some(crashes);
+        max_crashes(u32) => |spec, crashes| spec.options.max_crashes = Some(crashes);
         /// Keeps lines of its log from this level on; from `info` on by default.
-        log_level(LogLevel) => |spec, level| spec.extras.log_level = Some(level);
+        log_level(LogLevel) => |spec, level| spec.options.log_level = Some(level);
         /// A key of the payload that no admin surface may show; may be called several times.
-        redact(impl Into<String>) => |spec, key| spec.extras.redact_keys.push(key.into());
+        redact(impl Into<String>) => |spec, key| spec.options.redact_keys.push(key.into());
     }
 
     /// 0 to 10, higher first; what its queue says by default, or 5.
@@ -158,7 +158,7 @@ impl Draft {
         spec.max_attempts = defaults.max_attempts.filter(|_| !said.max_attempts).unwrap_or(spec.max_attempts);
         spec.timeout = defaults.timeout.filter(|_| !said.timeout).unwrap_or(spec.timeout);
         spec.keep_for = spec.keep_for.or(defaults.keep_for);
-        spec.extras.retry = spec.extras.retry.take().or_else(|| defaults.retry.clone());
+        spec.options.retry = spec.options.retry.take().or_else(|| defaults.retry.clone());
     }
 
     /// While a job of this name holds the key, enqueuing another returns that one. The key is free again once
@@ -250,8 +250,8 @@ impl Draft {
 
     /// Lets it continue a trace, unless it says itself which one.
     pub(crate) fn continue_trace(&mut self, trace: Option<&Trace>) {
-        if let (Some(trace), None) = (trace, &self.spec.extras.trace) {
-            trace.write(&mut self.spec.extras);
+        if let (Some(trace), None) = (trace, &self.spec.options.trace) {
+            trace.write(&mut self.spec.options);
         }
     }
 

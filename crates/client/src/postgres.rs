@@ -51,7 +51,7 @@ async fn store(punctual: &Punctual) -> Result<&PostgresStore, StoreError> {
     #[cfg(feature = "redis")]
     if let Some(dispatched) = any.downcast_ref::<punctual_redis::DispatchStore>() {
         dispatched.record().await;
-        any = &**dispatched.ledger();
+        any = &**dispatched.primary();
     }
     any.downcast_ref().ok_or_else(|| {
         let info = punctual.store().info();

@@ -101,7 +101,7 @@ impl Unique {
             Source::Key(key) => key,
             Source::Payload(parts) => unique::key_of(&spec.payload, &parts)?,
         });
-        spec.extras.unique = (self.wish != punctual_core::Unique::default()).then_some(self.wish);
+        spec.options.unique = (self.wish != punctual_core::Unique::default()).then_some(self.wish);
         Ok(())
     }
 }

@@ -61,14 +61,14 @@ impl Node<'_> {
     /// What it does when one of those dies or is cancelled; by default it is cancelled too.
     #[allow(clippy::return_self_not_must_use)]
     pub fn on_parent_failure(self, policy: OnParentFailure) -> Self {
-        self.0.draft.spec_mut().extras.on_parent_failure = policy;
+        self.0.draft.spec_mut().options.on_parent_failure = policy;
         self
     }
 
     /// Whether it is handed what those returned; by default if its definition asks for it.
     #[allow(clippy::return_self_not_must_use)]
     pub fn parent_results(self, wish: ParentResults) -> Self {
-        self.0.draft.spec_mut().extras.parent_results = wish;
+        self.0.draft.spec_mut().options.parent_results = wish;
         self
     }
 }
@@ -129,7 +129,7 @@ impl Workflow {
         for node in order.into_iter().filter_map(|place| nodes[place].take()) {
             let NodeDraft { name, mut draft, after } = node;
             let spec = draft.spec_mut();
-            (spec.workflow_id, spec.extras.node) = (Some(id), Some(name.clone()));
+            (spec.workflow_id, spec.options.node) = (Some(id), Some(name.clone()));
             draft = draft.after(after.iter().filter_map(|parent| known.get(parent)).copied());
             let job = draft.into_new_job(ids, now, defaults).map_err(|invalid| of_job(invalid, &name))?;
             known.insert(name, job.id);
@@ -137,8 +137,8 @@ impl Workflow {
         }
         let members: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         for (name, (policy, mut draft)) in self.callbacks {
-            let extras = &mut draft.spec_mut().extras;
-            (extras.node, extras.callback_of, extras.on_parent_failure) = (Some(name.to_owned()), Some(id), policy);
+            let options = &mut draft.spec_mut().options;
+            (options.node, options.callback_of, options.on_parent_failure) = (Some(name.to_owned()), Some(id), policy);
             let job = draft.after(members.iter().copied()).into_new_job(ids, now, defaults);
             jobs.push(job.map_err(|invalid| of_job(invalid, name))?);
         }

@@ -234,7 +234,7 @@ mod tests {
         let job = testing::job(|job| {
             job.status = Status::Dead;
             job.spec.unique_key = Some("k".into());
-            job.spec.extras.unique =
+            job.spec.options.unique =
                 Some(crate::Unique { states: vec![Status::Queued], period: None, ..Default::default() });
         });
         let now = Timestamp::from_micros(9);

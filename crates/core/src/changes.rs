@@ -50,9 +50,9 @@ pub struct JobEvent {
 }
 
 impl JobEvent {
-    /// What happened to a job with those extras; all else is for the caller to say.
-    pub fn new(job: JobId, queue: String, name: String, extras: JobOptions, event: Event) -> Self {
-        let schedule = extras.occurrence.map(|occurrence| occurrence.schedule);
+    /// What happened to a job with those options; all else is for the caller to say.
+    pub fn new(job: JobId, queue: String, name: String, options: JobOptions, event: Event) -> Self {
+        let schedule = options.occurrence.map(|occurrence| occurrence.schedule);
         Self {
             job,
             queue,
@@ -60,7 +60,7 @@ impl JobEvent {
             user_id: None,
             correlation_id: None,
             workflow_id: None,
-            tags: extras.tags,
+            tags: options.tags,
             schedule,
             event,
         }
@@ -72,7 +72,7 @@ impl JobEvent {
             user_id: spec.user_id.clone(),
             correlation_id: spec.correlation_id.clone(),
             workflow_id: spec.workflow_id,
-            ..Self::new(job, spec.queue.clone(), spec.name.clone(), spec.extras.clone(), event)
+            ..Self::new(job, spec.queue.clone(), spec.name.clone(), spec.options.clone(), event)
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Dispatch: one store owns the jobs, and another, faster one hands them out.
 //!
 //! The owner is a [`PrimaryStore`]. The dispatcher gets [`Hint`]s of queued jobs, and passes them on to workers. A hint
-//! may be wrong; only the ledger knows. There are two ways from a hint to an execution:
+//! may be wrong; only the primary store knows. There are two ways from a hint to an execution:
 //!
-//! - The dispatcher asks the ledger first: [`PrimaryStore::take`]. That is always right.
-//! - If it knows that the hint is fresh, it lets the worker begin, and tells the ledger soon after:
+//! - The dispatcher asks the primary store first: [`PrimaryStore::take`]. That is always right.
+//! - If it knows that the hint is fresh, it lets the worker begin, and tells the primary store soon after:
 //!   [`PrimaryStore::begin`]; or, if the execution has ended by then, in one go with its end: [`PrimaryStore::finish`].
-//!   The ledger refuses if the job is not as it was when it came.
+//!   The primary store refuses if the job is not as it was when it came.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ use crate::{
     ClaimRequest, Claimed, Enqueued, Job, JobId, NewJob, Settlement, Store, StoreResult, Timestamp, Watch, WorkerId,
 };
 
-/// Jobs that may start within so long are told to the dispatcher; others stay with the ledger alone.
+/// Jobs that may start within so long are told to the dispatcher; others stay with the primary store alone.
 pub const HORIZON: Duration = Duration::from_secs(30);
 
-/// The longest that an execution may be unknown to the ledger. One that is not recorded by then is given up. So this is
-/// how long the ledger may stand still before jobs begin a second time, and how long nobody hands out jobs after the
-/// dispatcher is lost.
+/// The longest that an execution may be unknown to the primary store. One that is not recorded by then is given up. So
+/// this is how long the primary store may stand still before jobs begin a second time, and how long nobody hands out
+/// jobs after the dispatcher is lost.
 pub const GRACE: Duration = Duration::from_secs(5);
 
 /// A queue, a name and a priority. Jobs of one lane go out in the order of their time.
@@ -46,7 +46,7 @@ pub struct Hint {
     pub job: JobId,
 }
 
-/// A job that was enqueued, and when its ledger stored it.
+/// A job that was enqueued, and when its primary store stored it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     /// What became of it.
@@ -83,10 +83,10 @@ impl Start {
 /// The lanes that a worker serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServedLanes {
-    /// Those whose jobs pass no gate, each with its [rank](ClaimRequest::rank).
+    /// Those whose jobs have no limits, each with its [rank](ClaimRequest::rank).
     pub plain: Vec<(Arc<Lane>, u32)>,
-    /// Whether there are others, which only the ledger can serve.
-    pub gated: bool,
+    /// Whether there are others, which only the primary store can serve.
+    pub limited: bool,
 }
 
 /// What a process has seen of the dispatcher.
@@ -106,16 +106,16 @@ pub enum Sight {
     Missed,
 }
 
-/// How the dispatcher stands, as the ledger has it.
+/// How the dispatcher stands, as the primary store has it.
 ///
 /// Two who hand out the same jobs would hand them out twice. So the dispatcher does it until a time that is prolonged
-/// again and again by those who reach it, and the ledger itself only some time after that.
+/// again and again by those who reach it, and the primary store itself only some time after that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatching {
-    /// What the dispatcher knows the ledger by. A copy of it in another database has another one, unless the whole
-    /// server was copied.
-    pub ledger: String,
-    /// Which run of the ledger's server answers. A copy of the whole server has another one.
+    /// What the dispatcher knows the primary store by. A copy of it in another database has another one, unless the
+    /// whole server was copied.
+    pub store_id: String,
+    /// Which run of the primary store's server answers. A copy of the whole server has another one.
     pub server_run: String,
     /// How long ago a process that claims jobs could not reach the dispatcher, if it was lately.
     pub missed: Option<Duration>,
@@ -134,7 +134,7 @@ pub struct DispatchedQueue {
     pub queue: String,
     /// Counts how often it was given anew, because the dispatcher had lost what it knew.
     pub epoch: u64,
-    /// How long nobody hands out its jobs yet: what was handed out before has to be known to the ledger first.
+    /// How long nobody hands out its jobs yet: what was handed out before has to be known to the primary store first.
     pub opens_in: Duration,
     /// How long ago somebody opened it in this epoch.
     pub opened: Option<Duration>,
@@ -156,7 +156,7 @@ pub trait PrimaryStore: Store {
     async fn look(&self) -> StoreResult<()>;
 
     /// As [`ClaimStore::claim`](crate::store::ClaimStore::claim) without waiting: the first ones of the hinted jobs, as
-    /// far as they can be claimed, and of those whose gates let them through. All hints are of lanes that the worker
+    /// far as they can be claimed, and of those which their limits allow. All hints are of lanes that the worker
     /// serves. Jobs that are claimed ahead of their time need no hints.
     async fn take(&self, request: ClaimRequest, hints: Vec<Hint>) -> StoreResult<Claimed>;
 
@@ -167,7 +167,7 @@ pub trait PrimaryStore: Store {
     /// from are left alone.
     async fn finish(&self, ends: Vec<(Start, Settlement)>) -> StoreResult<Vec<bool>>;
 
-    /// Jobs of a lane that passes no gate which were queued before an instant, in the order of their time, after a
+    /// Jobs of a lane without limits which were queued before an instant, in the order of their time, after a
     /// place.
     async fn queued(
         &self,
@@ -180,14 +180,14 @@ pub trait PrimaryStore: Store {
     /// For each of some hints, whether the job still stands there.
     async fn stand(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>>;
 
-    /// Hears when there may be something that [`untold`](Self::untold) tells of, or a gate lets through.
+    /// Hears when there may be something that [`undispatched`](Self::undispatched) tells of, or a limit allows more.
     fn watch_work(&self) -> Box<dyn Watch>;
 
     /// Jobs that are queued, or will be until `until`, of which the dispatcher has not been told.
-    async fn untold(&self, until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>>;
+    async fn undispatched(&self, until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>>;
 
     /// The dispatcher has been told of them.
-    async fn told(&self, hints: Vec<Hint>) -> StoreResult<()>;
+    async fn mark_dispatched(&self, hints: Vec<Hint>) -> StoreResult<()>;
 
     /// Jobs that wait for a time up to `until`, of one queue or of all, in the order of their time, after a place.
     async fn due(
@@ -203,7 +203,7 @@ pub trait PrimaryStore: Store {
 
     /// The dispatcher has been told of jobs that wait for a time up to `until`, after those of which it was told
     /// before.
-    async fn told_due(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()>;
+    async fn mark_due_dispatched(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()>;
 
     /// How the dispatcher stands; prolonged, if the caller reaches it. If that comes too late, every queue is given
     /// anew, and opens once what was handed out before is recorded or given up.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     ClockStep, Event, Job, JobId, OnParentFailure, QueueSettings, Rate, Relative, Status, Timestamp, WorkerId,
-    WorkerRecord, gate::LimitUsage, time,
+    WorkerRecord, limiter::LimitUsage, time,
 };
 
 /// Parents, or jobs in the way, that a sentence names.
@@ -36,9 +36,9 @@ pub struct Facts {
     pub queue: QueueSettings,
     /// The workers that live.
     pub workers: Vec<WorkerRecord>,
-    /// What the gate of its queue has let through.
+    /// The usage of the limits of its queue.
     pub passed_queue: LimitUsage,
-    /// What the gate of its key has, if it has one.
+    /// The usage of the limits of its key, if it has one.
     pub passed_key: LimitUsage,
     /// Jobs of its queue that have slots, those that were cancelled first; at least as many as are named.
     pub held: Vec<Held>,
@@ -141,7 +141,7 @@ pub fn explain(facts: &Facts) -> Explanation {
     }
     reasons.extend(facts.clock_stepped());
     if job.status == Status::Queued {
-        reasons.extend(facts.gates());
+        reasons.extend(facts.limits());
         if reasons.is_empty() {
             reasons.push(if job.is_suspect() { facts.suspected() } else { facts.busy() });
         }
@@ -185,7 +185,7 @@ impl Facts {
     }
 
     fn waits(&self) -> Reason {
-        let keeps_waiting = self.job.spec.extras.on_parent_failure == OnParentFailure::Wait;
+        let keeps_waiting = self.job.spec.options.on_parent_failure == OnParentFailure::Wait;
         let failed = |parent: &&Relative| matches!(parent.status, Status::Dead | Status::Cancelled);
         let in_the_way: Vec<&Relative> = self
             .parents
@@ -282,10 +282,10 @@ impl Facts {
         None
     }
 
-    /// Gates that are closed: that of its queue, and that of its key if it has one.
-    fn gates(&self) -> Vec<Reason> {
+    /// Limits that are reached: those of its queue, and those of its key if it has one.
+    fn limits(&self) -> Vec<Reason> {
         let (limits, spec) = (&self.queue.limits, &self.job.spec);
-        let queue = Gate {
+        let queue = Limiter {
             name: format!("queue {}", spec.queue),
             passed: &self.passed_queue,
             held: self.held.iter().collect(),
@@ -293,8 +293,8 @@ impl Facts {
             option: "",
         };
         let mut reasons = self.closed(&queue, limits.concurrency, limits.rate);
-        if let Some(key) = &spec.extras.concurrency_key {
-            let key = Gate {
+        if let Some(key) = &spec.options.concurrency_key {
+            let key = Limiter {
                 name: format!("key {key}"),
                 passed: &self.passed_key,
                 held: self.held.iter().filter(|held| held.key.as_ref() == Some(key)).collect(),
@@ -306,9 +306,9 @@ impl Facts {
         reasons
     }
 
-    /// Why a gate lets nothing through.
-    fn closed(&self, gate: &Gate<'_>, limit: Option<u32>, rate: Option<Rate>) -> Vec<Reason> {
-        let Gate { name, passed, held, causes, option } = gate;
+    /// Why a limit allows no more.
+    fn closed(&self, limiter: &Limiter<'_>, limit: Option<u32>, rate: Option<Rate>) -> Vec<Reason> {
+        let Limiter { name, passed, held, causes, option } = limiter;
         let raise = |what: &str| format!("punctual queues limit {} --{option}{what}", self.job.spec.queue);
         let mut reasons = Vec::new();
         if let Some(limit) = limit.filter(|limit| passed.running >= *limit) {
@@ -411,8 +411,8 @@ impl Facts {
     }
 }
 
-/// A gate before a job.
-struct Gate<'a> {
+/// A limit of a job.
+struct Limiter<'a> {
     name: String,
     passed: &'a LimitUsage,
     /// The jobs that are held of it, as far as they are known.

@@ -81,15 +81,15 @@ impl Filter {
             && wanted(&self.name, Some(&job.spec.name))
             && wanted(&self.user_id, job.spec.user_id.as_deref())
             && wanted(&self.correlation_id, job.spec.correlation_id.as_deref())
-            && self.selects_extras(&job.spec.extras)
+            && self.selects_options(&job.spec.options)
             && self.since.is_none_or(|since| time >= since)
             && self.until.is_none_or(|until| time < until)
     }
 
-    /// Whether a job with those extras is selected, as far as they tell.
-    pub fn selects_extras(&self, extras: &JobOptions) -> bool {
-        let schedule = extras.occurrence.as_ref().map(|occurrence| &occurrence.schedule);
-        self.tag.as_ref().is_none_or(|tag| extras.tags.contains(tag))
+    /// Whether a job with those options is selected, as far as they tell.
+    pub fn selects_options(&self, options: &JobOptions) -> bool {
+        let schedule = options.occurrence.as_ref().map(|occurrence| &occurrence.schedule);
+        self.tag.as_ref().is_none_or(|tag| options.tags.contains(tag))
             && self.schedule.as_ref().is_none_or(|name| schedule == Some(name))
     }
 }

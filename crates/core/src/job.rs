@@ -150,7 +150,7 @@ impl Job {
 
     /// Its retry policy.
     pub fn retry(&self) -> RetryPolicy {
-        self.spec.extras.retry.clone().unwrap_or_default()
+        self.spec.options.retry.clone().unwrap_or_default()
     }
 }
 

@@ -9,7 +9,7 @@
 //! | what waits for what, and what follows from an end? | [`flow`], [`workflow`] |
 //! | what may there be only one job of? | [`unique`] |
 //! | what is configured per queue? | [`queue`] |
-//! | limits: how many may start, and which next? | [`gate`] |
+//! | limits: how many may start, and which next? | [`limiter`] |
 //! | why is a job not running? | [`explain`] |
 //! | messages to users | [`notification`] |
 //! | what may an operator do? | [`change`] |
@@ -37,10 +37,10 @@ pub mod error;
 pub mod explain;
 pub mod filter;
 pub mod flow;
-pub mod gate;
 pub mod id;
 pub mod job;
 pub mod json;
+pub mod limiter;
 pub mod limits;
 pub mod measure;
 pub mod notification;
@@ -70,10 +70,10 @@ pub use clock::{Clock, ClockStep, ManualClock, Steady, SystemClock};
 pub use error::{Error, Invalid, Refused, StoreError};
 pub use filter::{Filter, JobPage, Order, Page};
 pub use flow::{OnParentFailure, ParentResults, Relative};
-pub use gate::{Limits, Rate};
 pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, TokenId, WorkerId, WorkflowId};
 pub use job::{Attempt, Event, Job, JobError, LogLevel, LogLine, NewJob, Progress};
 pub use json::Json;
+pub use limiter::{Limits, Rate};
 pub use notification::{NewNotification, Notification};
 pub use offer::Offer;
 pub use queue::{JobDefaults, Queue, QueueEvent, QueueSave, QueueSettings};

@@ -85,7 +85,7 @@ pub const WORKER_SILENT_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// How long a request is remembered that must have its effect once.
 pub const ONCE_KEPT: Duration = Duration::from_secs(24 * 3_600);
 /// How long the counters for reports are kept: they are small, and a report of a whole year needs them.
-pub const TALLIES_KEPT: Duration = Duration::from_secs(400 * 24 * 3_600);
+pub const ROLLUPS_KEPT: Duration = Duration::from_secs(400 * 24 * 3_600);
 /// A cron expression.
 pub const CRON_MAX_CHARS: usize = 256;
 /// The shortest period of a schedule.

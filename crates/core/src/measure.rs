@@ -49,7 +49,7 @@ impl FromStr for Measure {
 
 /// How many of something fell into one bucket during some hours.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tally {
+pub struct Rollup {
     /// The jobs' name.
     pub name: String,
     /// Their queue.

@@ -66,7 +66,7 @@ impl JobDefaults {
         spec.priority = self.priority.unwrap_or(spec.priority);
         spec.max_attempts = self.max_attempts.unwrap_or(spec.max_attempts);
         spec.timeout = self.timeout.unwrap_or(spec.timeout);
-        (spec.keep_for, spec.extras.retry) = (self.keep_for, self.retry.clone());
+        (spec.keep_for, spec.options.retry) = (self.keep_for, self.retry.clone());
         spec.check()
     }
 }
@@ -82,8 +82,8 @@ pub struct QueueSave {
     pub revision: u64,
     /// Who changes it.
     pub actor: String,
-    /// What was done, in words.
-    pub what: String,
+    /// What was done, such as `paused`.
+    pub action: String,
 }
 
 /// What was done to a queue.
@@ -94,8 +94,8 @@ pub struct QueueEvent {
     pub at: Timestamp,
     /// By whom.
     pub actor: String,
-    /// What, in words.
-    pub what: String,
+    /// What was done, such as `paused`.
+    pub action: String,
 }
 
 /// Refuses a name that no queue may have.

@@ -237,7 +237,7 @@ pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
     let (attempt_status, ending, fault, result) = match outcome {
         Outcome::Succeeded { result } => (AttemptStatus::Succeeded, Ending::Succeed, None, result),
         Outcome::Failed { fault, retry } => {
-            let fault = fault.redacted(&job.spec.extras.redact_keys);
+            let fault = fault.redacted(&job.spec.options.redact_keys);
             (AttemptStatus::Failed, after_failure(job, retry, roll), Some(fault), None)
         }
         Outcome::TimedOut => {
@@ -335,7 +335,7 @@ mod tests {
         let claim = testing::claim(|job| {
             job.attempt = attempt;
             job.spec.max_attempts = 3;
-            job.spec.extras.retry = Some(RetryPolicy::fixed(Duration::from_secs(9)).jitter(0.0));
+            job.spec.options.retry = Some(RetryPolicy::fixed(Duration::from_secs(9)).jitter(0.0));
         });
         settle(&claim, outcome, 0.5).ending
     }
@@ -414,7 +414,7 @@ mod tests {
     fn a_policy_without_retries_dies_at_once_but_survives_a_lost_worker() {
         let claim = testing::claim(|job| {
             job.attempt = 1;
-            job.spec.extras.retry = Some(RetryPolicy::none());
+            job.spec.options.retry = Some(RetryPolicy::none());
         });
         assert_eq!(settle(&claim, failed(Retry::ByPolicy), 0.5).ending, Ending::Die);
         assert_eq!(settle(&claim, lost(), 0.5).ending, Ending::Requeue);

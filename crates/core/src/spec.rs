@@ -47,7 +47,7 @@ pub struct Spec {
     pub ephemeral: bool,
     /// What few jobs have.
     #[serde(default)]
-    pub extras: JobOptions,
+    pub options: JobOptions,
 }
 
 /// The parts of a [`Spec`] that few jobs have and no statement selects by. Engines store them as one document.
@@ -143,13 +143,13 @@ impl Spec {
             workflow_id: None,
             keep_for: None,
             ephemeral: false,
-            extras: JobOptions::default(),
+            options: JobOptions::default(),
         }
     }
 
     /// The workflow that it belongs to, as one of its jobs or as a callback, and the name it has there.
     pub fn place(&self) -> Option<(WorkflowId, &str)> {
-        Some((self.workflow_id.or(self.extras.callback_of)?, self.extras.node.as_deref()?))
+        Some((self.workflow_id.or(self.options.callback_of)?, self.options.node.as_deref()?))
     }
 
     /// Whether its handler starts at most once. Then its worker confirms it before.
@@ -159,7 +159,7 @@ impl Spec {
 
     /// How many crashes of its workers it may be there at; with the last of them it is dead.
     pub fn max_crashes(&self) -> u32 {
-        self.extras.max_crashes.unwrap_or(DEFAULT_MAX_CRASHES)
+        self.options.max_crashes.unwrap_or(DEFAULT_MAX_CRASHES)
     }
 
     /// Refuses what breaks a limit, naming the field and the limit.
@@ -176,7 +176,7 @@ impl Spec {
         if let Some(keep) = self.keep_for {
             check::duration("keep_for", keep, Duration::ZERO, limits::KEEP_MAX)?;
         }
-        self.extras.check()
+        self.options.check()
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
             ("name: must not be empty", Spec { name: String::new(), ..spec() }),
             ("metadata: holds the control character U+0000", {
                 let mut spec = spec();
-                spec.extras.metadata = Some(serde_json::json!({"a": ["b", "\0"]}));
+                spec.options.metadata = Some(serde_json::json!({"a": ["b", "\0"]}));
                 spec
             }),
             ("name: begins or ends with white space", Spec { name: " a".into(), ..spec() }),
@@ -249,7 +249,7 @@ mod tests {
             ("max_attempts: must be between 1 and 1000, not 0", Spec { max_attempts: 0, ..spec() }),
             (
                 "max_crashes: must be between 1 and 100, not 0",
-                Spec { extras: JobOptions { max_crashes: Some(0), ..JobOptions::default() }, ..spec() },
+                Spec { options: JobOptions { max_crashes: Some(0), ..JobOptions::default() }, ..spec() },
             ),
             ("timeout: must be between 1ms and 7d, not 0s", Spec { timeout: Duration::ZERO, ..spec() }),
             ("unique_key: must not be empty", Spec { unique_key: Some(String::new()), ..spec() }),
@@ -259,7 +259,7 @@ mod tests {
             ),
             (
                 "tags: 33 tags, at most 32 are allowed",
-                Spec { extras: JobOptions { tags: vec!["t".into(); 33], ..JobOptions::default() }, ..spec() },
+                Spec { options: JobOptions { tags: vec!["t".into(); 33], ..JobOptions::default() }, ..spec() },
             ),
         ];
         for (message, spec) in cases {

@@ -40,14 +40,14 @@ impl Trace {
     }
 
     /// The trace that a job carries.
-    pub fn of(extras: &JobOptions) -> Option<Self> {
-        Self::read(extras.trace.as_deref()?, extras.trace_state.as_deref())
+    pub fn of(options: &JobOptions) -> Option<Self> {
+        Self::read(options.trace.as_deref()?, options.trace_state.as_deref())
     }
 
     /// Lets a job carry it.
-    pub fn write(&self, extras: &mut JobOptions) {
-        extras.trace = Some(self.parent.to_string());
-        extras.trace_state.clone_from(&self.state);
+    pub fn write(&self, options: &mut JobOptions) {
+        options.trace = Some(self.parent.to_string());
+        options.trace_state.clone_from(&self.state);
     }
 }
 
@@ -92,10 +92,10 @@ mod tests {
     #[test]
     fn what_is_read_is_written_as_it_was() {
         let trace = Trace::read(PARENT, Some("vendor=1,other=x")).unwrap();
-        let mut extras = JobOptions::default();
-        trace.write(&mut extras);
-        assert_eq!(extras.trace.as_deref(), Some(PARENT));
-        assert_eq!(Trace::of(&extras), Some(trace));
+        let mut options = JobOptions::default();
+        trace.write(&mut options);
+        assert_eq!(options.trace.as_deref(), Some(PARENT));
+        assert_eq!(Trace::of(&options), Some(trace));
         let later = "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more";
         assert_eq!(later.parse::<TraceParent>().unwrap().to_string(), PARENT, "a later version may say more");
     }

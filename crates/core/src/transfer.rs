@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::{
     Attempt, Event, Filter, Job, JobId, LogLine, Notification, OnParentFailure, Page, Queue, QueueEvent, Schedule,
     ScheduleEvent, Status, Store, StoreResult, Timestamp, Workflow,
-    limits::{LOG_MAX_LINES, PAGE_MAX_JOBS, TALLIES_KEPT},
-    measure::{self, Tally},
+    limits::{LOG_MAX_LINES, PAGE_MAX_JOBS, ROLLUPS_KEPT},
+    measure::{self, Rollup},
 };
 
 /// Jobs, and other things, that are handed over at once.
@@ -35,7 +35,7 @@ pub enum ExportBatch {
     /// Schedules, and what was done to each, latest first.
     Schedules(Vec<(Schedule, Vec<ScheduleEvent>)>),
     /// What was counted in an hour.
-    Tallies(Timestamp, Vec<Tally>),
+    Rollups(Timestamp, Vec<Rollup>),
     /// Messages to users, with the numbers that they have.
     Notifications(Vec<Notification>),
 }
@@ -148,7 +148,7 @@ pub async fn hand_over(from: &dyn Store, to: &dyn Store, mut on_jobs: impl FnMut
     done.schedules = hand_over_schedules(from, to).await?;
     done.notifications = hand_over_notifications(from, to).await?;
     done.tokens = hand_over_tokens(from, to).await?;
-    hand_over_tallies(from, to).await?;
+    hand_over_rollups(from, to).await?;
     Ok(done)
 }
 
@@ -263,17 +263,17 @@ async fn hand_over_tokens(from: &dyn Store, to: &dyn Store) -> StoreResult<usize
 }
 
 /// Whole stretches of time in which nothing was counted are passed over.
-async fn hand_over_tallies(from: &dyn Store, to: &dyn Store) -> StoreResult<()> {
+async fn hand_over_rollups(from: &dyn Store, to: &dyn Store) -> StoreResult<()> {
     const HOUR: Duration = Duration::from_secs(3_600);
     let end = measure::hour(from.now()).after(2 * HOUR);
-    let mut stretches = vec![(measure::hour(end.before(TALLIES_KEPT)), end)];
+    let mut stretches = vec![(measure::hour(end.before(ROLLUPS_KEPT)), end)];
     while let Some((since, until)) = stretches.pop() {
-        let tallies = from.tallies(since, until).await?;
-        if tallies.is_empty() {
+        let rollups = from.rollups(since, until).await?;
+        if rollups.is_empty() {
             continue;
         }
         if until.since(since) <= HOUR {
-            to.import(ExportBatch::Tallies(since, tallies)).await?;
+            to.import(ExportBatch::Rollups(since, rollups)).await?;
             continue;
         }
         let half = measure::hour(since.after(until.since(since) / 2));

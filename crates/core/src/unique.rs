@@ -104,13 +104,13 @@ impl Unique {
 impl Spec {
     /// How far its unique key reaches.
     pub fn unique(&self) -> Unique {
-        self.extras.unique.clone().unwrap_or_default()
+        self.options.unique.clone().unwrap_or_default()
     }
 
     /// The scope that its unique key is in, and the key.
     pub fn unique_key(&self) -> Option<(String, &str)> {
         let key = self.unique_key.as_deref()?;
-        let unique = self.extras.unique.as_ref();
+        let unique = self.options.unique.as_ref();
         let any_name = unique.is_some_and(|unique| unique.any_name);
         let per_queue = unique.is_some_and(|unique| unique.per_queue);
         // No name and no queue holds a control character, so that scopes cannot be mistaken for each other.
@@ -169,7 +169,7 @@ mod tests {
         let spec = |any_name, per_queue| {
             let mut spec = Spec::new("mail", Json::null());
             spec.unique_key = Some("k".into());
-            spec.extras.unique = Some(Unique { any_name, per_queue, ..Unique::default() });
+            spec.options.unique = Some(Unique { any_name, per_queue, ..Unique::default() });
             spec.unique_key().unwrap().0
         };
         let scopes = [spec(false, false), spec(false, true), spec(true, false), spec(true, true)];

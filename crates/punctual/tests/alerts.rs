@@ -216,9 +216,9 @@ async fn a_burst_of_deaths_is_one_signed_request(new_place: fn() -> Place) {
     assert_eq!(request.headers["content-type"], "application/json");
     assert_eq!(request.headers["punctual-id"], alert["id"].as_str().unwrap());
     assert!(alert["id"].as_str().unwrap().starts_with("alr_"), "{alert}");
-    let told = ["kind", "state", "count", "name", "queue", "error", "link"].map(|field| alert[field].clone());
+    let actual = ["kind", "state", "count", "name", "queue", "error", "link"].map(|field| alert[field].clone());
     let link = "https://punctual.example/jobs?status=dead&name=send";
-    assert_eq!(json!(told), json!(["dead_jobs", "raised", 12, "send", "mail", "no such mailbox", link]));
+    assert_eq!(json!(actual), json!(["dead_jobs", "raised", 12, "send", "mail", "no such mailbox", link]));
     assert_eq!(alert["jobs"].as_array().unwrap().len(), 5, "some of them: {alert}");
     assert!(alert["text"].as_str().unwrap().starts_with("12 jobs of send died in the last 1"), "{alert}");
     let stored = scene.alert_jobs().await[0].spec.payload.as_str().to_owned();

@@ -19,7 +19,7 @@ use punctual::{
 
 on_each_engine! {
     explain_names_the_cause_of_every_situation
-    explain_names_every_gate_that_is_closed
+    explain_names_every_limit_that_holds_back
     explain_names_a_cancelled_job_whose_handler_has_not_ended
     explain_names_all_that_is_in_the_way
 }
@@ -135,7 +135,7 @@ async fn explain_names_the_cause_of_every_situation(new_place: fn() -> Place) {
     assert!(unknown.to_string().contains("job_0"), "{unknown}");
 }
 
-async fn explain_names_every_gate_that_is_closed(new_place: fn() -> Place) {
+async fn explain_names_every_limit_that_holds_back(new_place: fn() -> Place) {
     let place = new_place();
     let scene = Scene::new(&place).await;
     scene.heartbeat(&[], &[], (1, 4)).await;

@@ -344,7 +344,7 @@ async fn a_failed_workflow_is_retried_as_a_whole(new_place: fn() -> Place) {
     // The old job is still there, and the new one names it.
     let of = |nodes: &[punctual::core::Node], name: &str| nodes.iter().find(|node| node.node == name).unwrap().id;
     let (old, new) = (of(&before, "c"), of(&after.nodes, "c"));
-    assert_eq!(punctual.job(new).await.unwrap().spec.extras.rerun_of, Some(old));
+    assert_eq!(punctual.job(new).await.unwrap().spec.options.rerun_of, Some(old));
     assert_eq!(punctual.job(old).await.unwrap().status, Cancelled);
     assert_eq!(of(&before, "b"), of(&after.nodes, "b"), "a dead job continues its own history");
     let refused = admin.retry_workflow(id).await.unwrap_err().to_string();

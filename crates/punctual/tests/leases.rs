@@ -136,15 +136,15 @@ async fn stops_slowly(ctx: Context) -> HandlerResult {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_cut_off_stops_at_the_end_of_its_lease() {
     let bench = Bench::new().await;
-    let (begun, told) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
-    let (begins, tells) = (begun.clone(), told.clone());
+    let (begun, actual) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (begins, tells) = (begun.clone(), actual.clone());
     let handler = move |ctx: Context| {
-        let (begun, told) = (begins.clone(), tells.clone());
+        let (begun, actual) = (begins.clone(), tells.clone());
         async move {
             begun.notify_one();
             ctx.signal().cancelled().await;
             assert!(ctx.is_lease_over());
-            told.notify_one();
+            actual.notify_one();
             Ok(None)
         }
     };
@@ -153,7 +153,7 @@ async fn a_worker_that_is_cut_off_stops_at_the_end_of_its_lease() {
     begun.notified().await;
     bench.cut();
     let other = bench.other_worker().await;
-    tokio::time::timeout(LONG, told.notified()).await.expect("the handler to be told to stop");
+    tokio::time::timeout(LONG, actual.notified()).await.expect("the handler to be told to stop");
     let done = bench.punctual.wait(id, LONG).await.unwrap();
     assert_eq!((done.status, done.run, cut_off.stats().lost_leases), (Status::Succeeded, 2, 1));
     other.stop().await;
@@ -194,14 +194,14 @@ async fn a_job_whose_lease_ended_before_its_start_does_not_start() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_cut_off_stops_when_the_store_takes_it_for_dead() {
     let bench = Bench::on(Place::redis()).await;
-    let (begun, told) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
-    let (begins, tells) = (begun.clone(), told.clone());
+    let (begun, actual) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (begins, tells) = (begun.clone(), actual.clone());
     let handler = move |ctx: Context| {
-        let (begun, told) = (begins.clone(), tells.clone());
+        let (begun, actual) = (begins.clone(), tells.clone());
         async move {
             begun.notify_one();
             ctx.signal().cancelled().await;
-            told.notify_one();
+            actual.notify_one();
             Ok(None)
         }
     };
@@ -209,7 +209,7 @@ async fn a_worker_that_is_cut_off_stops_when_the_store_takes_it_for_dead() {
     bench.punctual.enqueue(Draft::new("x", &())).await.unwrap();
     begun.notified().await;
     bench.cut();
-    tokio::time::timeout(LONG, told.notified()).await.expect("the handler to be told to stop");
+    tokio::time::timeout(LONG, actual.notified()).await.expect("the handler to be told to stop");
 }
 
 /// A job that Redis hands out starts before PostgreSQL knows. If PostgreSQL never hears of it, others may start it once
@@ -299,8 +299,8 @@ async fn an_extension_by_the_handler_counts_for_the_lease_clock() {
         async move {
             ctx.extend(Duration::from_secs(600)).await?;
             network.fail_always("extend", When::Never);
-            let told = tokio::time::timeout(Duration::from_secs(2), ctx.signal().cancelled_owned()).await;
-            if told.is_ok() { Err(Failure::new("told to stop")) } else { Ok(None) }
+            let actual = tokio::time::timeout(Duration::from_secs(2), ctx.signal().cancelled_owned()).await;
+            if actual.is_ok() { Err(Failure::new("told to stop")) } else { Ok(None) }
         }
     };
     let worker = bench.behind().handler("x", handler).lease(Duration::from_millis(500)).start().await.unwrap();
@@ -451,13 +451,13 @@ enum Told {
 }
 
 /// A handler whose first execution waits to be told to stop; all others succeed at once.
-fn first_waits(counter: &Counter, told: Told) -> impl Fn(Context) -> BoxFuture<'static, HandlerResult> + use<> {
+fn first_waits(counter: &Counter, actual: Told) -> impl Fn(Context) -> BoxFuture<'static, HandlerResult> + use<> {
     let counts = counter.clone();
     move |ctx: Context| {
         let (counted, is_first) = (counts.begin(), counts.all() == 1);
         Box::pin(async move {
             let _counted = counted;
-            match told {
+            match actual {
                 Told::GoesOn if is_first => future::pending().await,
                 Told::StopsSlowly if is_first => stops_slowly(ctx).await,
                 _ => Ok(None),

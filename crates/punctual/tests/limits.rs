@@ -101,7 +101,7 @@ async fn a_job_in_other_hands_counts_as_no_start_and_its_key_is_not_forgotten() 
 }
 
 #[tokio::test]
-async fn who_is_at_the_gates_of_one_queue_holds_up_no_other() {
+async fn a_claim_under_the_limits_of_one_queue_blocks_no_other() {
     let place = Place::postgres();
     let punctual = place.connect().await;
     let limits = Limits { concurrency: Some(1), ..Limits::default() };
@@ -110,9 +110,9 @@ async fn who_is_at_the_gates_of_one_queue_holds_up_no_other() {
     let plain = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
     let mut other = other_session(&place).await;
     let mut transaction = other.begin().await.unwrap();
-    let at_the_gates =
-        "select pg_advisory_xact_lock(hashtext('punctual gate ' || current_schema()), hashtext('narrow'))";
-    sqlx::raw_sql(at_the_gates).execute(&mut *transaction).await.unwrap();
+    let at_the_limits =
+        "select pg_advisory_xact_lock(hashtext('punctual limits ' || current_schema()), hashtext('narrow'))";
+    sqlx::raw_sql(at_the_limits).execute(&mut *transaction).await.unwrap();
     let claimed = claim(&punctual).await;
     assert_eq!(claimed.claims.iter().map(|claim| claim.job.id).collect::<Vec<_>>(), [plain]);
     assert!(claimed.opens_at.is_some(), "it looks again soon");
@@ -145,7 +145,7 @@ async fn attempts(punctual: &Punctual) -> BTreeMap<Option<String>, Vec<Attempt>>
     loop {
         let found = punctual.store().list(Filter::default(), page.clone()).await.unwrap();
         for job in found.jobs {
-            let of_key = attempts.entry(job.spec.extras.concurrency_key).or_default();
+            let of_key = attempts.entry(job.spec.options.concurrency_key).or_default();
             of_key.extend(punctual.store().attempts(job.id).await.unwrap());
         }
         match found.next {

@@ -364,8 +364,8 @@ async fn do_everything_at_once(server: &Postgres, place: Place) {
     let is_bad = |line: &&str| ["ERROR:", "PANIC:", "deadlock"].iter().any(|word| line.contains(word));
     if let Some(first) = log.lines().position(|line| is_bad(&line)) {
         let bad = log.lines().filter(is_bad).count();
-        let told: Vec<&str> = log.lines().skip(first).take(400).collect();
-        panic!("{bad} complaints, the first:\n{}", told.join("\n"));
+        let actual: Vec<&str> = log.lines().skip(first).take(400).collect();
+        panic!("{bad} complaints, the first:\n{}", actual.join("\n"));
     }
     assert_eq!(failed, 0, "processes failed; see above");
     assert!(count(&punctual, Status::Scheduled).await > 0, "jobs of other days are there");

@@ -35,7 +35,7 @@ async fn a_pause_reaches_the_workers_of_other_processes_and_so_does_its_end(new_
     admin.resume_queue("mail").await.unwrap();
     operator.wait(paused, Duration::from_secs(60)).await.unwrap();
     let events = admin.queue("mail").await.unwrap().events;
-    assert_eq!(events.iter().map(|event| event.what.as_str()).collect::<Vec<_>>(), ["resumed", "paused"]);
+    assert_eq!(events.iter().map(|event| event.action.as_str()).collect::<Vec<_>>(), ["resumed", "paused"]);
     // By pattern, of those there are.
     assert_eq!(admin.matching_queues("m*l").await.unwrap(), ["mail"]);
     assert_eq!(admin.matching_queues("*").await.unwrap(), ["mail", "other"]);
@@ -75,7 +75,7 @@ async fn jobs_that_say_nothing_are_as_their_queue_says(new_place: fn() -> Place)
     };
     let silent = spec(Draft::new("x", &()).queue("mail")).await;
     assert_eq!((silent.priority, silent.max_attempts, silent.timeout), (8, 5, Duration::from_secs(9)));
-    assert_eq!((silent.extras.retry, silent.keep_for), (Some(retry), Some(Duration::from_secs(60))));
+    assert_eq!((silent.options.retry, silent.keep_for), (Some(retry), Some(Duration::from_secs(60))));
     let outspoken = spec(Draft::new("x", &()).priority(5).max_attempts(3).queue("mail")).await;
     assert_eq!((outspoken.priority, outspoken.max_attempts), (5, 3), "also if it says what others are by default");
     let typed = spec(Typed.into()).await;

@@ -211,8 +211,8 @@ async fn a_paused_schedule_makes_nothing_and_makes_up_for_nothing(new_place: fn(
     assert!(!scene.stored("x").await.enabled);
     scene.admin.resume_schedule("x").await.unwrap();
     let events = scene.admin.schedule("x", 5).await.unwrap().events;
-    let told: Vec<_> = events.iter().map(|event| (event.actor.as_str(), event.what.as_str())).collect();
-    assert_eq!(told, [("ada", "resumed"), ("ada", "changed"), ("ada", "paused"), ("ada", "added")]);
+    let actual: Vec<_> = events.iter().map(|event| (event.actor.as_str(), event.action.as_str())).collect();
+    assert_eq!(actual, [("ada", "resumed"), ("ada", "changed"), ("ada", "paused"), ("ada", "added")]);
     let resumed = scene.stored("x").await;
     assert_eq!((resumed.next_run_at, resumed.updated_by.as_str()), (Some(at("12:12:00")), "ada"));
     scene.admin.resume_schedule("x").await.unwrap();
@@ -402,7 +402,7 @@ async fn a_definition_that_cannot_be_read_stops_no_other_and_is_kept(new_place: 
     assert!(!stored.enabled && stored.problem.unwrap().starts_with("definition: the stored definition cannot be read"));
     assert_eq!(stored.spec.unreadable.unwrap().text, text);
     let events = scene.admin.schedule("a", 5).await.unwrap().events;
-    assert!(events[0].actor == "punctual" && events[0].what.starts_with("disabled: definition"), "{events:?}");
+    assert!(events[0].actor == "punctual" && events[0].action.starts_with("disabled: definition"), "{events:?}");
     scene.admin.delete_schedule("a").await.unwrap();
 }
 
@@ -506,7 +506,7 @@ async fn three_processes_that_are_killed_make_every_occurrence_once(new_place: f
     loop {
         let found = store.list(filter.clone(), page.clone()).await.unwrap();
         for job in found.jobs {
-            let occurrence = job.spec.extras.occurrence.unwrap();
+            let occurrence = job.spec.options.occurrence.unwrap();
             *jobs.entry((occurrence.schedule, occurrence.at)).or_default() += 1;
         }
         let Some(next) = found.next else { break };

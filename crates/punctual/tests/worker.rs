@@ -55,8 +55,8 @@ async fn a_panic_is_a_failure_and_the_worker_lives_on() {
 
 #[tokio::test]
 async fn a_handler_that_takes_too_long_times_out_and_its_late_end_is_ignored() {
-    let told = Arc::new(AtomicUsize::new(0));
-    let seen = told.clone();
+    let actual = Arc::new(AtomicUsize::new(0));
+    let seen = actual.clone();
     let handler = move |ctx: Context| {
         let seen = seen.clone();
         async move {
@@ -68,7 +68,7 @@ async fn a_handler_that_takes_too_long_times_out_and_its_late_end_is_ignored() {
     let (_place, punctual, done) = run(handler, |draft| draft.timeout(Duration::from_millis(50)).max_attempts(1)).await;
     assert_eq!((done.status, done.result), (Status::Dead, None));
     assert_eq!(done.error.unwrap().code.as_deref(), Some("PUNCTUAL_E_TIMEOUT"));
-    assert_eq!(told.load(Ordering::SeqCst), 1, "the handler was told to stop, and came to its end");
+    assert_eq!(actual.load(Ordering::SeqCst), 1, "the handler was told to stop, and came to its end");
     assert_eq!(punctual.store().attempts(done.id).await.unwrap()[0].status, AttemptStatus::TimedOut);
 }
 
@@ -76,14 +76,14 @@ async fn a_handler_that_takes_too_long_times_out_and_its_late_end_is_ignored() {
 async fn cancelling_a_running_job_stops_its_handler() {
     let place = Place::new();
     let punctual = place.connect().await;
-    let (begun, told) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-    let (begins, tells) = (begun.clone(), told.clone());
+    let (begun, actual) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (begins, tells) = (begun.clone(), actual.clone());
     let worker = start(&punctual, move |ctx: Context| {
-        let (begun, told) = (begins.clone(), tells.clone());
+        let (begun, actual) = (begins.clone(), tells.clone());
         async move {
             begun.wait().await;
             ctx.signal().cancelled().await;
-            told.wait().await;
+            actual.wait().await;
             Ok(None)
         }
     })
@@ -91,7 +91,7 @@ async fn cancelling_a_running_job_stops_its_handler() {
     let id = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
     begun.wait().await;
     punctual.admin("ada").cancel(id, Some("no longer needed".into())).await.unwrap();
-    told.wait().await;
+    actual.wait().await;
     assert_eq!(punctual.job(id).await.unwrap().status, Status::Cancelled);
     worker.stop().await;
     assert_eq!(punctual.store().attempts(id).await.unwrap()[0].status, AttemptStatus::Cancelled);

@@ -31,9 +31,9 @@ pub(crate) async fn open(store: &Arc<Shared>, standing: &DispatchState, name: &s
         match step {
             QueueDispatch::Open { epoch, .. } => return Ok(Opened::Now(epoch)),
             QueueDispatch::Closed { opens_in } => return Ok(Opened::In(opens_in)),
-            QueueDispatch::Unknown => store.ledger.give(name.to_owned(), 0, PAUSE).await?,
+            QueueDispatch::Unknown => store.primary.give(name.to_owned(), 0, PAUSE).await?,
             QueueDispatch::Ready { epoch } => {
-                if store.ledger.open(name.to_owned(), epoch).await? {
+                if store.primary.open(name.to_owned(), epoch).await? {
                     open_anew(store, name, epoch).await?;
                 }
             }
@@ -72,7 +72,7 @@ pub(crate) async fn lost(store: &Shared, name: &str, epoch: u64) -> StoreResult<
     }
     if store.loader.serves(name) {
         tracing::warn!(queue = name, "Redis has lost the queue's jobs; they are told anew");
-        store.ledger.give(name.to_owned(), epoch, PAUSE).await?;
+        store.primary.give(name.to_owned(), epoch, PAUSE).await?;
         store.keeper.forget();
         store.repairs.count("queues reloaded that Redis had lost", 1).await;
     }

@@ -40,18 +40,18 @@ pub(crate) async fn claim(store: &Arc<Shared>, request: ClaimRequest) -> StoreRe
     let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
     let mut hurried = store.hurry.listen();
     loop {
-        let (mut told, mut work) = (store.work.listen(), store.ledger.watch_work());
+        let (mut found, mut work) = (store.work.listen(), store.primary.watch_work());
         // From before the look: what comes near enough during it was not passed over.
-        let now = store.ledger.now();
+        let now = store.primary.now();
         let claimed = claim_now(store, &request).await?;
         if !claimed.claims.is_empty() || Instant::now() >= deadline {
             return Ok(claimed);
         }
         let due = claimed.next_run_at.map(|next| request.look_again_at(now, next));
-        let due = due.into_iter().chain(claimed.opens_at).min().map_or(POLL, |at| at.since(store.ledger.now()));
+        let due = due.into_iter().chain(claimed.opens_at).min().map_or(POLL, |at| at.since(store.primary.now()));
         let pause = POLL.min(due).min(deadline - Instant::now());
         tokio::select! {
-            _ = told.changed() => {}
+            _ = found.changed() => {}
             () = work.changed() => {}
             () = sleep(pause) => {}
             _ = hurried.changed() => return Ok(claimed),
@@ -86,7 +86,7 @@ async fn give_back(store: &Shared, claims: Vec<Claim>) {
     release_all(store, &handed, true).await;
     let recorded: Vec<Settlement> = claims.iter().filter(|claim| !begun.contains(&claim.job.id)).map(release).collect();
     if !recorded.is_empty()
-        && let Err(error) = store.ledger.settle(recorded).await
+        && let Err(error) = store.primary.settle(recorded).await
     {
         tracing::warn!(%error, "could not give back jobs that nobody waits for; their leases will run out");
     }
@@ -97,19 +97,19 @@ async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<C
     let own = ClaimRequest { wait: Duration::ZERO, ..request.clone() };
     // Suspects are never handed out by Redis.
     if !standing.is_open() || request.suspects {
-        // What passes a gate; the rest once nobody can be handing it out in Redis any more.
-        let claimed = store.ledger.claim(own).await?;
+        // Limited jobs; the rest once nobody can be handing it out in Redis any more.
+        let claimed = store.primary.claim(own).await?;
         store.recorder.claimed(&claimed.claims);
         return Ok(claimed);
     }
-    let lanes = store.ledger.lanes(request);
+    let lanes = store.primary.lanes(request);
     let (open, opens_in) = open_queues(store, &standing, &lanes.plain).await?;
-    store.ledger.promote_due().await?;
+    store.primary.promote_due().await?;
     store.loader.look(&store.keeper, request.ahead).await?;
     let mut claimed = Claimed::default();
     for _ in 0..ROUNDS_MAX {
         let rest = ClaimRequest { limit: request.limit - claimed.claims.len(), ..own.clone() };
-        let round = claim_round(store, rest, &standing, (&open, lanes.gated)).await;
+        let round = claim_round(store, rest, &standing, (&open, lanes.limited)).await;
         // What was claimed before an error must not be lost.
         let (more, wrong) = if claimed.claims.is_empty() { round? } else { round.unwrap_or_default() };
         claimed.claims.extend(more.claims);
@@ -119,8 +119,8 @@ async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<C
         }
     }
     if claimed.claims.len() < request.limit {
-        claimed.next_run_at = store.ledger.promote_due().await.unwrap_or(claimed.next_run_at);
-        let opens_at = opens_in.map(|wait| store.ledger.now().after(wait));
+        claimed.next_run_at = store.primary.promote_due().await.unwrap_or(claimed.next_run_at);
+        let opens_at = opens_in.map(|wait| store.primary.now().after(wait));
         claimed.opens_at = claimed.opens_at.into_iter().chain(opens_at).min();
     }
     Ok(claimed)
@@ -131,27 +131,27 @@ async fn claim_round(
     store: &Arc<Shared>,
     request: ClaimRequest,
     standing: &DispatchState,
-    (open, gated): (&[OpenQueue], bool),
+    (open, limited): (&[OpenQueue], bool),
 ) -> StoreResult<(Claimed, usize)> {
     let number = store.claims.fetch_add(1, Ordering::Relaxed);
     let token: Arc<str> = format!("{}{number:x}", claims_of(request.worker)).into();
     // From before they are handed out: whoever stands still meanwhile does not hold them for longer.
     let since = Instant::now();
-    // Much may have been waited for since the caller looked; if Redis may no longer hand out jobs, the ledger may do so
-    // itself before long.
+    // Much may have been waited for since the caller looked; if Redis may no longer hand out jobs, the primary store
+    // may do so itself before long.
     let is_open = standing.is_open();
-    let HandedOut { jobs, next_run_at } = if gated {
+    let HandedOut { jobs, next_run_at } = if limited {
         hand_out_standing(store, &request, open, &token).await?
     } else {
         hand_out(store, &request, open, &token).await?
     };
-    let (fresh, mut asked) = if gated { (Vec::new(), jobs) } else { parted(jobs) };
+    let (fresh, mut asked) = if limited { (Vec::new(), jobs) } else { parted(jobs) };
     let mut fresh = locked(store, fresh, &mut asked, &token).await;
     if !is_open || since.elapsed() >= GRACE / 2 {
         asked.extend(fresh.drain(..).map(|(job, _)| job));
     }
     let (mut claimed, mut wrong) = (Claimed::default(), 0);
-    if !asked.is_empty() || gated {
+    if !asked.is_empty() || limited {
         let rest = ClaimRequest { limit: request.limit - fresh.len(), ..request.clone() };
         match take(store, rest, &asked, &token).await {
             Ok(taken) => (claimed, wrong) = taken,
@@ -164,8 +164,8 @@ async fn claim_round(
     }
     claimed.next_run_at = claimed.next_run_at.into_iter().chain(next_run_at).min();
     claimed.claims.extend(begin(store, &request, fresh, &token, since));
-    if !gated {
-        let now = store.ledger.now();
+    if !limited {
+        let now = store.primary.now();
         claimed.claims.sort_by_cached_key(|Claim { job, .. }| {
             let ahead = job.run_at > now;
             (ahead, if ahead { 0 } else { request.rank(&job.spec.queue, job.spec.priority) }, job.run_at, job.id)
@@ -174,7 +174,7 @@ async fn claim_round(
     Ok((claimed, wrong))
 }
 
-/// Those of which all is known, and those that the ledger is to be asked for.
+/// Those of which all is known, and those that the primary store is to be asked for.
 fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
     let (mut fresh, mut asked) = (Vec::new(), Vec::new());
     for job in jobs {
@@ -187,7 +187,7 @@ fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
 }
 
 /// Those that are locked now, if jobs are. Those that others have locked go back, and for those that nobody knows of
-/// the ledger is asked.
+/// the primary store is asked.
 async fn locked(
     store: &Shared,
     jobs: Vec<(Handed, Document)>,
@@ -196,7 +196,7 @@ async fn locked(
 ) -> Vec<(Handed, Document)> {
     let Some(locks) = store.job_locks.as_ref().filter(|_| !jobs.is_empty()) else { return jobs };
     let keys: Vec<String> = jobs.iter().map(|(job, _)| store.namespace.job_lock(job.hint.job)).collect();
-    let votes = locks.take(&keys, token, store.ledger.now(), HOLD).await;
+    let votes = locks.take(&keys, token, store.primary.now(), HOLD).await;
     let (mut ours, mut others) = (Vec::with_capacity(jobs.len()), Vec::new());
     for (job, vote) in jobs.into_iter().zip(votes) {
         match vote {
@@ -217,7 +217,7 @@ fn begin(
     token: &Arc<str>,
     since: Instant,
 ) -> Vec<Claim> {
-    let started_at = store.ledger.now();
+    let started_at = store.primary.now();
     let mut begun = Vec::with_capacity(jobs.len());
     let claim = |(Handed { hint, .. }, Document { at, spec }): (Handed, Document)| {
         let new = NewJob::new(hint.job, spec);
@@ -231,16 +231,16 @@ fn begin(
     claims
 }
 
-/// Asks the ledger for jobs of which Redis has a hint, and for what passes a gate; says how many hints were wrong.
+/// Asks the primary store for jobs of which Redis has a hint, and for limited jobs; says how many hints were wrong.
 async fn take(store: &Shared, request: ClaimRequest, asked: &[Handed], token: &str) -> StoreResult<(Claimed, usize)> {
     let hints: Vec<Hint> = asked.iter().map(|job| job.hint.clone()).collect();
     let due = asked.iter().filter(|job| !job.ahead).map(|job| job.hint.clone()).collect();
     let ahead = if asked.iter().any(|job| job.ahead) { request.ahead } else { Duration::ZERO };
-    let taken = store.ledger.take(ClaimRequest { ahead, ..request }, due).await;
+    let taken = store.primary.take(ClaimRequest { ahead, ..request }, due).await;
     let ours: HashSet<JobId> = taken.iter().flat_map(|claimed| &claimed.claims).map(|claim| claim.job.id).collect();
     let (got, missed): (Vec<Hint>, Vec<Hint>) = hints.into_iter().partition(|hint| ours.contains(&hint.job));
     // Those that were not wanted now, or were in other hands, go back; the others were wrong.
-    let stand = if missed.is_empty() { Ok(Vec::new()) } else { store.ledger.stand(missed.clone()).await };
+    let stand = if missed.is_empty() { Ok(Vec::new()) } else { store.primary.stand(missed.clone()).await };
     let stand = stand.unwrap_or_else(|_| vec![true; missed.len()]);
     let (back, wrong): (Vec<_>, Vec<_>) = missed.iter().zip(stand).partition(|(_, stands)| *stands);
     let (with_token, wrong_count) = (|hint| (hint, token), wrong.len());
@@ -298,7 +298,7 @@ async fn hand_out(
     open: &[OpenQueue],
     token: &str,
 ) -> StoreResult<HandedOut> {
-    let now = store.ledger.now();
+    let now = store.primary.now();
     let wish = |lanes, limit| Wish {
         lanes,
         now,
@@ -337,7 +337,7 @@ async fn hand_out(
     Ok(handed)
 }
 
-/// The same, without hints that are wrong: what passes a gate is weighed against them.
+/// The same, without hints that are wrong: limited jobs are weighed against them.
 async fn hand_out_standing(
     store: &Arc<Shared>,
     request: &ClaimRequest,
@@ -353,7 +353,7 @@ async fn hand_out_standing(
         if hints.is_empty() {
             break;
         }
-        let stand = match store.ledger.stand(hints).await {
+        let stand = match store.primary.stand(hints).await {
             Ok(stand) => stand,
             Err(error) => {
                 let back: Vec<_> = right.jobs.iter().chain(&jobs).map(|job| (&job.hint, token)).collect();

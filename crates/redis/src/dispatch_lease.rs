@@ -1,8 +1,8 @@
 //! Who hands out a queue's jobs now.
 //!
-//! The ledger has the last word: until when Redis does, and in which epoch of each queue. Whoever claims prolongs the
-//! one and goes by the other, and asks again before what it knows is old. So nobody hands out jobs that somebody else
-//! may be handing out.
+//! The primary store has the last word: until when Redis does, and in which epoch of each queue. Whoever claims
+//! prolongs the one and goes by the other, and asks again before what it knows is old. So nobody hands out jobs that
+//! somebody else may be handing out.
 
 use std::{
     collections::HashMap,
@@ -40,7 +40,7 @@ const SIGNS_MAX_QUEUES: usize = 16;
 const SAY_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// What is said where another server owns the jobs in Redis.
 const IS_A_COPY: &str = "its jobs are of another PostgreSQL server; if this database is a copy of that one, use another Redis, or run \
-                         `update punctual_dispatch set ledger = gen_random_uuid()` in the copy";
+                         `update punctual_dispatch set store_id = gen_random_uuid()` in the copy";
 /// A job is new for so long after it was stored. By then it is in Redis with all that is known of it, or comes there in
 /// another way.
 const NEW_FOR_MS: u64 = 2_000;
@@ -48,7 +48,7 @@ const NEW_FOR_MS: u64 = 2_000;
 /// What this process knows of who hands out jobs.
 #[derive(Debug, Clone)]
 pub(crate) struct DispatchState {
-    /// When the ledger was asked.
+    /// When the primary store was asked.
     asked: Instant,
     /// Since when it counts as known: that Redis cannot be used is found out by a look that may take long.
     known_since: Instant,
@@ -84,7 +84,7 @@ impl DispatchState {
         self.redis_ms.is_some() && self.asked.elapsed() < self.left.min(GOOD_FOR)
     }
 
-    /// Whether it did when the ledger was asked.
+    /// Whether it did when the primary store was asked.
     const fn was_open(&self) -> bool {
         self.redis_ms.is_some() && !self.left.is_zero()
     }
@@ -135,15 +135,15 @@ impl DispatchState {
     }
 }
 
-/// Asks the ledger how Redis stands, and prolongs that.
+/// Asks the primary store how Redis stands, and prolongs that.
 pub(crate) struct DispatchLease {
-    ledger: Arc<dyn PrimaryStore>,
+    primary: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     known: Mutex<Option<Arc<DispatchState>>>,
     /// When something last changed. Whoever was asking by then may have been answered before it did.
     forgotten: Mutex<Instant>,
-    /// Which run of the ledger's server answered last, and which before that.
+    /// Which run of the primary store's server answered last, and which before that.
     runs: Mutex<[String; 2]>,
     /// When it was last wanted.
     wanted: Mutex<Instant>,
@@ -156,10 +156,15 @@ pub(crate) struct DispatchLease {
 }
 
 impl DispatchLease {
-    /// `server_run` is which run of the ledger's server answered.
-    pub(crate) fn new(ledger: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace, server_run: String) -> Self {
+    /// `server_run` is which run of the primary store's server answered.
+    pub(crate) fn new(
+        primary: Arc<dyn PrimaryStore>,
+        server: Server,
+        namespace: Namespace,
+        server_run: String,
+    ) -> Self {
         Self {
-            ledger,
+            primary,
             server,
             namespace,
             known: Mutex::default(),
@@ -211,7 +216,7 @@ impl DispatchLease {
             if wanted.elapsed() < KEPT_FOR
                 && let Err(error) = self.ask(|known| known.known_since.elapsed() < ASK_EVERY).await
             {
-                tracing::debug!(%error, "cannot ask the ledger who hands out jobs");
+                tracing::debug!(%error, "cannot ask the primary store who hands out jobs");
             }
         }
     }
@@ -231,9 +236,9 @@ impl DispatchLease {
         }
         let asked = Instant::now();
         let signs = Box::pin(self.look_at_redis()).await;
-        let answer = self.ledger.dispatching(self.sight(signs.is_ok())).await?;
+        let answer = self.primary.dispatching(self.sight(signs.is_ok())).await?;
         self.remember(&answer.server_run);
-        self.ledger.look().await?;
+        self.primary.look().await?;
         let signs = signs.ok();
         let queues = answer.queues.into_iter().map(|queue| (queue.queue.clone(), queue)).collect();
         let standing = Arc::new(DispatchState {
@@ -250,7 +255,7 @@ impl DispatchLease {
         Ok(standing)
     }
 
-    /// What this process has to tell the ledger.
+    /// What this process has to tell the primary store.
     fn sight(&self, reached: bool) -> Sight {
         let claimed = *self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         let claims = claimed.is_some_and(|at| at.elapsed() < CLAIMS_FOR);
@@ -261,7 +266,7 @@ impl DispatchLease {
         }
     }
 
-    /// The ledger's server may have begun anew.
+    /// The primary store's server may have begun anew.
     fn remember(&self, run: &str) {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if runs[0] != run {
@@ -324,13 +329,13 @@ impl DispatchLease {
         Ok(signs)
     }
 
-    /// Shows by a write that the jobs are of this ledger.
+    /// Shows by a write that the jobs are of this primary store.
     async fn own(&self, key: &str) -> Result<Signs, String> {
         if let Some(signs) = self.try_to_own(key).await? {
             return Ok(signs);
         }
-        // The ledger's server may have begun anew, and others may have heard of that before.
-        let answer = self.ledger.dispatching(Sight::Unknown).await.map_err(|error| error.to_string())?;
+        // The primary store's server may have begun anew, and others may have heard of that before.
+        let answer = self.primary.dispatching(Sight::Unknown).await.map_err(|error| error.to_string())?;
         self.remember(&answer.server_run);
         self.try_to_own(key).await?.ok_or_else(|| IS_A_COPY.to_owned())
     }

@@ -27,7 +27,7 @@ pub(crate) async fn examine(store: &Shared) -> StoreResult<Vec<Diagnostic>> {
     Ok(vec![version, writes, eviction(store).await, queues(store, &standing).await, repairs(store).await])
 }
 
-/// Whether Redis takes writes of this ledger, from here and from where workers are.
+/// Whether Redis takes writes of this primary store, from here and from where workers are.
 fn writes(store: &Shared, standing: &DispatchState) -> Diagnostic {
     match (store.keeper.refused(), standing.missed) {
         (Some(why), _) => diagnostic(
@@ -74,28 +74,28 @@ async fn eviction(store: &Shared) -> Diagnostic {
 
 /// Whose jobs Redis hands out, and how many hints it has.
 async fn queues(store: &Shared, standing: &DispatchState) -> Diagnostic {
-    let (mut told, mut lost) = (Vec::new(), Vec::new());
+    let (mut found, mut lost) = (Vec::new(), Vec::new());
     for queue in standing.queues() {
         let name = queue.queue.as_str();
         let QueueDispatch::Open { epoch, .. } = standing.queue(name) else {
-            told.push(format!("{name} (about to open)"));
+            found.push(format!("{name} (about to open)"));
             continue;
         };
         let hints: RedisResult<Option<(usize, usize)>> = store.queue(name, epoch).count().await;
         match hints {
-            Ok(Some((hints, held))) => told.push(format!("{name} ({hints} jobs dispatched, {held} just claimed)")),
+            Ok(Some((hints, held))) => found.push(format!("{name} ({hints} jobs dispatched, {held} just claimed)")),
             Ok(None) if !store.loader.serves(name) => {}
             Ok(None) => lost.push(name),
             Err(error) => return diagnostic("redis queues", false, error.to_string()),
         }
     }
-    told.sort();
-    match (told.is_empty(), lost.is_empty()) {
+    found.sort();
+    match (found.is_empty(), lost.is_empty()) {
         (_, false) => {
             diagnostic("redis queues", false, format!("{} will be reloaded by the next worker", lost.join(", ")))
         }
         (true, _) => diagnostic("redis queues", true, "none so far; the first job opens its own"),
-        _ => diagnostic("redis queues", true, told.join(", ")),
+        _ => diagnostic("redis queues", true, found.join(", ")),
     }
 }
 
@@ -104,8 +104,8 @@ async fn repairs(store: &Shared) -> Diagnostic {
     match store.repairs.all().await {
         Ok(all) if all.is_empty() => diagnostic("redis repairs", true, "none"),
         Ok(all) => {
-            let told: Vec<String> = all.iter().map(|(kind, number)| format!("{kind}: {number}")).collect();
-            diagnostic("redis repairs", true, told.join(", "))
+            let found: Vec<String> = all.iter().map(|(kind, number)| format!("{kind}: {number}")).collect();
+            diagnostic("redis repairs", true, found.join(", "))
         }
         Err(error) => diagnostic("redis repairs", false, error.to_string()),
     }

@@ -1,5 +1,5 @@
-//! Signs of life. A worker that has given none for long, neither here nor to the ledger, is dead, and its leases need
-//! not run out first.
+//! Signs of life. A worker that has given none for long, neither here nor to the primary store, is dead, and its leases
+//! need not run out first.
 
 use std::{
     collections::HashSet,
@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Signs of life of workers.
 pub(crate) struct Heartbeats {
-    ledger: Arc<dyn PrimaryStore>,
+    primary: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     looked: Mutex<Timestamp>,
@@ -28,8 +28,8 @@ pub(crate) struct Heartbeats {
 }
 
 impl Heartbeats {
-    pub(crate) fn new(ledger: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace) -> Self {
-        Self { ledger, server, namespace, looked: Mutex::new(Timestamp::MIN), buried: Mutex::default() }
+    pub(crate) fn new(primary: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace) -> Self {
+        Self { primary, server, namespace, looked: Mutex::new(Timestamp::MIN), buried: Mutex::default() }
     }
 
     /// A worker is there.
@@ -59,11 +59,11 @@ impl Heartbeats {
 
     /// Ends the leases of workers that have died since the last look.
     pub(crate) async fn look(&self, repairs: &Repairs) -> StoreResult<()> {
-        let now = self.ledger.now();
+        let now = self.primary.now();
         if !self.is_time(now) {
             return Ok(());
         }
-        let workers = self.ledger.workers().await?;
+        let workers = self.primary.workers().await?;
         let silent = workers.iter().filter(|worker| now.since(worker.seen_at) > ALIVE_FOR).map(|worker| worker.beat.id);
         let silent: HashSet<WorkerId> = silent.collect();
         let unburied: Vec<WorkerId> = {
@@ -77,7 +77,7 @@ impl Heartbeats {
             if !matches!(beats, Ok(false)) {
                 continue;
             }
-            let jobs = self.ledger.end_leases(worker).await?;
+            let jobs = self.primary.end_leases(worker).await?;
             self.buried.lock().unwrap_or_else(PoisonError::into_inner).insert(worker);
             if jobs > 0 {
                 tracing::warn!(%worker, jobs, "a worker gives no sign of life; others may take its jobs");

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use punctual_core::{JobId, WorkerId, dispatch::Lane};
 
-/// The beginning of every key: which ledger's jobs they are about.
+/// The beginning of every key: which primary store's jobs they are about.
 #[derive(Debug, Clone)]
 pub(crate) struct Namespace(String);
 
 impl Namespace {
-    /// That of the ledger of this name.
-    pub(crate) fn of(ledger: &str) -> Self {
-        Self(format!("punctual:{ledger}"))
+    /// That of the primary store of this name.
+    pub(crate) fn of(store_id: &str) -> Self {
+        Self(format!("punctual:{store_id}"))
     }
 
     /// Matches every key, as `SCAN` reads it.
@@ -24,8 +24,8 @@ impl Namespace {
         format!("{escaped}:*")
     }
 
-    /// Says which run of the ledger's server the jobs are of, for as long as it is kept. With the name of a queue, on
-    /// that queue's node.
+    /// Says which run of the primary store's server the jobs are of, for as long as it is kept. With the name of a
+    /// queue, on that queue's node.
     pub(crate) fn owner(&self, queue: Option<&str>) -> String {
         match queue {
             None => format!("{}:owner", self.0),

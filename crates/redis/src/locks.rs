@@ -1,9 +1,9 @@
-//! Locks. Redis says no, and the ledger says yes.
+//! Locks. Redis says no, and the primary store says yes.
 //!
 //! A lock is taken on most of some independent nodes, within its time: Redlock. Whoever fails there asks nobody else,
-//! and that is nearly everybody who wants what somebody has. Whoever succeeds asks the ledger, which gives the fencing
-//! token, and refuses while the time of another has not passed. So neither a node that has forgotten its locks nor a
-//! client that stood still makes anybody a second owner; `docs/adr/0015` says more.
+//! and that is nearly everybody who wants what somebody has. Whoever succeeds asks the primary store, which gives the
+//! fencing token, and refuses while the time of another has not passed. So neither a node that has forgotten its locks
+//! nor a client that stood still makes anybody a second owner; `docs/adr/0015` says more.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ pub struct Options {
     /// Independent servers for locks: an odd number of them, most of which have to agree. If there are none, the one
     /// above decides alone.
     pub locks: Vec<Address>,
-    /// Whether jobs that begin before the ledger knows are locked on these servers until it does. Needs
+    /// Whether jobs that begin before the primary store knows are locked on these servers until it does. Needs
     /// [`locks`](Self::locks).
     pub lock_jobs: bool,
 }

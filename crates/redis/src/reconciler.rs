@@ -1,5 +1,5 @@
 //! What Redis is told of jobs, other than by whoever has just stored them. A hint too many does no harm: nothing is
-//! cached of these, so that whoever gets one asks the ledger first.
+//! cached of these, so that whoever gets one asks the primary store first.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ const SWEEP_MAX_JOBS: usize = 5_000;
 
 /// Tells Redis of jobs.
 pub(crate) struct Reconciler {
-    ledger: Arc<dyn PrimaryStore>,
+    primary: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     /// Hears when there may be something to tell.
@@ -58,10 +58,10 @@ enum Heard {
 }
 
 impl Reconciler {
-    pub(crate) fn new(ledger: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace) -> Self {
-        let work = tokio::sync::Mutex::new((ledger.watch_work(), None));
+    pub(crate) fn new(primary: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace) -> Self {
+        let work = tokio::sync::Mutex::new((primary.watch_work(), None));
         let repairs = Repairs::new(server.clone(), namespace.clone());
-        Self { ledger, server, namespace, work, sweep: Mutex::default(), repairs }
+        Self { primary, server, namespace, work, sweep: Mutex::default(), repairs }
     }
 
     fn queue<'a>(&'a self, name: &'a str, epoch: u64) -> Queue<'a> {
@@ -71,7 +71,7 @@ impl Reconciler {
     /// Tells of jobs of which nobody has told, and of those whose time comes near.
     pub(crate) async fn look(&self, keeper: &DispatchLease, ahead: Duration) -> StoreResult<()> {
         let standing = keeper.standing().await?;
-        let now = self.ledger.now();
+        let now = self.primary.now();
         if standing.due_until.is_none_or(|until| until < now.after(ahead + HORIZON_STEP)) {
             self.load_due(keeper, standing.due_until, now.after(HORIZON)).await?;
             keeper.forget();
@@ -79,20 +79,20 @@ impl Reconciler {
         let mut work = self.work.lock().await;
         let hinted = work.0.changed().now_or_never().is_some();
         if hinted || work.1.is_none_or(|last| last.elapsed() > LOOK_EVERY) {
-            self.load_untold(keeper, now.after(HORIZON)).await?;
+            self.load_undispatched(keeper, now.after(HORIZON)).await?;
             work.1 = Some(Instant::now());
         }
         Ok(())
     }
 
-    async fn load_untold(&self, keeper: &DispatchLease, until: Timestamp) -> StoreResult<()> {
+    async fn load_undispatched(&self, keeper: &DispatchLease, until: Timestamp) -> StoreResult<()> {
         loop {
-            let hints = self.ledger.untold(until, CALL_MAX_JOBS).await?;
+            let hints = self.primary.undispatched(until, CALL_MAX_JOBS).await?;
             if hints.is_empty() || !self.put(keeper, &hints, Told::Changed).await? {
                 return Ok(());
             }
             let all = hints.len() < CALL_MAX_JOBS;
-            self.ledger.told(hints).await?;
+            self.primary.mark_dispatched(hints).await?;
             if all {
                 return Ok(());
             }
@@ -101,7 +101,7 @@ impl Reconciler {
 
     async fn load_due(&self, keeper: &DispatchLease, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
         if self.put_due(keeper, None, before.unwrap_or(Timestamp::MIN), until).await? {
-            self.ledger.told_due(before, until).await?;
+            self.primary.mark_due_dispatched(before, until).await?;
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Reconciler {
     async fn load_due_of(&self, keeper: &DispatchLease, name: &str) -> StoreResult<bool> {
         let standing = keeper.standing_since(Instant::now()).await?;
         // Somebody who has just passed it over may have looked a little further: clocks differ.
-        let horizon = self.ledger.now().after(HORIZON + HORIZON_STEP);
+        let horizon = self.primary.now().after(HORIZON + HORIZON_STEP);
         let until = standing.due_until.map_or(horizon, |until| until.max(horizon));
         self.put_due(keeper, Some(name), Timestamp::MIN, until).await
     }
@@ -126,7 +126,7 @@ impl Reconciler {
     ) -> StoreResult<bool> {
         let mut after = (after, JobId::from_bits(0));
         loop {
-            let hints = self.ledger.due(queue, after, until, CALL_MAX_JOBS).await?;
+            let hints = self.primary.due(queue, after, until, CALL_MAX_JOBS).await?;
             if !hints.is_empty() && !self.put(keeper, &hints, Told::Changed).await? {
                 return Ok(false);
             }
@@ -195,7 +195,7 @@ impl Reconciler {
         for lane in self.lanes(Some(name)) {
             let mut after = None;
             loop {
-                let hints = self.ledger.queued(&lane, after, Timestamp::MAX, CALL_MAX_JOBS).await?;
+                let hints = self.primary.queued(&lane, after, Timestamp::MAX, CALL_MAX_JOBS).await?;
                 if self.queue(name, epoch).put(&hints, Told::Queued).await.is_err() {
                     return Ok(true);
                 }
@@ -209,23 +209,23 @@ impl Reconciler {
             }
         }
         if !more {
-            self.ledger.opened(name.to_owned(), epoch).await?;
+            self.primary.opened(name.to_owned(), epoch).await?;
         }
         Ok(more)
     }
 
-    /// Whether a queue has jobs that pass no gate.
+    /// Whether a queue has jobs without limits.
     pub(crate) fn serves(&self, queue: &str) -> bool {
         !self.lanes(Some(queue)).is_empty()
     }
 
-    /// The lanes whose jobs pass no gate, highest priorities first.
+    /// The lanes whose jobs have no limits, highest priorities first.
     fn lanes(&self, queue: Option<&str>) -> Vec<Arc<Lane>> {
         let all = ClaimRequest {
             queues: queue.map(str::to_owned).into_iter().collect(),
             ..ClaimRequest::new(WorkerId::from_bits(0), 0, Duration::ZERO)
         };
-        let mut lanes = self.ledger.lanes(&all).plain;
+        let mut lanes = self.primary.lanes(&all).plain;
         lanes.sort_by_key(|(_, rank)| *rank);
         lanes.into_iter().map(|(lane, _)| lane).collect()
     }
@@ -271,8 +271,8 @@ impl Reconciler {
             };
             let page = left.min(CALL_MAX_JOBS);
             // What has just been stored is being told by whoever did.
-            let settled = self.ledger.now().before(HORIZON_STEP);
-            let hints = self.ledger.queued(&lane, after, settled, page).await?;
+            let settled = self.primary.now().before(HORIZON_STEP);
+            let hints = self.primary.queued(&lane, after, settled, page).await?;
             if let Some(epoch) = standing.epoch(&lane.queue) {
                 repaired += self.queue(&lane.queue, epoch).put(&hints, Told::Queued).await.ok().flatten().unwrap_or(0);
             }

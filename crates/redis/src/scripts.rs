@@ -42,7 +42,7 @@ scripts! {
 
 /// How long documents are cached.
 const CACHE_S: u32 = 3_600;
-/// Of new jobs of a lane that has about as many, nothing is cached: their worker asks the ledger.
+/// Of new jobs of a lane that has about as many, nothing is cached: their worker asks the primary store.
 const CACHE_MAX_JOBS: usize = 100_000;
 /// What is cached together is of the same hour.
 const HOUR_MICROS: i64 = 3_600_000_000;

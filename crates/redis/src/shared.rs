@@ -22,14 +22,14 @@ use crate::{
     write_behind::WriteBehind,
 };
 
-/// The ledger, Redis, and what this process knows of both.
+/// The primary store, Redis, and what this process knows of both.
 pub(crate) struct Shared {
-    pub(crate) ledger: Arc<dyn PrimaryStore>,
+    pub(crate) primary: Arc<dyn PrimaryStore>,
     pub(crate) server: Server,
     pub(crate) namespace: Namespace,
     pub(crate) repairs: Repairs,
     pub(crate) locks: Locks,
-    /// Where jobs are locked that begin before the ledger knows, if they are.
+    /// Where jobs are locked that begin before the primary store knows, if they are.
     pub(crate) job_locks: Option<Locks>,
     pub(crate) hearts: Heartbeats,
     pub(crate) version: String,
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) async fn open(ledger: Arc<dyn PrimaryStore>, options: Options) -> StoreResult<Self> {
+    pub(crate) async fn open(primary: Arc<dyn PrimaryStore>, options: Options) -> StoreResult<Self> {
         options.check()?;
         let Options { address, locks, lock_jobs } = options;
         let server = Server::new(address);
@@ -57,32 +57,33 @@ impl Shared {
             None if locks.is_empty() => Locks::on(vec![server.clone()]),
             None => Locks::on(locks.into_iter().map(Server::new).collect()),
         };
-        let dispatching = ledger.dispatching(Sight::Unknown).await?;
-        let namespace = Namespace::of(&dispatching.ledger);
+        let dispatching = primary.dispatching(Sight::Unknown).await?;
+        let namespace = Namespace::of(&dispatching.store_id);
         let version = server::version(&server).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
             "unknown".to_owned()
         });
-        let recorder = WriteBehind::new(Arc::clone(&ledger), server.clone(), namespace.clone(), job_locks.clone());
+        let recorder = WriteBehind::new(Arc::clone(&primary), server.clone(), namespace.clone(), job_locks.clone());
         let recorder = Arc::new(recorder);
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&recorder).run());
-        let keeper = DispatchLease::new(Arc::clone(&ledger), server.clone(), namespace.clone(), dispatching.server_run);
+        let keeper =
+            DispatchLease::new(Arc::clone(&primary), server.clone(), namespace.clone(), dispatching.server_run);
         let keeper = Arc::new(keeper);
         tasks.spawn(Arc::clone(&keeper).run());
         Ok(Self {
             keeper,
-            loader: Reconciler::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
+            loader: Reconciler::new(Arc::clone(&primary), server.clone(), namespace.clone()),
             recorder,
             work: Wakes::listen_to(server.clone(), namespace.channel()),
             hurry: Wakes::of_process(),
             claims: AtomicU64::new(0),
             repairs: Repairs::new(server.clone(), namespace.clone()),
-            hearts: Heartbeats::new(Arc::clone(&ledger), server.clone(), namespace.clone()),
+            hearts: Heartbeats::new(Arc::clone(&primary), server.clone(), namespace.clone()),
             locks,
             job_locks,
             version,
-            ledger,
+            primary,
             server,
             namespace,
             _tasks: tasks,

@@ -1,4 +1,4 @@
-//! The store: the ledger's, with Redis in front of its queues.
+//! The store: the primary store's, with Redis in front of its queues.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use punctual_core::{
     Queue as QueueRecord, QueueEvent, QueueSave, Schema, Settled, Settlement, Status, StoreError, StoreInfo,
     StoreResult, Timestamp, Verb, Watch, WorkerId, WorkerRecord,
     dispatch::{GRACE, HORIZON, Hint, Lane, PrimaryStore, Start, Stored},
-    gate::{LimitUsage, OccupiedSlot},
+    limiter::{LimitUsage, OccupiedSlot},
     store::{Layer, Metric, PassOn, ports::*},
 };
 use tokio::{
@@ -33,30 +33,30 @@ use crate::{
 /// How often to look whether what is in somebody's hands has become known.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Jobs that a ledger owns and Redis hands out.
+/// Jobs that a primary store owns and Redis hands out.
 #[derive(Clone)]
 pub struct DispatchStore(Arc<Shared>);
 
 impl fmt::Debug for DispatchStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DispatchStore({:?}, {})", self.0.ledger, self.0.server.address())
+        write!(f, "DispatchStore({:?}, {})", self.0.primary, self.0.server.address())
     }
 }
 
 impl DispatchStore {
-    /// Puts Redis in front of a ledger, which must have been opened to be dispatched.
+    /// Puts Redis in front of a primary store, which must have been opened to be dispatched.
     ///
     /// Redis need not be there: jobs are handed out without it until it is.
-    pub async fn open(ledger: Arc<dyn PrimaryStore>, options: impl Into<Options>) -> StoreResult<Self> {
-        Ok(Self(Arc::new(Shared::open(ledger, options.into()).await?)))
+    pub async fn open(primary: Arc<dyn PrimaryStore>, options: impl Into<Options>) -> StoreResult<Self> {
+        Ok(Self(Arc::new(Shared::open(primary, options.into()).await?)))
     }
 
     /// The store that owns the jobs.
-    pub fn ledger(&self) -> &Arc<dyn PrimaryStore> {
-        &self.0.ledger
+    pub fn primary(&self) -> &Arc<dyn PrimaryStore> {
+        &self.0.primary
     }
 
-    /// What the ledger is about to be asked, it has to know all for that has begun.
+    /// What the primary store is about to be asked, it has to know all for that has begun.
     pub async fn record(&self) {
         self.0.recorder.flush().await;
     }
@@ -80,7 +80,7 @@ impl DispatchStore {
         standing: &DispatchState,
         new_until: u64,
     ) -> StoreResult<()> {
-        let (now, stored_at) = (self.0.ledger.now(), Instant::now());
+        let (now, stored_at) = (self.0.primary.now(), Instant::now());
         let mut queues: BTreeMap<String, Vec<News>> = BTreeMap::new();
         let mut last: Option<Arc<Lane>> = None;
         for (job, stored) in jobs.into_iter().zip(stored) {
@@ -90,7 +90,7 @@ impl DispatchStore {
         }
         for (name, mut news) in queues {
             if !standing.caches() {
-                // Their worker asks the ledger: jobs that wait are not to fill Redis.
+                // Their worker asks the primary store: jobs that wait are not to fill Redis.
                 news.iter_mut().for_each(|news| news.document = None);
             }
             news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
@@ -122,7 +122,8 @@ impl DispatchStore {
         true
     }
 
-    /// Before a queue is limited: Redis hands out nothing of it any more, and the ledger knows what it has handed out.
+    /// Before a queue is limited: Redis hands out nothing of it any more, and the primary store knows what it has
+    /// handed out.
     async fn close(&self, name: &str) -> StoreResult<()> {
         let standing = self.0.keeper.standing().await?;
         let QueueDispatch::Open { epoch, .. } = standing.queue(name) else { return Ok(()) };
@@ -140,7 +141,7 @@ impl DispatchStore {
     /// Records what a dead worker was handed and may have started unrecorded: it may be what the worker died of, and
     /// counts as a crash then.
     async fn record_started(&self, worker: WorkerId) -> StoreResult<()> {
-        let (started_at, since) = (self.0.ledger.now(), Instant::now());
+        let (started_at, since) = (self.0.primary.now(), Instant::now());
         let mut started = Vec::new();
         for queue in self.0.keeper.standing().await?.queues() {
             match self.0.queue(&queue.queue, queue.epoch).in_hands_of(worker).await {
@@ -155,14 +156,14 @@ impl DispatchStore {
             return Ok(());
         }
         // Those that are not as they were handed out go back as they are.
-        let begun = self.0.ledger.begin(started.iter().map(|one| one.start.clone()).collect()).await?;
+        let begun = self.0.primary.begin(started.iter().map(|one| one.start.clone()).collect()).await?;
         let known: Vec<Unrecorded> =
             started.into_iter().zip(begun).filter(|(_, begun)| *begun).map(|(one, _)| one).collect();
         self.0.recorder.release(&known).await;
         Ok(())
     }
 
-    /// Has nothing be in the hands of a dead worker but what the ledger knows of; says how many it does not.
+    /// Has nothing be in the hands of a dead worker but what the primary store knows of; says how many it does not.
     async fn take_from_dead(&self, worker: WorkerId) -> StoreResult<usize> {
         self.record().await;
         self.record_started(worker).await?;
@@ -185,7 +186,7 @@ impl DispatchStore {
     async fn forget(&self, ids: &[JobId]) -> StoreResult<()> {
         let standing = self.0.keeper.standing().await?;
         for id in ids {
-            let job = self.0.ledger.get(*id).await?;
+            let job = self.0.primary.get(*id).await?;
             let Some(job) = job.filter(|job| !job.status.is_active()) else { continue };
             let Some(epoch) = standing.epoch(&job.spec.queue) else { continue };
             let lane = Lane { queue: job.spec.queue, name: job.spec.name, priority: job.spec.priority };
@@ -199,9 +200,9 @@ impl DispatchStore {
     }
 }
 
-/// What to tell of a job that was stored, if it passes no gate and may start soon.
+/// What to tell of a job that was stored, if it has no limits and may start soon.
 fn news(job: NewJob, stored: &Stored, now: Timestamp, last: &mut Option<Arc<Lane>>) -> Option<News> {
-    if stored.enqueued.existing || !job.parents.is_empty() || job.spec.extras.concurrency_key.is_some() {
+    if stored.enqueued.existing || !job.parents.is_empty() || job.spec.options.concurrency_key.is_some() {
         return None;
     }
     let (status, run_at) = job.start(stored.at);
@@ -220,9 +221,9 @@ fn news(job: NewJob, stored: &Stored, now: Timestamp, last: &mut Option<Arc<Lane
     Some(News { hint: Hint { lane, run_at, job: job.id }, document })
 }
 
-/// Hears of what the ledger hears of, and of executions that were lost before the ledger knew of them.
+/// Hears of what the primary store hears of, and of executions that were lost before the primary store knew of them.
 struct Listener {
-    ledger: Box<dyn Watch>,
+    primary: Box<dyn Watch>,
     lost: watch::Receiver<()>,
 }
 
@@ -230,7 +231,7 @@ struct Listener {
 impl Watch for Listener {
     async fn changed(&mut self) {
         tokio::select! {
-            () = self.ledger.changed() => {}
+            () = self.primary.changed() => {}
             Ok(()) = self.lost.changed() => {}
         }
     }
@@ -238,10 +239,10 @@ impl Watch for Listener {
 
 impl Layer for DispatchStore {
     fn inner(&self) -> &dyn Store {
-        &*self.0.ledger
+        &*self.0.primary
     }
 
-    /// What the ledger is asked, it has to know all for that has begun.
+    /// What the primary store is asked, it has to know all for that has begun.
     async fn around<T: Send>(
         &self,
         _operation: &'static str,
@@ -267,7 +268,7 @@ impl JobStore for DispatchStore {
         let standing = self.0.keeper.standing().await?;
         // From before they are stored: whoever stands still in between must not take them for new.
         let new_until = standing.new_until();
-        let stored = self.0.ledger.store(jobs.clone()).await?;
+        let stored = self.0.primary.store(jobs.clone()).await?;
         // They are stored, whatever else happens.
         if let Err(error) = self.push(jobs, &stored, &standing, new_until).await {
             tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long");
@@ -284,7 +285,7 @@ impl JobStore for DispatchStore {
         self.record().await;
         let gone = |change: &&Change| matches!(change.verb, Verb::Cancel | Verb::Delete);
         let ids: Vec<JobId> = changes.iter().filter(gone).map(|change| change.job).collect();
-        let changed = self.0.ledger.change(changes).await?;
+        let changed = self.0.primary.change(changes).await?;
         self.forget(&ids).await?;
         Ok(changed)
     }
@@ -297,7 +298,7 @@ impl ClaimStore for DispatchStore {
     }
 
     async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.around("confirm", self.0.ledger.confirm(worker, attempts)).await
+        self.around("confirm", self.0.primary.confirm(worker, attempts)).await
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
@@ -313,52 +314,52 @@ impl ClaimStore for DispatchStore {
 
     async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
         self.take_from_dead(worker).await?;
-        self.0.ledger.claims_of_dead(worker, limit).await
+        self.0.primary.claims_of_dead(worker, limit).await
     }
 }
 
 #[async_trait]
 impl QueueStore for DispatchStore {
     async fn queues(&self) -> StoreResult<Vec<QueueRecord>> {
-        self.around("queues", self.0.ledger.queues()).await
+        self.around("queues", self.0.primary.queues()).await
     }
 
     async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
         self.record().await;
         let (name, paused) = (save.name.clone(), save.settings.paused);
-        let former = self.0.ledger.queues().await?.into_iter().find(|queue| queue.name == name);
+        let former = self.0.primary.queues().await?.into_iter().find(|queue| queue.name == name);
         let was_guarded = former.is_some_and(|queue| queue.settings.limits.guard_all());
         let guarded = save.settings.limits.guard_all();
         if guarded {
             self.close(&name).await?;
         }
-        let saved = self.0.ledger.save_queue(save).await?;
+        let saved = self.0.primary.save_queue(save).await?;
         let standing = self.0.keeper.standing().await?;
         if let QueueDispatch::Open { epoch, .. } = standing.queue(&name) {
             if saved && let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
                 tracing::warn!(queue = name, %error, "cannot tell Redis whether the queue is paused");
             }
             if (saved && was_guarded && !guarded) || (!saved && guarded && !was_guarded) {
-                // Redis hands out its jobs again. Nobody is at its gates: whoever saves waits for those.
-                self.0.ledger.give(name, epoch, Duration::ZERO).await?;
+                // Redis hands out its jobs again. No claim is at its limits: saving waits for those.
+                self.0.primary.give(name, epoch, Duration::ZERO).await?;
                 self.0.keeper.forget();
             }
         }
-        self.0.ledger.look().await?;
+        self.0.primary.look().await?;
         self.0.work.wake();
         Ok(saved)
     }
 
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
-        self.around("queue_events", self.0.ledger.queue_events(name, limit)).await
+        self.around("queue_events", self.0.primary.queue_events(name, limit)).await
     }
 
     async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
-        self.around("limit_usage", self.0.ledger.limit_usage(queue, key)).await
+        self.around("limit_usage", self.0.primary.limit_usage(queue, key)).await
     }
 
     async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {
-        self.around("occupied_slots", self.0.ledger.occupied_slots(queue)).await
+        self.around("occupied_slots", self.0.primary.occupied_slots(queue)).await
     }
 }
 
@@ -367,23 +368,23 @@ impl WorkerStore for DispatchStore {
     async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()> {
         self.0.hearts.heartbeat(beat.id).await;
         self.record().await;
-        self.0.ledger.heartbeat(beat).await
+        self.0.primary.heartbeat(beat).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
         self.record().await;
-        self.0.ledger.deregister(worker).await?;
+        self.0.primary.deregister(worker).await?;
         self.0.hearts.stop(worker).await;
         Ok(())
     }
 
     async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
         let put_back = self.take_from_dead(worker).await?;
-        Ok(put_back + self.0.ledger.end_leases(worker).await?)
+        Ok(put_back + self.0.primary.end_leases(worker).await?)
     }
 
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
-        self.around("workers", self.0.ledger.workers()).await
+        self.around("workers", self.0.primary.workers()).await
     }
 }
 
@@ -394,7 +395,7 @@ impl LockStore for DispatchStore {
         if self.0.locks.take(&key, &owner, self.now(), ttl).await == [Vote::Lost] {
             return Ok(None);
         }
-        let lock = self.0.ledger.lock(name, owner.clone(), ttl).await;
+        let lock = self.0.primary.lock(name, owner.clone(), ttl).await;
         if !matches!(lock, Ok(Some(_))) {
             self.0.locks.release(&key, &owner).await;
         }
@@ -403,7 +404,7 @@ impl LockStore for DispatchStore {
 
     async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
         let key = [self.0.namespace.lock(&name)];
-        let extended = self.0.ledger.extend_lock(name, owner.clone(), ttl).await?;
+        let extended = self.0.primary.extend_lock(name, owner.clone(), ttl).await?;
         if extended {
             self.0.locks.take(&key, &owner, self.now(), ttl).await;
         }
@@ -412,29 +413,29 @@ impl LockStore for DispatchStore {
 
     async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
         let key = [self.0.namespace.lock(&name)];
-        let freed = self.0.ledger.unlock(name, owner.clone()).await?;
+        let freed = self.0.primary.unlock(name, owner.clone()).await?;
         self.0.locks.release(&key, &owner).await;
         Ok(freed)
     }
 
     async fn locks(&self) -> StoreResult<Vec<Lock>> {
-        self.around("locks", self.0.ledger.locks()).await
+        self.around("locks", self.0.primary.locks()).await
     }
 }
 
 #[async_trait]
 impl EngineStore for DispatchStore {
     fn info(&self) -> StoreInfo {
-        let ledger = self.0.ledger.info();
+        let primary = self.0.primary.info();
         StoreInfo {
             engine: "postgres+redis",
-            version: format!("{} + {}", ledger.version, self.0.version),
-            location: format!("{} + {}", ledger.location, self.0.server.address()),
+            version: format!("{} + {}", primary.version, self.0.version),
+            location: format!("{} + {}", primary.location, self.0.server.address()),
         }
     }
 
     fn now(&self) -> Timestamp {
-        self.0.ledger.now()
+        self.0.primary.now()
     }
 
     fn worker_silence_max(&self) -> Option<Duration> {
@@ -446,7 +447,7 @@ impl EngineStore for DispatchStore {
     }
 
     fn watch(&self) -> Box<dyn Watch> {
-        Box::new(Listener { ledger: self.0.ledger.watch(), lost: self.0.recorder.lost.subscribe() })
+        Box::new(Listener { primary: self.0.primary.watch(), lost: self.0.recorder.lost.subscribe() })
     }
 
     fn wake_claims(&self) {
@@ -456,13 +457,13 @@ impl EngineStore for DispatchStore {
     async fn maintain(&self) -> StoreResult<()> {
         self.0.loader.maintain(&self.0.keeper).await?;
         self.0.hearts.look(&self.0.repairs).await?;
-        self.0.ledger.maintain().await
+        self.0.primary.maintain().await
     }
 
     async fn metrics(&self) -> StoreResult<Vec<Metric>> {
         const ABOUT: &str = "What had to be put right between Redis and PostgreSQL.";
         const USED: &str = "Whether this process can use Redis: 1, or 0 while PostgreSQL hands out jobs.";
-        let mut metrics = self.0.ledger.metrics().await?;
+        let mut metrics = self.0.primary.metrics().await?;
         metrics.push(Metric::new("punctual_dispatch_up", USED, f64::from(u8::from(self.0.keeper.refused().is_none()))));
         // While Redis is away there are none to tell.
         for (kind, count) in self.0.repairs.all().await.unwrap_or_default() {
@@ -473,16 +474,16 @@ impl EngineStore for DispatchStore {
     }
 
     async fn probe(&self) -> StoreResult<()> {
-        self.around("probe", self.0.ledger.probe()).await
+        self.around("probe", self.0.primary.probe()).await
     }
 
     async fn schema(&self) -> StoreResult<Schema> {
-        self.around("schema", self.0.ledger.schema()).await
+        self.around("schema", self.0.primary.schema()).await
     }
 
     async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
         self.record().await;
-        let mut diagnostics = self.0.ledger.check().await?;
+        let mut diagnostics = self.0.primary.check().await?;
         diagnostics.extend(examine::examine(&self.0).await?);
         Ok(diagnostics)
     }

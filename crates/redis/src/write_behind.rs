@@ -1,5 +1,5 @@
-//! Executions of which the ledger does not know yet. They are recorded soon; with their end in one go, if they end
-//! before.
+//! Executions of which the primary store does not know yet. They are recorded soon; with their end in one go, if they
+//! end before.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -24,10 +24,10 @@ const RECORD_AFTER: Duration = Duration::from_millis(100);
 const STATEMENT_MAX_STARTS: usize = 1_000;
 /// How long an execution that was given up is remembered.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
-/// How soon to try again when the ledger cannot be reached.
+/// How soon to try again when the primary store cannot be reached.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// An execution of which the ledger does not know.
+/// An execution of which the primary store does not know.
 #[derive(Debug, Clone)]
 pub(crate) struct Unrecorded {
     pub(crate) start: Start,
@@ -44,7 +44,7 @@ impl Unrecorded {
 
 /// Records executions.
 pub(crate) struct WriteBehind {
-    ledger: Arc<dyn PrimaryStore>,
+    primary: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     repairs: Repairs,
@@ -61,9 +61,10 @@ pub(crate) struct WriteBehind {
 #[derive(Default)]
 struct State {
     waiting: HashMap<AttemptId, Unrecorded>,
-    /// Those that the ledger has been told of and that it has not answered for, with the time since when they last.
+    /// Those that the primary store has been told of and that it has not answered for, with the time since when they
+    /// last.
     recording: HashMap<AttemptId, Instant>,
-    /// Those that the ledger has refused, likewise. They stay until their worker has certainly heard of it.
+    /// Those that the primary store has refused, likewise. They stay until their worker has certainly heard of it.
     refused: HashMap<AttemptId, Instant>,
     /// Those that were given up because they could not be recorded in time. If their worker has ended them all the
     /// same, and nobody has taken their jobs, that counts.
@@ -71,14 +72,14 @@ struct State {
 }
 
 impl State {
-    /// The ledger has answered for these, or cannot be reached.
+    /// The primary store has answered for these, or cannot be reached.
     fn answered(&mut self, batch: &[Unrecorded]) {
         for one in batch {
             self.recording.remove(&one.attempt());
         }
     }
 
-    /// Since when an execution lasts of which the ledger does not know for certain.
+    /// Since when an execution lasts of which the primary store does not know for certain.
     fn unrecorded_since(&self, attempt: AttemptId) -> Option<Instant> {
         let Self { waiting, given_up, recording, refused } = self;
         let unrecorded = waiting.get(&attempt).or_else(|| given_up.get(&attempt)).map(|one| one.since);
@@ -88,14 +89,14 @@ impl State {
 
 impl WriteBehind {
     pub(crate) fn new(
-        ledger: Arc<dyn PrimaryStore>,
+        primary: Arc<dyn PrimaryStore>,
         server: Server,
         namespace: Namespace,
         job_locks: Option<Locks>,
     ) -> Self {
         Self {
             repairs: Repairs::new(server.clone(), namespace.clone()),
-            ledger,
+            primary,
             server,
             namespace,
             job_locks,
@@ -127,8 +128,8 @@ impl WriteBehind {
         self.state().unrecorded_since(attempt).map(|since| since + GRACE)
     }
 
-    /// The ledger has handed out these itself: what was known of older executions of the same runs does not count any
-    /// more.
+    /// The primary store has handed out these itself: what was known of older executions of the same runs does not
+    /// count any more.
     pub(crate) fn claimed(&self, claims: &[Claim]) {
         let mut state = self.state();
         for attempt in claims.iter().map(Claim::attempt_id) {
@@ -161,20 +162,20 @@ impl WriteBehind {
         }
     }
 
-    /// Records all that has begun until now, so that who asks the ledger next hears of it.
+    /// Records all that has begun until now, so that who asks the primary store next hears of it.
     pub(crate) async fn flush(self: &Arc<Self>) {
         if self.state().waiting.is_empty() {
             // What is being recorded was begun before, too.
             return drop(self.recording.lock().await);
         }
-        // On a task of its own: what is half done must not be dropped. Whoever asks next will hear if the ledger cannot
-        // be reached.
+        // On a task of its own: what is half done must not be dropped. Whoever asks next will hear if the primary store
+        // cannot be reached.
         let recorder = Arc::clone(self);
         let _ = tokio::spawn(async move { recorder.record(Duration::ZERO).await }).await;
     }
 
-    /// Records these executions, if the ledger does not know of them: their worker may end them by way of another
-    /// process.
+    /// Records these executions, if the primary store does not know of them: their worker may end them by way of
+    /// another process.
     pub(crate) async fn record_now(self: &Arc<Self>, attempts: Vec<AttemptId>) -> StoreResult<()> {
         let recorder = Arc::clone(self);
         let record = async move {
@@ -207,7 +208,7 @@ impl WriteBehind {
         if batch.is_empty() {
             return Ok(());
         }
-        let answers = match self.ledger.begin(batch.iter().map(|one| one.start.clone()).collect()).await {
+        let answers = match self.primary.begin(batch.iter().map(|one| one.start.clone()).collect()).await {
             Ok(answers) => answers,
             Err(error) => {
                 let mut state = self.state();
@@ -229,7 +230,7 @@ impl WriteBehind {
             let warn = |one: &&Unrecorded| tracing::warn!(job = %one.start.hint.job, "the job changed as it was handed out; its execution does not count");
             refused.iter().for_each(warn);
             self.lost.send_replace(());
-            self.repairs.count("executions refused by the ledger", refused.len()).await;
+            self.repairs.count("executions refused by the primary store", refused.len()).await;
         }
         self.release(&batch).await;
         Ok(())
@@ -254,7 +255,7 @@ impl WriteBehind {
         self.repairs.count("executions given up that could not be recorded in time", jobs).await;
     }
 
-    /// Lets go of what the ledger knows of now.
+    /// Lets go of what the primary store knows of now.
     pub(crate) async fn release(&self, known: &[Unrecorded]) {
         let mut queues: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for one in known {
@@ -280,15 +281,15 @@ impl WriteBehind {
         }
     }
 
-    /// Ends executions, whether the ledger knows of them or not.
+    /// Ends executions, whether the primary store knows of them or not.
     pub(crate) async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
         let unrecorded = self.take(&settlements).await;
         if unrecorded.is_empty() {
-            return self.ledger.settle(settlements).await;
+            return self.primary.settle(settlements).await;
         }
         let settled = self.settle_unrecorded(&settlements, &unrecorded).await;
         if settled.is_err() {
-            // They are settled again once the ledger can be reached.
+            // They are settled again once the primary store can be reached.
             self.add(unrecorded.into_values().collect());
             return settled;
         }
@@ -338,7 +339,7 @@ impl WriteBehind {
         if !ends.is_empty() {
             let attempts: Vec<AttemptId> = ends.iter().map(|(_, end)| end.attempt).collect();
             done =
-                attempts.into_iter().zip(self.ledger.finish(ends).await?).filter(|(_, finished)| *finished).collect();
+                attempts.into_iter().zip(self.primary.finish(ends).await?).filter(|(_, finished)| *finished).collect();
         }
         // What could not be recorded in one go is recorded step by step.
         let begun: Vec<Start> = unrecorded
@@ -347,11 +348,11 @@ impl WriteBehind {
             .map(|(_, one)| one.start.clone())
             .collect();
         if !begun.is_empty() {
-            self.ledger.begin(begun).await?;
+            self.primary.begin(begun).await?;
         }
         let left: Vec<Settlement> =
             settlements.iter().filter(|one| !done.contains_key(&one.attempt)).cloned().collect();
-        let mut answers = if left.is_empty() { Vec::new() } else { self.ledger.settle(left).await? }.into_iter();
+        let mut answers = if left.is_empty() { Vec::new() } else { self.primary.settle(left).await? }.into_iter();
         let answer = |one: &Settlement| match done.get_mut(&one.attempt) {
             // Of two settlements of the same execution, the first was applied.
             Some(unanswered) => {

@@ -77,7 +77,7 @@ async fn two_of_five_nodes_may_be_down() {
 }
 
 #[tokio::test]
-async fn with_most_nodes_down_the_ledger_decides_alone() {
+async fn with_most_nodes_down_the_primary_store_decides_alone() {
     let mut nodes = nodes();
     let (ada, bob, _) = clients(&nodes).await;
     nodes.iter_mut().take(3).for_each(|node| node.kill().unwrap());

@@ -27,8 +27,8 @@ async fn fixture() -> Fixture {
     let clock = Fixture::start();
     let postgres = POSTGRES.url_of(&common::url("PUNCTUAL_TEST_POSTGRES_URL")).unwrap();
     let redis: Address = REDIS.url_of(&common::url("PUNCTUAL_TEST_REDIS_URL")).unwrap().parse().unwrap();
-    let ledger = common::ledger_at(&postgres, &common::schema(), Some(&clock)).await;
-    Fixture::new(DispatchStore::open(Arc::new(ledger), redis).await.unwrap(), clock).ties(Ties::Id)
+    let primary = common::primary_at(&postgres, &common::schema(), Some(&clock)).await;
+    Fixture::new(DispatchStore::open(Arc::new(primary), redis).await.unwrap(), clock).ties(Ties::Id)
 }
 
 // On threads of their own: while a comparison with the model takes long, somebody has to say that Redis hands out jobs.

@@ -59,8 +59,8 @@ async fn writes_are(fx: &Fixture, ok: bool) -> String {
     let deadline = Instant::now() + GENEROUS;
     loop {
         match writes(fx).await {
-            (found, told) if found == ok => return told,
-            (_, told) => assert!(Instant::now() < deadline, "{told}"),
+            (found, actual) if found == ok => return actual,
+            (_, actual) => assert!(Instant::now() < deadline, "{actual}"),
         }
     }
 }
@@ -88,8 +88,8 @@ async fn postgresql_hands_out_jobs_while_redis_refuses_writes_and_doctor_says_wh
         let claim = claim_soon(&fx).await;
         assert_eq!(claim.job.id, id);
         assert_eq!(succeed(&fx, &claim).await, Settled::Done);
-        let told = writes_are(&fx, false).await;
-        assert!(told.to_uppercase().contains(why) || told.contains("read only"), "{told}");
+        let actual = writes_are(&fx, false).await;
+        assert!(actual.to_uppercase().contains(why) || actual.contains("read only"), "{actual}");
         let metrics = fx.store.metrics().await.unwrap();
         assert!(metrics.iter().any(|metric| metric.name == "punctual_dispatch_up" && metric.value == 0.0));
         redis.ask(accept).unwrap();
@@ -130,8 +130,8 @@ async fn postgresql_hands_out_jobs_while_redis_loads_its_data_and_doctor_says_so
     let claim = claim_soon(&fx).await;
     assert_eq!(claim.job.id, id);
     assert_eq!(succeed(&fx, &claim).await, Settled::Done);
-    let told = writes_are(&fx, false).await;
-    assert!(told.to_lowercase().contains("loading"), "{told}");
+    let actual = writes_are(&fx, false).await;
+    assert!(actual.to_lowercase().contains("loading"), "{actual}");
     redis.ask("CONFIG SET key-load-delay 0").unwrap();
     writes_are(&fx, true).await;
     let id = fx.enqueue(|_| ()).await;
@@ -177,8 +177,8 @@ async fn workers_that_cannot_reach_redis_get_jobs_though_other_processes_reach_i
         };
         assert_eq!(claim.job.id, id);
         worker.claim(worker.worker(), 1).await;
-        let told = writes_are(&server, false).await;
-        assert!(told.starts_with("a worker could not use Redis"), "{told}");
+        let actual = writes_are(&server, false).await;
+        assert!(actual.starts_with("a worker could not use Redis"), "{actual}");
         proxy.heal();
     }
 }
@@ -212,15 +212,15 @@ async fn a_database_that_is_a_copy_is_not_handed_the_jobs_of_its_origin() {
     let mut server = PgConnection::connect(&url).await.unwrap();
     raw_sql(AssertSqlSafe(format!("create database {schema}"))).execute(&mut server).await.unwrap();
     let copy_url = url.replace("/postgres", &format!("/{schema}"));
-    let copy = common::ledger_at(&copy_url, &schema, Some(&clock)).await;
-    let ledger: String = punctual_sql::postgres::sqlx::query_scalar(AssertSqlSafe(format!(
-        "select ledger::text from {schema}.punctual_dispatch"
+    let copy = common::primary_at(&copy_url, &schema, Some(&clock)).await;
+    let primary: String = punctual_sql::postgres::sqlx::query_scalar(AssertSqlSafe(format!(
+        "select store_id::text from {schema}.punctual_dispatch"
     )))
     .fetch_one(&mut server)
     .await
     .unwrap();
     let mut copied = PgConnection::connect(&copy_url).await.unwrap();
-    let same = format!("update {schema}.punctual_dispatch set ledger = '{ledger}'");
+    let same = format!("update {schema}.punctual_dispatch set store_id = '{primary}'");
     raw_sql(AssertSqlSafe(same)).execute(&mut copied).await.unwrap();
     let copy = Fixture::new(DispatchStore::open(Arc::new(copy), address).await.unwrap(), clock);
     // Both know the queue, in the same epoch.
@@ -244,8 +244,8 @@ async fn a_copy_of_a_whole_server_goes_on_without_redis_and_says_so() {
     // As the origin's processes do, again and again.
     let owner = &redis.ask("KEYS *:owner").unwrap()[0];
     redis.ask(&format!("SET {owner} origin")).unwrap();
-    let told = writes_are(&fx, false).await;
-    assert!(told.contains("jobs are of another PostgreSQL server"), "{told}");
+    let actual = writes_are(&fx, false).await;
+    assert!(actual.contains("jobs are of another PostgreSQL server"), "{actual}");
     let id = fx.enqueue(|_| ()).await;
     assert_eq!(claim_soon(&fx).await.job.id, id);
     redis.ask(&format!("DEL {owner}")).unwrap();

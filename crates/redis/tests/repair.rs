@@ -60,16 +60,16 @@ async fn the_jobs_of_a_worker_without_a_heartbeat_are_free_before_their_leases_e
     // Nobody has.
     fx.pass(31);
     assert_eq!(lost_jobs(&fx).await, 1);
-    let (ok, told) = diagnostic(&fx, "redis repairs").await;
-    assert!(ok && told.contains("leases of dead workers ended: 1"), "{told}");
+    let (ok, actual) = diagnostic(&fx, "redis repairs").await;
+    assert!(ok && actual.contains("leases of dead workers ended: 1"), "{actual}");
 }
 
 #[tokio::test]
 async fn what_redis_has_lost_is_told_anew_and_counted() {
     let (redis, address) = own_redis();
     let fx = common::fixture(address).await;
-    let (_, told) = diagnostic(&fx, "redis queues").await;
-    assert_eq!(told, "none so far; the first job opens its own");
+    let (_, actual) = diagnostic(&fx, "redis queues").await;
+    assert_eq!(actual, "none so far; the first job opens its own");
     fx.enqueue(|_| ()).await;
     fx.claim_one(fx.worker()).await;
     let id = fx.enqueue(|_| ()).await;
@@ -83,8 +83,8 @@ async fn what_redis_has_lost_is_told_anew_and_counted() {
         fx.pass(1);
     };
     assert_eq!(claim.job.id, id);
-    let (ok, told) = diagnostic(&fx, "redis repairs").await;
-    assert!(ok && told.contains("queues reloaded that Redis had lost: 1"), "{told}");
+    let (ok, actual) = diagnostic(&fx, "redis repairs").await;
+    assert!(ok && actual.contains("queues reloaded that Redis had lost: 1"), "{actual}");
 }
 
 #[tokio::test]

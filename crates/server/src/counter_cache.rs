@@ -61,8 +61,8 @@ impl CounterCache {
 
     async fn between(&self, since: Timestamp, until: Timestamp) -> StoreResult<Counts> {
         let mut counts = Counts::new();
-        for tally in self.punctual.store().tallies(since, until).await? {
-            *counts.entry((tally.queue, tally.name, tally.measure, tally.bucket)).or_default() += tally.count;
+        for rollup in self.punctual.store().rollups(since, until).await? {
+            *counts.entry((rollup.queue, rollup.name, rollup.measure, rollup.bucket)).or_default() += rollup.count;
         }
         Ok(counts)
     }

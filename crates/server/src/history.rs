@@ -10,7 +10,7 @@ use std::{
 use punctual_client::Punctual;
 use punctual_core::{
     AttemptStatus, Status, StoreResult, Timestamp,
-    measure::{Measure, Tally, hour},
+    measure::{Measure, Rollup, hour},
 };
 use tokio::{sync::watch, time};
 
@@ -202,8 +202,8 @@ impl History {
             return Ok(Arc::clone(known));
         }
         let mut found = ByQueue::new();
-        for Tally { queue, measure, bucket, count, .. } in
-            self.punctual.store().tallies(begin, begin.after(HOUR)).await?
+        for Rollup { queue, measure, bucket, count, .. } in
+            self.punctual.store().rollups(begin, begin.after(HOUR)).await?
         {
             found.entry(None).or_default().add(measure, bucket, count);
             found.entry(Some(queue)).or_default().add(measure, bucket, count);
@@ -273,13 +273,13 @@ pub(crate) async fn watch(app: Arc<App>) {
         }
         // A store that is away for a while leaves a gap.
         let Ok(counts) = app.punctual.store().counts().await else { continue };
-        if due && let Ok(tallies) = app.meter.look().await {
+        if due && let Ok(rollups) = app.meter.look().await {
             let mut ready = BTreeMap::from([(None, 0)]);
             for count in counts.iter().filter(|count| count.status == Status::Queued) {
                 *ready.entry(None).or_default() += count.count;
                 *ready.entry(Some(count.queue.clone())).or_default() += count.count;
             }
-            app.history.look(app.punctual.store().now(), without_names(tallies), &ready);
+            app.history.look(app.punctual.store().now(), without_names(rollups), &ready);
         }
         quiet += 1;
         if counts != seen || quiet >= TICKS_MAX {

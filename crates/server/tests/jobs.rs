@@ -174,8 +174,8 @@ async fn bulk_actions_are_previewed_and_need_a_filter() {
         ("name=none", 0),
     ] {
         let preview = world.get(&format!("/v1/bulk/cancel?{filter}")).await.good();
-        let told = (&preview["count"], preview["sample"].as_array().unwrap().len(), &preview["more"]);
-        assert_eq!(told, (&json!(count), count.min(5), &json!(false)), "{filter}");
+        let actual = (&preview["count"], preview["sample"].as_array().unwrap().len(), &preview["more"]);
+        assert_eq!(actual, (&json!(count), count.min(5), &json!(false)), "{filter}");
     }
     assert_eq!(world.post("/v1/bulk/cancel", json!({})).await.field().0, "status");
     let done = world.post("/v1/bulk/cancel?queue=post", json!({})).await.good();

@@ -80,11 +80,11 @@ async fn locks_and_notifications() {
     assert_eq!(world.post("/v1/locks/report/release", json!({"owner": "you"})).await.good(), json!({"freed": false}));
     assert_eq!(world.ask(Method::DELETE, "/v1/locks/report", None).await.good(), json!({"freed": true}));
 
-    let told = world.post("/v1/notifications", json!({"user": "ada", "message": {"ready": true}})).await.good();
+    let actual = world.post("/v1/notifications", json!({"user": "ada", "message": {"ready": true}})).await.good();
     world.post("/v1/notifications", json!({"message": "to all"})).await.good();
     let ada = world.get("/v1/notifications?user=ada").await.good();
     assert_eq!(ada["notifications"].as_array().unwrap().len(), 2);
-    let later = world.get(&format!("/v1/notifications?user=ada&after={}", told["id"])).await.good();
+    let later = world.get(&format!("/v1/notifications?user=ada&after={}", actual["id"])).await.good();
     assert_eq!(later["notifications"][0]["message"], "to all");
     assert_eq!(world.get("/v1/notifications?limit=0").await.field().0, "limit");
 }

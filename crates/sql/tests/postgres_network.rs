@@ -53,8 +53,8 @@ async fn fails_in_time<T: std::fmt::Debug>(operation: impl Future<Output = Resul
     let failed = timeout(GENEROUS, operation).await.expect("the operation waits for an answer without end");
     let error = failed.expect_err("nothing came through");
     assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
-    let told = error.to_string();
-    assert!(told.contains("no answer within 1 s") || told.contains("no connection became free"), "{told}");
+    let actual = error.to_string();
+    assert!(actual.contains("no answer within 1 s") || actual.contains("no connection became free"), "{actual}");
 }
 
 #[tokio::test]

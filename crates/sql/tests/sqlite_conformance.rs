@@ -40,7 +40,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
     for count in [3, 100] {
         let ids = fx.enqueue_all((0..count).map(|_| fx.new_job(|_| ())).collect()).await;
         let connection = Connection::open(&path).unwrap();
-        let corrupt = "update punctual_jobs set extras = '{\"tags\": 5}' where id = ?1";
+        let corrupt = "update punctual_jobs set options = '{\"tags\": 5}' where id = ?1";
         assert_eq!(connection.execute(corrupt, [ids[1].to_bytes()]).unwrap(), 1);
         let claims = fx.claim(fx.worker(), 200).await;
         assert_eq!(claims.len(), count - 1);
@@ -54,7 +54,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
             assert_eq!(fx.settle(claim, Outcome::Succeeded { result: None }).await, Settled::Done);
         }
         assert!(fx.claim(fx.worker(), 200).await.is_empty());
-        connection.execute("update punctual_jobs set extras = null", []).unwrap();
+        connection.execute("update punctual_jobs set options = null", []).unwrap();
         let error = fx.job(ids[1]).await.error.unwrap();
         assert!(error.message.starts_with("corrupt row"), "{error}");
     }
@@ -72,20 +72,20 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
     // Each in another way; the last one not at all.
     let due: Vec<JobId> =
         vec![fx.enqueue_in(1, |_| ()).await, fx.enqueue_in(1, |_| ()).await, fx.enqueue_in(1, |_| ()).await];
-    change(due[0], "extras = '{'");
+    change(due[0], "options = '{'");
     change(due[1], "status = 'canceled'");
     fx.pass(2);
     let ids: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
     assert_eq!(ids, due[1..], "what was written as a status is replaced");
     assert_eq!(fx.store.events(due[0]).await.unwrap().last().unwrap().status, Status::Dead);
     // A worker is lost.
-    change(due[1], "extras = '{\"tags\": 5}'");
+    change(due[1], "options = '{\"tags\": 5}'");
     fx.pass(60);
     assert_eq!(fx.reap().await, 1);
     assert_eq!(fx.store.events(due[1]).await.unwrap().last().unwrap().status, Status::Dead);
     assert!(fx.store.expired(10).await.unwrap().is_empty());
     for id in &due[..2] {
-        change(*id, "extras = null");
+        change(*id, "options = null");
         let error = fx.job(*id).await.error.unwrap();
         assert!(error.message.starts_with("corrupt row"), "{error}");
     }

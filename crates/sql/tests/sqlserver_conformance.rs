@@ -176,7 +176,7 @@ async fn what_is_committed_late_is_told_all_the_same() {
     let late = store.enqueue_in(&mut application, vec![fx.new_job(|_| ())]).await.unwrap()[0].id;
     let soon = fx.enqueue(|_| ()).await;
     let first = store.changes(Some(start), 100).await.unwrap();
-    let told = |changes: &punctual_core::Changes| changes.events.iter().map(|event| event.job).collect::<Vec<_>>();
+    let actual = |changes: &punctual_core::Changes| changes.events.iter().map(|event| event.job).collect::<Vec<_>>();
     assert_eq!((told(&first), first.missed), (vec![soon], false));
     // Whoever begins to look now has missed nothing of it either.
     let newcomer = store.changes(None, 100).await.unwrap().cursor;

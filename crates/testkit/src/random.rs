@@ -49,9 +49,9 @@ pub async fn replay_handed_over(fixture: &Fixture, seed: u64, steps: usize) {
     for step in 0..steps {
         run.step(&format!("seed {seed}, step {step} before")).await;
     }
-    let told =
+    let actual =
         source.store.notify(vec![NewNotification { user_id: None, message: Json::null(), job: None }]).await.unwrap();
-    // Another model, since it forgets as much of its gates as the store never hears of.
+    // Another model, since it forgets as much of its limits as the store never hears of.
     let model = of_model();
     for to in [&*fixture.store, &model] {
         let first = transfer::hand_over(&*source.store, to, |_| ()).await.unwrap();
@@ -59,7 +59,7 @@ pub async fn replay_handed_over(fixture: &Fixture, seed: u64, steps: usize) {
         let again = transfer::hand_over(&*source.store, to, |_| ()).await.unwrap();
         assert_eq!(again, HandedOver::default(), "seed {seed}: what is known is not handed over again");
         assert_eq!(transfer::differences(&*source.store, to).await.unwrap(), [""; 0], "seed {seed}");
-        assert_eq!(to.notifications(None, 0, 10).await.unwrap(), told);
+        assert_eq!(to.notifications(None, 0, 10).await.unwrap(), actual);
     }
     let Run { random, claims, jobs, .. } = run;
     let mut run = Run { fixture, model, random, claims, jobs };
@@ -122,12 +122,12 @@ impl Run<'_> {
         spec.queue = ["a", "b", "c"][self.random.usize(0..3)].into();
         spec.priority = self.random.u8(0..=10);
         spec.max_attempts = self.random.u32(1..4);
-        spec.extras.max_crashes = self.random.bool().then(|| self.random.u32(1..4));
+        spec.options.max_crashes = self.random.bool().then(|| self.random.u32(1..4));
         spec.user_id = self.random.bool().then(|| format!("user-{}", self.random.u8(0..3)));
         spec.unique_key = (self.random.u8(0..4) == 0).then(|| format!("key-{}", self.random.u8(0..5)));
         if spec.unique_key.is_some() && self.random.bool() {
             let states = [Status::Scheduled, Status::Queued, Status::Processing];
-            spec.extras.unique = Some(Unique {
+            spec.options.unique = Some(Unique {
                 any_name: self.random.u8(0..4) == 0,
                 per_queue: self.random.u8(0..4) == 0,
                 period: self.random.bool().then(|| Duration::from_secs(self.random.u64(1..60))),
@@ -137,11 +137,11 @@ impl Run<'_> {
             });
             spec.payload = Json::trusted(self.random.u8(..).to_string());
         }
-        spec.extras.concurrency_key = (self.random.u8(0..3) == 0).then(|| format!("gate-{}", self.random.u8(0..3)));
+        spec.options.concurrency_key = (self.random.u8(0..3) == 0).then(|| format!("gate-{}", self.random.u8(0..3)));
         spec.ephemeral = self.random.u8(0..20) == 0;
         spec.keep_for = (self.random.u8(0..5) == 0).then(|| Duration::from_secs(self.random.u64(0..50)));
         let wait = Duration::from_millis(self.random.u64(0..20_000));
-        spec.extras.retry = Some(RetryPolicy::fixed(wait).jitter(0.0));
+        spec.options.retry = Some(RetryPolicy::fixed(wait).jitter(0.0));
         job
     }
 
@@ -152,7 +152,7 @@ impl Run<'_> {
         let parents: BTreeSet<JobId> =
             (0..wanted.min(before.len())).map(|_| before[self.random.usize(recent..before.len())]).collect();
         job.parents = parents.into_iter().collect();
-        job.spec.extras.on_parent_failure = OnParentFailure::ALL[self.random.usize(0..4)];
+        job.spec.options.on_parent_failure = OnParentFailure::ALL[self.random.usize(0..4)];
     }
 
     async fn enqueue(&mut self, place: &str) {
@@ -186,7 +186,7 @@ impl Run<'_> {
         let id = WorkflowId::from_bits(self.fixture.new_job(|_| ()).id.to_bits());
         for (number, job) in jobs.iter_mut().enumerate() {
             (job.spec.workflow_id, job.spec.unique_key) = (Some(id), None);
-            job.spec.extras.node = Some(format!("node-{number}"));
+            job.spec.options.node = Some(format!("node-{number}"));
         }
         let new = NewWorkflow { id, name: "random".into(), created_by: None };
         let left = self.fixture.store.submit(new.clone(), jobs.clone()).await;
@@ -336,7 +336,7 @@ impl Run<'_> {
             QueueSettings { paused: self.random.u8(0..3) == 0, limits: self.limits(), ..QueueSettings::default() };
         // Sometimes as of a moment before.
         let revision = known.map_or(0, |queue| queue.revision).saturating_sub(u64::from(self.random.u8(0..4) == 0));
-        let save = QueueSave { name, settings, revision, actor: "ada".into(), what: "changed".into() };
+        let save = QueueSave { name, settings, revision, actor: "ada".into(), action: "changed".into() };
         both!(self, place, save_queue(save));
     }
 
@@ -363,11 +363,11 @@ impl Run<'_> {
         }
         both!(self, place, pending_by_user(100usize));
         both!(self, place, dead_by_name(Timestamp::MIN, Timestamp::MAX));
-        let mut tallies = self.fixture.store.tallies(Timestamp::MIN, Timestamp::MAX).await.unwrap();
-        let mut modelled = self.model.tallies(Timestamp::MIN, Timestamp::MAX).await.unwrap();
-        tallies.sort();
+        let mut rollups = self.fixture.store.rollups(Timestamp::MIN, Timestamp::MAX).await.unwrap();
+        let mut modelled = self.model.rollups(Timestamp::MIN, Timestamp::MAX).await.unwrap();
+        rollups.sort();
         modelled.sort();
-        assert_eq!(tallies, modelled, "{place}: tallies differ");
+        assert_eq!(rollups, modelled, "{place}: rollups differ");
         for status in [None].into_iter().chain(Status::ALL.map(Some)) {
             let filter = status.map_or_else(Filter::default, Filter::status);
             let left = all_jobs(&*self.fixture.store, &filter).await;

@@ -269,7 +269,7 @@ pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context, span: Span) ->
     let caught = async move {
         // The handler is called inside, since it may panic before its first await as well.
         let work = async move {
-            if ctx.claim().job.spec.extras.parent_results.wanted(handler.wants_parent_results()) {
+            if ctx.claim().job.spec.options.parent_results.wanted(handler.wants_parent_results()) {
                 ctx.load_parent_results().await?;
             }
             handler.run(ctx).await

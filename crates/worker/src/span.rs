@@ -25,7 +25,7 @@ pub(crate) fn open(claim: &Claim) -> Span {
     if span.is_disabled() {
         return span;
     }
-    if let Some(parent) = Trace::of(&spec.extras) {
+    if let Some(parent) = Trace::of(&spec.options) {
         trace::adopt(&span, &parent);
     }
     trace::name(&span, || format!("process {}", spec.name));

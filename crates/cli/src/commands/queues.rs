@@ -147,7 +147,7 @@ pub(crate) fn story(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
     lines.extend([Line::default(), Line::new("Events", BOLD)]);
     let mut table = Table::new(["WHEN", "BY", "WHAT"]);
     for event in &detail.events {
-        let (actor, what) = (event.actor.clone(), event.what.clone());
+        let (actor, what) = (event.actor.clone(), event.action.clone());
         table.row([Cell::new(format::relative(event.at, now)), Cell::new(actor), Cell::new(what)]);
     }
     lines.extend(table.lines());

@@ -179,7 +179,11 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
     anstream::println!("\n{BOLD}Events{BOLD:#}");
     let mut table = Table::new(["WHEN", "BY", "WHAT"]);
     for event in &detail.events {
-        table.row([Cell::new(format::exact(event.at)), Cell::new(event.actor.clone()), Cell::new(event.what.clone())]);
+        table.row([
+            Cell::new(format::exact(event.at)),
+            Cell::new(event.actor.clone()),
+            Cell::new(event.action.clone()),
+        ]);
     }
     table.print();
     Ok(())

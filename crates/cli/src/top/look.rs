@@ -194,11 +194,11 @@ impl Poller {
     }
 
     async fn ended_between(&self, since: Timestamp, until: Timestamp, mut totals: Totals) -> StoreResult<Totals> {
-        for tally in self.punctual.store().tallies(since, until).await? {
-            match tally.measure {
-                Measure::Ended(AttemptStatus::Succeeded) => totals.succeeded += tally.count,
+        for rollup in self.punctual.store().rollups(since, until).await? {
+            match rollup.measure {
+                Measure::Ended(AttemptStatus::Succeeded) => totals.succeeded += rollup.count,
                 Measure::Ended(AttemptStatus::Failed | AttemptStatus::TimedOut | AttemptStatus::Lost) => {
-                    totals.failed += tally.count;
+                    totals.failed += rollup.count;
                 }
                 _ => {}
             }

@@ -198,7 +198,7 @@ async fn p_pauses_the_selected_queue_and_resumes_it_by_the_name_of_the_operator(
     assert!(world.line("mail paused").contains("● mail paused"));
     let detail = world.eye.admin().queue("mail").await.unwrap();
     assert!(detail.queue.settings.paused);
-    assert_eq!((detail.events[0].actor.as_str(), detail.events[0].what.as_str()), ("cli:ada", "paused"));
+    assert_eq!((detail.events[0].actor.as_str(), detail.events[0].action.as_str()), ("cli:ada", "paused"));
     world.type_in("p").await;
     assert!(!world.eye.admin().queue("mail").await.unwrap().queue.settings.paused);
     assert!(world.picture().contains("● mail resumed"));

@@ -3,7 +3,7 @@
 use punctual_core::{
     Error, Filter, Job, JobId, Page, Status,
     explain::{Explanation, Facts, Held, explain},
-    gate::LimitUsage,
+    limiter::LimitUsage,
     limits,
 };
 
@@ -26,12 +26,12 @@ impl Admin {
         Ok(explain(&facts))
     }
 
-    /// What the gates before a queued job have let through, and who has slots of its queue.
+    /// The usage of the limits of a queued job, and who has slots of its queue.
     async fn limit_usage(&self, job: &Job) -> Result<(LimitUsage, LimitUsage, Vec<Held>), Error> {
         if job.status != Status::Queued {
             return Ok(Default::default());
         }
-        let (store, queue, key) = (self.punctual.store(), &job.spec.queue, &job.spec.extras.concurrency_key);
+        let (store, queue, key) = (self.punctual.store(), &job.spec.queue, &job.spec.options.concurrency_key);
         let passed_queue = store.limit_usage(queue.clone(), None).await?;
         let passed_key = match key {
             Some(key) => store.limit_usage(queue.clone(), Some(key.clone())).await?,
@@ -41,7 +41,7 @@ impl Admin {
         let held = store.list(running, Page::first(limits::PAGE_MAX_JOBS)).await?.jobs;
         let held = held.into_iter().map(|job| Held {
             job: job.id,
-            key: job.spec.extras.concurrency_key,
+            key: job.spec.options.concurrency_key,
             worker: job.worker_id,
             is_cancelled: false,
         });

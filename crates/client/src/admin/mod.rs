@@ -165,14 +165,14 @@ impl Admin {
         }
         // The old job may still hold its key, and what it is correlated with has happened: only its work is repeated.
         let mut spec = Spec { unique_key: None, ..job.spec };
-        spec.extras.unique = None;
+        spec.options.unique = None;
         // It is no part of the workflow that the old one was part of; `workflows retry` is for that.
-        (spec.workflow_id, spec.extras.node, spec.extras.callback_of) = (None, None, None);
-        spec.extras.rerun_of = Some(id);
+        (spec.workflow_id, spec.options.node, spec.options.callback_of) = (None, None, None);
+        spec.options.rerun_of = Some(id);
         if let Some(trace) = self.punctual.trace_now() {
-            trace.write(&mut spec.extras);
+            trace.write(&mut spec.options);
         }
-        spec.extras.created_by = Some(self.actor.clone());
+        spec.options.created_by = Some(self.actor.clone());
         Ok(Ran::Again(self.punctual.enqueue(Draft::of(spec)).await?.id))
     }
 

@@ -110,7 +110,7 @@ impl Admin {
         self.change_queue(name, "limits changed", |settings| change(&mut settings.limits)).await
     }
 
-    async fn change_queue(&self, name: &str, what: &str, change: impl Fn(&mut QueueSettings)) -> Result<(), Error> {
+    async fn change_queue(&self, name: &str, action: &str, change: impl Fn(&mut QueueSettings)) -> Result<(), Error> {
         check_name(name)?;
         let store = self.punctual.store();
         for _ in 0..TRIES_MAX {
@@ -122,8 +122,8 @@ impl Admin {
                 return Ok(());
             }
             settings.limits.check()?;
-            let (actor, what) = (self.actor.clone(), what.to_owned());
-            if store.save_queue(QueueSave { name: name.to_owned(), settings, revision, actor, what }).await? {
+            let (actor, action) = (self.actor.clone(), action.to_owned());
+            if store.save_queue(QueueSave { name: name.to_owned(), settings, revision, actor, action }).await? {
                 self.punctual.queues.forget();
                 return Ok(());
             }

@@ -92,13 +92,13 @@ impl Admin {
     /// How the jobs of each name fared, in whole hours from `since` up to `until`; worst first.
     pub async fn success_rates(&self, since: Timestamp, until: Timestamp) -> Result<Vec<SuccessRow>, Error> {
         let mut rows = BTreeMap::<String, (u64, u64, u64)>::new();
-        for tally in self.punctual.store().tallies(since, until).await? {
-            let row = rows.entry(tally.name).or_default();
-            match tally.measure {
-                Measure::Ended(AttemptStatus::Succeeded) => row.0 += tally.count,
-                Measure::Died => row.1 += tally.count,
+        for rollup in self.punctual.store().rollups(since, until).await? {
+            let row = rows.entry(rollup.name).or_default();
+            match rollup.measure {
+                Measure::Ended(AttemptStatus::Succeeded) => row.0 += rollup.count,
+                Measure::Died => row.1 += rollup.count,
                 Measure::Ended(AttemptStatus::Failed | AttemptStatus::TimedOut | AttemptStatus::Lost) => {
-                    row.2 += tally.count
+                    row.2 += rollup.count
                 }
                 _ => {}
             }
@@ -117,12 +117,12 @@ impl Admin {
     /// How long attempts took and how late they started, by name, in whole hours from `since` up to `until`.
     pub async fn durations(&self, since: Timestamp, until: Timestamp) -> Result<Vec<DurationRow>, Error> {
         let mut rows = BTreeMap::<String, [Vec<(u16, u64)>; 2]>::new();
-        for tally in self.punctual.store().tallies(since, until).await? {
-            let [took, late] = rows.entry(tally.name).or_default();
-            match tally.measure {
-                Measure::Lateness => late.push((tally.bucket, tally.count)),
+        for rollup in self.punctual.store().rollups(since, until).await? {
+            let [took, late] = rows.entry(rollup.name).or_default();
+            match rollup.measure {
+                Measure::Lateness => late.push((rollup.bucket, rollup.count)),
                 Measure::Ended(AttemptStatus::Released) | Measure::Died => {}
-                Measure::Ended(_) => took.push((tally.bucket, tally.count)),
+                Measure::Ended(_) => took.push((rollup.bucket, rollup.count)),
             }
         }
         let millis = |buckets: &[(u16, u64)]| {

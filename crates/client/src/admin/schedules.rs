@@ -106,7 +106,7 @@ impl ScheduleView {
             priority: job.priority,
             max_attempts: job.max_attempts,
             timeout_ms: job.timeout.as_millis() as u64,
-            payload_preview: redact::preview(&job.payload, &job.extras.redact_keys),
+            payload_preview: redact::preview(&job.payload, &job.options.redact_keys),
             created_at: schedule.created_at,
             updated_at: schedule.updated_at,
             updated_by: schedule.updated_by.clone(),
@@ -236,9 +236,9 @@ impl Admin {
             .edit(name, "triggered", |schedule, now| {
                 let id = JobId::from_bits(self.punctual.ids().next(now));
                 let mut spec = schedule.spec.job_at(now);
-                spec.extras.created_by = Some(self.actor.clone());
+                spec.options.created_by = Some(self.actor.clone());
                 if let Some(trace) = &trace {
-                    trace.write(&mut spec.extras);
+                    trace.write(&mut spec.options);
                 }
                 // The next occurrence has to look at one that is unfinished, if there is one.
                 schedule.last_job = last.or(Some(id));
@@ -258,9 +258,9 @@ impl Admin {
             let now = self.punctual.store().now();
             let job = |at: &Timestamp| {
                 let mut job = spec.occurrence(*at);
-                job.spec.extras.created_by = Some(self.actor.clone());
+                job.spec.options.created_by = Some(self.actor.clone());
                 if let Some(trace) = &trace {
-                    trace.write(&mut job.spec.extras);
+                    trace.write(&mut job.spec.options);
                 }
                 // It takes its place behind what waits already.
                 job.delay = Some(now.since(*at));

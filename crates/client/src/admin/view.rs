@@ -98,8 +98,8 @@ pub struct JobView {
 impl JobView {
     /// The view of a job.
     pub fn of(job: &Job) -> Self {
-        let (spec, extras) = (&job.spec, &job.spec.extras);
-        let preview = |document: &Json| redact::preview(document, &extras.redact_keys);
+        let (spec, options) = (&job.spec, &job.spec.options);
+        let preview = |document: &Json| redact::preview(document, &options.redact_keys);
         Self {
             id: job.id,
             name: spec.name.clone(),
@@ -117,18 +117,18 @@ impl JobView {
             user_id: spec.user_id.clone(),
             correlation_id: spec.correlation_id.clone(),
             unique_key: spec.unique_key.clone(),
-            concurrency_key: extras.concurrency_key.clone(),
+            concurrency_key: options.concurrency_key.clone(),
             workflow_id: spec.workflow_id,
-            node: extras.node.clone(),
-            callback_of: extras.callback_of,
-            on_parent_failure: extras.on_parent_failure,
-            tags: extras.tags.clone(),
-            created_by: extras.created_by.clone(),
-            trace: extras.trace.clone(),
-            metadata: extras.metadata.as_ref().and_then(|metadata| Json::of(metadata).ok()).map(|json| preview(&json)),
-            description: extras.description.clone(),
-            occurrence: extras.occurrence.clone(),
-            rerun_of: extras.rerun_of,
+            node: options.node.clone(),
+            callback_of: options.callback_of,
+            on_parent_failure: options.on_parent_failure,
+            tags: options.tags.clone(),
+            created_by: options.created_by.clone(),
+            trace: options.trace.clone(),
+            metadata: options.metadata.as_ref().and_then(|metadata| Json::of(metadata).ok()).map(|json| preview(&json)),
+            description: options.description.clone(),
+            occurrence: options.occurrence.clone(),
+            rerun_of: options.rerun_of,
             keep_for_ms: spec.keep_for.map(|keep| keep.as_millis() as u64),
             ephemeral: spec.ephemeral,
             waiting_on: job.waiting_on,

@@ -110,7 +110,7 @@ impl Admin {
         for (id, name) in names {
             let job = self.punctual.job(id).await?;
             if let Some(result) = &job.result {
-                results.insert(name.to_owned(), redact::preview(result, &job.spec.extras.redact_keys));
+                results.insert(name.to_owned(), redact::preview(result, &job.spec.options.redact_keys));
             }
         }
         Ok(results)
@@ -190,7 +190,7 @@ impl Admin {
 /// What a job in the place of another one is.
 fn again(old: Job) -> Spec {
     let mut spec = old.spec;
-    spec.extras.rerun_of = Some(old.id);
+    spec.options.rerun_of = Some(old.id);
     spec
 }
 

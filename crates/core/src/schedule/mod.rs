@@ -293,7 +293,7 @@ impl ScheduleSpec {
     /// What the job of the occurrence at `at` is to do.
     pub fn job_at(&self, at: Timestamp) -> Spec {
         let mut spec = self.job.clone();
-        spec.extras.occurrence = Some(Occurrence { schedule: self.name.clone(), at });
+        spec.options.occurrence = Some(Occurrence { schedule: self.name.clone(), at });
         spec
     }
 }
@@ -410,6 +410,6 @@ pub struct ScheduleEvent {
     pub at: Timestamp,
     /// Who did it.
     pub actor: String,
-    /// What was done.
-    pub what: String,
+    /// What was done, such as `paused`.
+    pub action: String,
 }

@@ -12,13 +12,13 @@ port! {
         /// their ids, which differs only for jobs that were scheduled for different times and then retried at the same
         /// instant). Opens an attempt for each.
         ///
-        /// Jobs of limited queues, and those with a concurrency key, have to pass their gates;
-        /// [`gate::choose`](crate::gate::choose) says which may. None of them is ever started in excess of a limit,
-        /// whatever happens at once; but what a claim that is under way has taken while a limit is set counts as
+        /// Jobs of limited queues, and those with a concurrency key, wait for their limits;
+        /// [`limiter::choose`](crate::limiter::choose) says which may. None of them is ever started in excess of a
+        /// limit, whatever happens at once; but what a claim that is under way has taken while a limit is set counts as
         /// running when it was.
         ///
         /// A job that is claimed ahead of its time follows those, earliest first, and is recorded as if it had become
-        /// queued and had started exactly at its time. Those that have to pass a gate are not claimed so.
+        /// queued and had started exactly at its time. Those that are limited are not claimed so.
         ///
         /// If there is nothing, it waits for as long as the request says, and answers as soon as there is something. A
         /// caller that stops waiting holds nothing: what it would have got stays, or goes back at once.
@@ -34,7 +34,7 @@ port! {
         /// transaction; so it does wherever else a job comes to an end.
         ///
         /// The handlers have ended, or are not waited for any longer: the slot that a stale execution
-        /// [occupies](crate::gate::OccupiedSlot) is [released](crate::store::LeaseStore::release_slots), unless the
+        /// [occupies](crate::limiter::OccupiedSlot) is [released](crate::store::LeaseStore::release_slots), unless the
         /// settlement is for an expired lease only.
         async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>>;
 

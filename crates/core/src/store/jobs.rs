@@ -18,10 +18,10 @@ port! {
 
         /// Applies operators' wishes. One answer each, in order.
         ///
-        /// A job that is cancelled while it runs ends at once, but its execution [occupies](crate::gate::OccupiedSlot)
-        /// the slot that it has in a limit until [`release_slots`](crate::store::LeaseStore::release_slots) or
-        /// [`settle`](crate::store::ClaimStore::settle) says that its handler is gone, or its lease ends, which nobody
-        /// extends.
+        /// A job that is cancelled while it runs ends at once, but its execution
+        /// [occupies](crate::limiter::OccupiedSlot) the slot that it has in a limit until
+        /// [`release_slots`](crate::store::LeaseStore::release_slots) or [`settle`](crate::store::ClaimStore::settle)
+        /// says that its handler is gone, or its lease ends, which nobody extends.
         async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>>;
     }
 }

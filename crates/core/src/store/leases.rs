@@ -15,8 +15,8 @@ port! {
         /// Answers for each of `attempts`, in order, whether it is still under way in this worker's hands.
         async fn check_leases(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>>;
 
-        /// Releases the [slots](crate::gate::OccupiedSlot) of executions whose jobs were cancelled: their handlers have
-        /// ended, or are not waited for any longer. Only those of this worker; an execution that occupies no slot
+        /// Releases the [slots](crate::limiter::OccupiedSlot) of executions whose jobs were cancelled: their handlers
+        /// have ended, or are not waited for any longer. Only those of this worker; an execution that occupies no slot
         /// changes nothing.
         async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()>;
 

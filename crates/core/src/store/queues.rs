@@ -2,7 +2,7 @@
 
 use crate::{
     Queue, QueueEvent, QueueSave,
-    gate::{LimitUsage, OccupiedSlot},
+    limiter::{LimitUsage, OccupiedSlot},
     store::StoreResult,
 };
 
@@ -19,7 +19,7 @@ port! {
         /// What was done to the queue of that name, latest first, at most `limit`.
         async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>>;
 
-        /// What the gate of a queue has let through, or that of a key in it.
+        /// The usage of the limits of a queue, or of a key in it.
         async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage>;
 
         /// The slots of a queue and its keys that executions of cancelled jobs occupy, in the order of the jobs' ids.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    Attempt, Changes, Event, Filter, Job, JobId, JobPage, LogLine, Page, Status, Timestamp, measure::Tally,
+    Attempt, Changes, Event, Filter, Job, JobId, JobPage, LogLine, Page, Status, Timestamp, measure::Rollup,
     store::StoreResult,
 };
 
@@ -44,7 +44,7 @@ port! {
         async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>>;
 
         /// What was counted in the hours from that of `since` up to `until`.
-        async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>>;
+        async fn rollups(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Rollup>>;
     }
 }
 

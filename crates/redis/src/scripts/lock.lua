@@ -1,6 +1,6 @@
 -- Takes locks that are free, out of time, or the owner's already.
 --
--- KEYS: the locks. ARGV: owner, now and until (microseconds, the ledger's time), how long they are kept (milliseconds).
+-- KEYS: the locks. ARGV: owner, now and until (microseconds, the primary store's time), how long they are kept (milliseconds).
 -- Returns 1 or 0 for each.
 
 local answer = {}

@@ -1,4 +1,4 @@
--- Shows that this server takes writes, and that the jobs in it are of one run of one ledger's server.
+-- Shows that this server takes writes, and that the jobs in it are of one run of one primary store's server.
 --
 -- KEYS: owner.
 -- ARGV: the run, the run before (or an empty text), how long it owns them, in milliseconds.

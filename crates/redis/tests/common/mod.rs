@@ -31,26 +31,26 @@ pub fn schema() -> String {
 
 /// A store with these options, if they are good.
 pub async fn try_open(options: Options) -> StoreResult<DispatchStore> {
-    DispatchStore::open(Arc::new(ledger(&schema(), None).await), options).await
+    DispatchStore::open(Arc::new(primary(&schema(), None).await), options).await
 }
 
 /// The store in a schema, as one process has it; by its own clock if none is given.
 pub async fn open(schema: &str, clock: Option<&ManualClock>, options: impl Into<Options>) -> DispatchStore {
-    DispatchStore::open(Arc::new(ledger(schema, clock).await), options).await.unwrap()
+    DispatchStore::open(Arc::new(primary(schema, clock).await), options).await.unwrap()
 }
 
-async fn ledger(schema: &str, clock: Option<&ManualClock>) -> PostgresStore {
-    ledger_at(&url("PUNCTUAL_TEST_POSTGRES_URL"), schema, clock).await
+async fn primary(schema: &str, clock: Option<&ManualClock>) -> PostgresStore {
+    primary_at(&url("PUNCTUAL_TEST_POSTGRES_URL"), schema, clock).await
 }
 
 /// PostgreSQL at an address, opened to be dispatched.
-pub async fn ledger_at(url: &str, schema: &str, clock: Option<&ManualClock>) -> PostgresStore {
-    let mut ledger: postgres::Options = url.parse().unwrap();
-    (ledger.schema, ledger.days_ahead, ledger.dispatched) = (schema.to_owned(), 0, true);
+pub async fn primary_at(url: &str, schema: &str, clock: Option<&ManualClock>) -> PostgresStore {
+    let mut primary: postgres::Options = url.parse().unwrap();
+    (primary.schema, primary.days_ahead, primary.dispatched) = (schema.to_owned(), 0, true);
     if let Some(clock) = clock {
-        ledger = ledger.clock(clock.clone());
+        primary = primary.clock(clock.clone());
     }
-    PostgresStore::open(ledger).await.unwrap()
+    PostgresStore::open(primary).await.unwrap()
 }
 
 /// A store of its own for a behaviour.

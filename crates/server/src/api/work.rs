@@ -274,9 +274,9 @@ async fn end(call: &Call, settlements: Vec<Settlement>) {
 }
 
 async fn remote(call: &Call, claim: &Claim, confirms: bool) -> Result<RemoteJob, Failure> {
-    let (job, spec, extras) = (&claim.job, &claim.job.spec, &claim.job.spec.extras);
+    let (job, spec, options) = (&claim.job, &claim.job.spec, &claim.job.spec.options);
     let mut parents = BTreeMap::new();
-    if extras.parent_results.wanted(false) {
+    if options.parent_results.wanted(false) {
         for parent in call.punctual().parent_results(job.id).await? {
             parents.extend(parent.node.map(|node| (node, parent.result.clone())));
             parents.insert(parent.id.to_string(), parent.result);
@@ -293,10 +293,10 @@ async fn remote(call: &Call, claim: &Claim, confirms: bool) -> Result<RemoteJob,
         lease_until: job.lease_until,
         user_id: spec.user_id.clone(),
         correlation_id: spec.correlation_id.clone(),
-        trace: extras.trace.clone(),
-        trace_state: extras.trace_state.clone(),
-        metadata: extras.metadata.clone(),
-        log_level: extras.log_level,
+        trace: options.trace.clone(),
+        trace_state: options.trace_state.clone(),
+        metadata: options.metadata.clone(),
+        log_level: options.log_level,
         suspect: job.is_suspect(),
         runs_alone: job.runs_alone(),
         confirm: confirms && job.needs_confirmation(),
@@ -431,7 +431,7 @@ async fn redact_keys(call: &Call, note: &RemoteReport) -> Result<Vec<String>, Pr
         return Ok(Vec::new());
     }
     let job = call.punctual().store().get(note.attempt_id.job).await?;
-    Ok(job.map(|job| job.spec.extras.redact_keys).unwrap_or_default())
+    Ok(job.map(|job| job.spec.options.redact_keys).unwrap_or_default())
 }
 
 /// How jobs ended.

@@ -135,7 +135,7 @@ fn inputs<const N: usize>(fields: [(&str, &str, Option<String>, &str); N]) -> Ma
 fn events(visit: &PageContext, detail: &QueueDetail) -> Markup {
     html! {
         @if detail.events.is_empty() { p.muted { "No changes yet." } }
-        @else { ul.events { @for event in &detail.events { li { (event.what) " " span.muted { "by " (event.actor) } " " (components::when(event.at, visit.now)) } } } }
+        @else { ul.events { @for event in &detail.events { li { (event.action) " " span.muted { "by " (event.actor) } " " (components::when(event.at, visit.now)) } } } }
     }
 }
 

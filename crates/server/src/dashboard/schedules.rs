@@ -84,7 +84,7 @@ pub(super) async fn show(visit: PageContext, Named { name }: Named) -> Answer {
                 section #events data-live {
                     h2 { "Story" }
                     @if detail.events.is_empty() { p.muted { "Nothing yet." } }
-                    @else { ul.events { @for event in &detail.events { li { (event.what) " " span.muted { "by " (event.actor) } " " (components::when(event.at, now)) } } } }
+                    @else { ul.events { @for event in &detail.events { li { (event.action) " " span.muted { "by " (event.actor) } " " (components::when(event.at, now)) } } } }
                 }
             }
             div {

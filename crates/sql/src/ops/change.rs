@@ -8,10 +8,9 @@ use punctual_core::{
 };
 
 use super::{
-    gates,
     independent_batches::independent_batches,
     places::standing,
-    read,
+    queue_limits, read,
     rows::{self, Known},
     running::Running,
     settle::close,
@@ -90,7 +89,7 @@ pub(crate) fn replace(
     let Known { seq, job: before, last_event } = known;
     let (queue, name) = (&after.spec.queue, &after.spec.name);
     match before.status {
-        Status::Queued => gates::leave(tx, standing(before, *seq))?,
+        Status::Queued => queue_limits::leave(tx, standing(before, *seq))?,
         Status::Scheduled | Status::Retrying => {
             tx.write(sql::DELETE_DUE, params![before.run_at.as_micros(), seq])?;
         }
@@ -106,7 +105,7 @@ pub(crate) fn replace(
         _ => {}
     }
     if after.status == Status::Queued {
-        gates::put(tx, standing(after, *seq))?;
+        queue_limits::put(tx, standing(after, *seq))?;
     }
     if matches!(after.status, Status::Cancelled | Status::Deleted)
         && let Some((scope, key)) = after.spec.unique_key()

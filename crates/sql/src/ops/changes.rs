@@ -104,13 +104,13 @@ fn job_event(row: &dyn Row) -> StoreResult<JobEvent> {
         actor: row.get(4)?,
         detail: row.get(5)?,
     };
-    let extras = rows::document(row, 12)?.unwrap_or_default();
+    let options = rows::document(row, 12)?.unwrap_or_default();
     let workflow: Option<[u8; 16]> = row.get(11)?;
     Ok(JobEvent {
         user_id: row.get(9)?,
         correlation_id: row.get(10)?,
         workflow_id: workflow.map(WorkflowId::from_bytes),
-        ..JobEvent::new(JobId::from_bytes(row.get(6)?), row.get(7)?, row.get(8)?, extras, event)
+        ..JobEvent::new(JobId::from_bytes(row.get(6)?), row.get(7)?, row.get(8)?, options, event)
     })
 }
 

@@ -1,16 +1,16 @@
-//! Which of the queued jobs that their gates let through a claim takes.
+//! Which of the queued jobs that the limits allow a claim takes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::{
     ClaimRequest, Rate, StoreResult, Timestamp,
-    gate::{self, Line, Order, QueueGate},
+    limiter::{self, Line, Order, QueueLimiter},
 };
 
 use super::{
-    gated::Gated,
-    gates::{KEYLESS, Key, QUEUE, Turns, first_of, look_at, passed_keys, passed_queue, starts, turns},
     places::{Lane, Place, heads},
+    queue_controls::QueueControls,
+    queue_limits::{KEYLESS, Key, QUEUE, Turns, first_of, look_at, passed_keys, passed_queue, starts, turns},
     read, statements as sql,
     tx::Tx,
 };
@@ -25,7 +25,7 @@ pub(crate) fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> StoreResult<Vec<Lane
 /// What a claim chooses from.
 struct Choice<'l> {
     names: Vec<&'l str>,
-    queues: Vec<QueueGate>,
+    queues: Vec<QueueLimiter>,
     /// How far the queues had come before.
     clocks: Vec<u64>,
     /// The key of each line.
@@ -46,28 +46,28 @@ pub(crate) struct Chosen<'l> {
 pub(crate) fn choose<'l>(
     tx: &Tx<'_>,
     request: &ClaimRequest,
-    gated: &Gated,
+    controls: &QueueControls,
     (plain, keyed): (&'l [Lane], &'l [Lane]),
 ) -> StoreResult<Chosen<'l>> {
     let queues: BTreeSet<&str> = plain.iter().chain(keyed).map(|lane| lane.queue.as_str()).collect();
     let names: Vec<&str> = queues.into_iter().collect();
-    let turns = turns(tx, gated, names.iter().flat_map(|queue| [(*queue, QUEUE), (*queue, KEYLESS)]))?;
+    let turns = turns(tx, controls, names.iter().flat_map(|queue| [(*queue, QUEUE), (*queue, KEYLESS)]))?;
     let mut queues = Vec::with_capacity(names.len());
     for queue in &names {
-        queues.push(match gated.limits.get(*queue) {
-            Some(limits) => QueueGate {
+        queues.push(match controls.limits.get(*queue) {
+            Some(limits) => QueueLimiter {
                 free: limits.free(&passed_queue(tx, limits, queue)?, tx.now),
                 clock: turns.of((queue, QUEUE)),
             },
-            None => QueueGate::OPEN,
+            None => QueueLimiter::OPEN,
         });
     }
     let clocks = queues.iter().map(|queue| queue.clock).collect();
     let mut choice = Choice { names, queues, clocks, keys: Vec::new(), lines: Vec::new() };
-    add_plain(tx, request, gated, (plain, &turns), &mut choice)?;
-    add_keyed(tx, request, gated, keyed, &mut choice)?;
-    let chosen = gate::choose(&mut choice.queues, &mut choice.lines, request.limit);
-    remember(tx, gated, &choice, &chosen)?;
+    add_plain(tx, request, controls, (plain, &turns), &mut choice)?;
+    add_keyed(tx, request, controls, keyed, &mut choice)?;
+    let chosen = limiter::choose(&mut choice.queues, &mut choice.lines, request.limit);
+    remember(tx, controls, &choice, &chosen)?;
     let keys = chosen.iter().filter_map(|(line, _)| {
         let (name, free) = (choice.names[choice.lines[*line].queue], choice.lines[*line].free);
         Some(((name, choice.keys[*line].clone()?), free > 0))
@@ -80,19 +80,19 @@ pub(crate) fn choose<'l>(
 fn add_plain<'l>(
     tx: &Tx<'_>,
     request: &ClaimRequest,
-    gated: &Gated,
+    controls: &QueueControls,
     (lanes, turns): (&'l [Lane], &Turns<'_>),
     choice: &mut Choice<'l>,
 ) -> StoreResult<()> {
     let mut waiting: BTreeMap<usize, Vec<(Order, Place<'l>)>> = BTreeMap::new();
     for place in heads(tx, lanes, request.limit)? {
         let queue = choice.names.partition_point(|name| *name < place.lane.queue.as_str());
-        let place = Place { gate: gated.guards(&place.lane.queue).then(String::new), ..place };
+        let place = Place { limit_key: controls.guards(&place.lane.queue).then(String::new), ..place };
         waiting.entry(queue).or_default().push((place.order(request), place));
     }
     for (queue, mut jobs) in waiting {
         jobs.sort_by_key(|(order, _)| *order);
-        let (name, limits) = (choice.names[queue], gated.limits(choice.names[queue]));
+        let (name, limits) = (choice.names[queue], controls.limits(choice.names[queue]));
         let turn = turns.of((name, KEYLESS)).max(choice.queues[queue].clock);
         choice.keys.push(None);
         choice.lines.push(Line { queue, free: u32::MAX, turn, step: limits.step(None), jobs: jobs.into() });
@@ -103,21 +103,21 @@ fn add_plain<'l>(
 fn add_keyed<'l>(
     tx: &Tx<'_>,
     request: &ClaimRequest,
-    gated: &Gated,
+    controls: &QueueControls,
     lanes: &'l [Lane],
     choice: &mut Choice<'l>,
 ) -> StoreResult<()> {
     let found = keys_to_start(tx, request, lanes, &choice.names)?;
     let keys: Vec<Key<'_>> = found.keys().map(|(queue, key)| (choice.names[*queue], key.as_str())).collect();
-    let turns = turns(tx, gated, keys.iter().copied())?;
-    let passed = passed_keys(tx, gated, &keys)?;
-    let free = keys.iter().zip(&passed).map(|((queue, _), passed)| gated.limits(queue).key_free(passed, tx.now));
+    let turns = turns(tx, controls, keys.iter().copied())?;
+    let passed = passed_keys(tx, controls, &keys)?;
+    let free = keys.iter().zip(&passed).map(|((queue, _), passed)| controls.limits(queue).key_free(passed, tx.now));
     let free: Vec<u32> = free.collect();
     let wanted = keys.iter().zip(found.values()).zip(&free).map(|((key, lanes), free)| (*key, lanes.as_slice(), *free));
     let wanted: Vec<_> = wanted.collect();
     let jobs = first_jobs(tx, request, &wanted)?;
     for (((queue, key), free), jobs) in found.keys().zip(free).zip(jobs) {
-        let limits = gated.limits(choice.names[*queue]);
+        let limits = controls.limits(choice.names[*queue]);
         let turn = turns.of((choice.names[*queue], key)).max(choice.queues[*queue].clock);
         choice.keys.push(Some(key.clone()));
         choice.lines.push(Line { queue: *queue, free, turn, step: limits.step(Some(key)), jobs: jobs.into() });
@@ -164,19 +164,24 @@ fn first_jobs<'l>(
     let mut jobs: Vec<Vec<(Order, Place<'l>)>> = wanted.iter().map(|_| Vec::new()).collect();
     for (line, (level, run_at, seq)) in first_of(tx, &lines)? {
         let (key, lane) = of[line];
-        let place = Place { lane, level, run_at, seq, gate: Some(wanted[key].0.1.to_owned()) };
+        let place = Place { lane, level, run_at, seq, limit_key: Some(wanted[key].0.1.to_owned()) };
         jobs[key].push((place.order(request), place));
     }
     jobs.iter_mut().for_each(|jobs| jobs.sort_by_key(|(order, _)| *order));
     Ok(jobs)
 }
 
-/// Keeps what gates must know of what they let through, besides that it is held.
-fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, Place<'_>)]) -> StoreResult<()> {
+/// Keeps what limits must know of what they let through, besides that it is held.
+fn remember(
+    tx: &Tx<'_>,
+    controls: &QueueControls,
+    choice: &Choice<'_>,
+    chosen: &[(usize, Place<'_>)],
+) -> StoreResult<()> {
     let mut started: BTreeMap<Key<'_>, (Rate, usize)> = BTreeMap::new();
     for (number, _) in chosen {
         let queue = choice.names[choice.lines[*number].queue];
-        let limits = gated.limits(queue);
+        let limits = controls.limits(queue);
         let key = choice.keys[*number].as_deref();
         let of_key = key.and_then(|key| Some(((queue, key), limits.key_rate?)));
         for (key, rate) in limits.rate.map(|rate| ((queue, QUEUE), rate)).into_iter().chain(of_key) {
@@ -189,18 +194,18 @@ fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, P
     for ((queue, key), (rate, count)) in started {
         tx.write(sql::ADD_START, params![queue, key, rate.moment(tx.now).as_micros(), count])?;
     }
-    let fair = |line: &Line<_>| gated.limits(choice.names[line.queue]).fair;
+    let fair = |line: &Line<_>| controls.limits(choice.names[line.queue]).fair;
     let lines: HashMap<usize, &Line<_>> = chosen.iter().map(|(line, _)| (*line, &choice.lines[*line])).collect();
     for (number, line) in lines.into_iter().filter(|(_, line)| fair(line)) {
         let key = choice.keys[number].as_deref().unwrap_or(KEYLESS);
         tx.write(sql::SAVE_TURN, params![choice.names[line.queue], key, line.turn as i64])?;
     }
-    for ((queue, gate), before) in choice.names.iter().zip(&choice.queues).zip(&choice.clocks) {
-        if gate.clock != *before {
-            tx.write(sql::SAVE_TURN, params![queue, QUEUE, gate.clock as i64])?;
+    for ((queue, limiter), before) in choice.names.iter().zip(&choice.queues).zip(&choice.clocks) {
+        if limiter.clock != *before {
+            tx.write(sql::SAVE_TURN, params![queue, QUEUE, limiter.clock as i64])?;
         }
-        if gate::begins_round(*before, gate.clock) {
-            tx.write(sql::FORGET_TURNS, params![queue, gate.clock as i64])?;
+        if limiter::begins_round(*before, limiter.clock) {
+            tx.write(sql::FORGET_TURNS, params![queue, limiter.clock as i64])?;
         }
     }
     Ok(())
@@ -209,17 +214,17 @@ fn remember(tx: &Tx<'_>, gated: &Gated, choice: &Choice<'_>, chosen: &[(usize, P
 impl Chosen<'_> {
     /// The chosen jobs are held now: looks what their keys may start after that. Says when a rate lets more through of
     /// what it holds back.
-    pub(crate) fn look_after(&self, tx: &Tx<'_>, gated: &Gated) -> StoreResult<Option<Timestamp>> {
+    pub(crate) fn look_after(&self, tx: &Tx<'_>, controls: &QueueControls) -> StoreResult<Option<Timestamp>> {
         let keys = self.keys.iter().map(|((queue, key), more)| ((*queue, key.as_str()), *more));
         let (more, full): (Vec<_>, Vec<_>) =
-            keys.partition(|((queue, _), more)| *more || gated.limits(queue).key_rate.is_some());
+            keys.partition(|((queue, _), more)| *more || controls.limits(queue).key_rate.is_some());
         let more: Vec<Key<'_>> = more.into_iter().map(|(key, _)| key).collect();
         full.iter()
             .map(|(key, _)| key)
             .try_for_each(|(queue, key)| tx.write(sql::DELETE_HEADS, params![queue, key]))?;
-        let mut opens_at = look_at(tx, gated, &more)?;
+        let mut opens_at = look_at(tx, controls, &more)?;
         for queue in &self.left {
-            if let Some(rate) = gated.limits.get(*queue).and_then(|limits| limits.rate) {
+            if let Some(rate) = controls.limits.get(*queue).and_then(|limits| limits.rate) {
                 let opens = rate.opens_at(&starts(tx, Some(rate), queue, QUEUE)?, tx.now);
                 opens_at = Some(opens).filter(|at| *at > tx.now).into_iter().chain(opens_at).min();
             }

@@ -13,10 +13,9 @@ use punctual_core::{
 
 use super::{
     choice,
-    gated::Gated,
-    gates,
     places::{Lane, Place, Standing, read_heads},
-    read, rows,
+    queue_controls::QueueControls,
+    queue_limits, read, rows,
     running::Running,
     settle, statements as sql,
     tx::{EventLine, Tx},
@@ -137,20 +136,20 @@ pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Take
 }
 
 fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
-    let gated = Gated::read(tx.db)?;
+    let controls = QueueControls::read(tx.db)?;
     let mut taken = Taken::default();
-    if gates::are_any(tx, &gated)? {
+    if queue_limits::are_any(tx, &controls)? {
         tx.db.be_alone()?;
-        take_gated(tx, request, &gated, &mut taken)?;
+        take_limited(tx, request, &controls, &mut taken)?;
     } else {
-        let lanes = served(&gated, lanes(tx, request)?);
+        let lanes = controls.served(lanes(tx, request)?);
         let places = first_places(tx, &lanes, request)?;
         leave_lanes(tx, &places)?;
         taken.holds = hold_all(tx, request, &places)?;
     }
     let room = request.limit - taken.holds.len();
     if room > 0 && !request.ahead.is_zero() {
-        taken.holds.extend(take_ahead(tx, request, room, &gated)?);
+        taken.holds.extend(take_ahead(tx, request, room, &controls)?);
     }
     if taken.holds.len() <= READ_AT_ONCE_MAX_JOBS {
         taken.read_within(tx)?;
@@ -167,22 +166,17 @@ fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
     Ok(Lane::of_request(request, read::lanes(tx.db, &request.queues, &request.names)?))
 }
 
-/// Those that are not paused.
-fn served(gated: &Gated, lanes: Vec<Lane>) -> Vec<Lane> {
-    lanes.into_iter().filter(|lane| !gated.paused.contains(&lane.queue)).collect()
-}
-
-/// Takes the first jobs that their gates let through.
-fn take_gated(tx: &mut Tx<'_>, request: &ClaimRequest, gated: &Gated, taken: &mut Taken) -> StoreResult<()> {
+/// Takes the first jobs that the limits allow.
+fn take_limited(tx: &mut Tx<'_>, request: &ClaimRequest, queues: &QueueControls, taken: &mut Taken) -> StoreResult<()> {
     // What has become due in this very operation counts too.
-    gates::look_at_touched(tx)?;
-    let marked = gates::look(tx, request, gated)?;
-    let plain = served(gated, lanes(tx, request)?);
-    let keyed = served(gated, choice::lanes(tx, request)?);
-    let chosen = choice::choose(tx, request, gated, (&plain, &keyed))?;
+    queue_limits::look_at_touched(tx)?;
+    let marked = queue_limits::look(tx, request, queues)?;
+    let plain = queues.served(lanes(tx, request)?);
+    let keyed = queues.served(choice::lanes(tx, request)?);
+    let chosen = choice::choose(tx, request, queues, (&plain, &keyed))?;
     taken.holds = hold_all(tx, request, &chosen.places)?;
-    chosen.places.iter().try_for_each(|place| gates::take(tx, place.standing()))?;
-    taken.opens_at = chosen.look_after(tx, gated)?.into_iter().chain(marked).min();
+    chosen.places.iter().try_for_each(|place| queue_limits::take(tx, place.standing()))?;
+    taken.opens_at = chosen.look_after(tx, queues)?.into_iter().chain(marked).min();
     Ok(())
 }
 
@@ -193,14 +187,19 @@ fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> St
     places.iter().zip(queued).map(|(place, job)| hold(tx, request, place, job)).collect()
 }
 
-/// Takes jobs that will be due within the instants that the request names, each as of its time. Gates count starts as
+/// Takes jobs that will be due within the instants that the request names, each as of its time. Limits count starts as
 /// they happen, so that what has to pass one is left alone.
-fn take_ahead(tx: &mut Tx<'_>, request: &ClaimRequest, limit: usize, gated: &Gated) -> StoreResult<Vec<Hold>> {
+fn take_ahead(
+    tx: &mut Tx<'_>,
+    request: &ClaimRequest,
+    limit: usize,
+    controls: &QueueControls,
+) -> StoreResult<Vec<Hold>> {
     let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
     let free = |job: &DueJob| {
         let Lane { queue, name, .. } = &job.lane;
-        let gated = job.key.is_some() || gated.paused.contains(queue) || gated.guards(queue);
-        !gated && request.serves(queue, name) && request.suspects == job.level.is_suspect()
+        let controls = job.key.is_some() || controls.paused.contains(queue) || controls.guards(queue);
+        !controls && request.serves(queue, name) && request.suspects == job.level.is_suspect()
     };
     let due: Vec<DueJob> = due.into_iter().filter(free).take(limit).collect();
     let queued = queued_jobs(tx, due.iter().map(|job| job.seq))?;
@@ -241,7 +240,7 @@ fn promote_one(tx: &mut Tx<'_>, job: &DueJob) -> StoreResult<()> {
     job.promote(tx)?;
     let DueJob { lane: Lane { queue, name, .. }, level, run_at, seq, key, .. } = job;
     let key = key.as_deref();
-    gates::put(tx, Standing { queue, name, level: *level, run_at: *run_at, seq: *seq, key })
+    queue_limits::put(tx, Standing { queue, name, level: *level, run_at: *run_at, seq: *seq, key })
 }
 
 /// A job that waits for its time.
@@ -272,7 +271,7 @@ impl DueJob {
     }
 
     fn place(&self) -> Place<'_> {
-        Place { lane: &self.lane, level: self.level, run_at: self.run_at, seq: self.seq, gate: None }
+        Place { lane: &self.lane, level: self.level, run_at: self.run_at, seq: self.seq, limit_key: None }
     }
 
     /// Makes it queued; returns the number of the event that says so.
@@ -356,7 +355,7 @@ fn queued_jobs(tx: &Tx<'_>, seqs: impl Iterator<Item = i64> + Clone) -> StoreRes
 
 /// Gives one job to the worker.
 fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJob) -> StoreResult<Hold> {
-    let Place { lane: Lane { queue, name, .. }, level, seq, run_at, gate } = place;
+    let Place { lane: Lane { queue, name, .. }, level, seq, run_at, limit_key } = place;
     let QueuedJob { id, attempts, runs, keep_for, user, last_event, flow } = job;
     let event = tx.event(*seq, last_event, EventLine::plain(Status::Processing, Some(runs + 1)))?;
     let running = Running {
@@ -373,11 +372,11 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJ
         user,
         last_event: Some(event),
         flow,
-        gate: gate.clone(),
+        limit_key: limit_key.clone(),
     };
     running.insert(tx, id)?;
     tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));
-    tx.tally(queue, name, Measure::Lateness, Timestamp::from_micros(*run_at), tx.now);
+    tx.rollup(queue, name, Measure::Lateness, Timestamp::from_micros(*run_at), tx.now);
     let hold = Hold {
         seq: *seq,
         attempt: AttemptId { job: JobId::from_bytes(id), run: running.run },

@@ -6,10 +6,9 @@ use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreResult, Timestam
 
 use super::{
     flow::{self, Family, Relatives},
-    gates,
     independent_batches::independent_batches,
     places::Standing,
-    read,
+    queue_limits, read,
     rows::{self, Known},
     statements as sql,
     tx::{EventLine, Tx},
@@ -20,7 +19,7 @@ use crate::level::Level;
 
 /// Stores jobs with their events, and puts each where claims will find it.
 pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-    if !jobs.iter().all(|job| stands_alone(job) && job.spec.extras.concurrency_key.is_none()) {
+    if !jobs.iter().all(|job| stands_alone(job) && job.spec.options.concurrency_key.is_none()) {
         tx.db.be_alone()?;
     }
     let mut enqueued = Vec::with_capacity(jobs.len());
@@ -149,7 +148,7 @@ fn update(tx: &mut Tx<'_>, holder: &Holder, new: &NewJob) -> StoreResult<bool> {
 /// A job that comes in.
 struct Arrival<'j> {
     job: &'j NewJob,
-    extras: Option<String>,
+    options: Option<String>,
     family: Family,
     status: Status,
     run_at: i64,
@@ -163,7 +162,7 @@ impl<'j> Arrival<'j> {
         let status = if family.next == Next::Start { start } else { Status::Waiting };
         relatives.begins(job.id, if matches!(family.next, Next::Cancel(_)) { Status::Cancelled } else { status });
         Ok(Self {
-            extras: rows::extras_text(&job.spec.extras)?,
+            options: rows::options_text(&job.spec.options)?,
             status,
             family,
             job,
@@ -192,7 +191,7 @@ impl<'j> Arrival<'j> {
             spec.keep_for.map(|keep| keep.as_millis() as i64),
             spec.ephemeral,
             now.as_micros(),
-            self.extras,
+            self.options,
             spec.payload.as_str(),
             self.first_event,
             self.family.waiting().on,
@@ -206,9 +205,9 @@ impl<'j> Arrival<'j> {
         let Spec { queue, name, priority, .. } = spec;
         match status {
             Status::Queued => {
-                let key = spec.extras.concurrency_key.as_deref();
+                let key = spec.options.concurrency_key.as_deref();
                 let level = Level::of(*priority, false);
-                gates::put(tx, Standing { queue, name, level, run_at: *run_at, seq, key })?;
+                queue_limits::put(tx, Standing { queue, name, level, run_at: *run_at, seq, key })?;
             }
             Status::Waiting => tx.write(sql::INSERT_WAITING, params![run_at, seq, family.waiting().any_failed])?,
             _ => tx.write(sql::INSERT_DUE, params![run_at, seq])?,

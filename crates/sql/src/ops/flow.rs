@@ -9,9 +9,8 @@ use punctual_core::{
 
 use super::{
     change::replace,
-    gates,
     places::standing,
-    read,
+    queue_limits, read,
     rows::{self, Known},
     statements as sql,
     tx::{EventLine, Tx},
@@ -72,7 +71,7 @@ impl<'j> Relatives<'j> {
     /// Refuses a job that would take the place of another one than it runs once more.
     fn check_place(&self, job: &NewJob) -> StoreResult<()> {
         match job.spec.place().and_then(|place| self.former.get(&place)) {
-            Some((other, _)) if job.spec.extras.rerun_of != Some(*other) => Err(StoreError::Superseded(*other)),
+            Some((other, _)) if job.spec.options.rerun_of != Some(*other) => Err(StoreError::Superseded(*other)),
             _ => Ok(()),
         }
     }
@@ -94,7 +93,7 @@ impl Family {
             let status = known.filter(|status| *status != Status::Deleted).ok_or(StoreError::UnknownParent(*id))?;
             statuses.push((*id, status));
         }
-        let (next, fates) = flow::begin(job.spec.extras.on_parent_failure, &statuses);
+        let (next, fates) = flow::begin(job.spec.options.on_parent_failure, &statuses);
         Ok(Self { next, parents: job.parents.iter().copied().zip(fates).collect() })
     }
 
@@ -112,7 +111,7 @@ pub(crate) fn join(
     family: &Family,
     relatives: &Relatives<'_>,
 ) -> StoreResult<()> {
-    let policy = job.spec.extras.on_parent_failure.as_str();
+    let policy = job.spec.options.on_parent_failure.as_str();
     for (id, fate) in &family.parents {
         let parent = relatives.parents.get(id).and_then(|parent| parent.seq).ok_or(StoreError::UnknownParent(*id))?;
         let succeeded = fate.succeeded();
@@ -213,7 +212,7 @@ fn start(tx: &mut Tx<'_>, Known { seq, mut job, last_event }: Known) -> StoreRes
     tx.write(sql::START_JOB, params![seq, status.as_str(), run_at.as_micros(), tx.now.as_micros(), event])?;
     job.run_at = run_at;
     if status == Status::Queued {
-        gates::put(tx, standing(&job, seq))?;
+        queue_limits::put(tx, standing(&job, seq))?;
     } else {
         tx.write(sql::INSERT_DUE, params![run_at.as_micros(), seq])?;
     }

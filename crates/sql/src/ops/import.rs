@@ -5,17 +5,16 @@ use std::collections::BTreeSet;
 use punctual_core::{
     AttemptId, Job, JobId, Limits, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status,
     StoreError, StoreResult, Timestamp, Workflow,
-    measure::Tally,
+    measure::Rollup,
     transfer::{Dependency, ExportBatch, Record},
 };
 
 use super::{
     change::kept_until,
-    gated::Gated,
-    gates,
     independent_batches::independent_batches,
     places::standing,
-    rows,
+    queue_controls::QueueControls,
+    queue_limits, rows,
     running::Running,
     settle, statements as sql,
     tx::{EventLine, Tx},
@@ -52,7 +51,7 @@ pub(crate) fn import(tx: &mut Tx<'_>, parcel: &ExportBatch) -> StoreResult<usize
         ExportBatch::Dependencies(all) => import_dependencies(tx, all),
         ExportBatch::Workflows(all) => new_of(all, |(workflow, nodes)| import_workflow(tx, workflow, nodes)),
         ExportBatch::Schedules(all) => new_of(all, |(schedule, done)| import_schedule(tx, schedule, done)),
-        ExportBatch::Tallies(hour, all) => import_tallies(tx, *hour, all),
+        ExportBatch::Rollups(hour, all) => import_rollups(tx, *hour, all),
         ExportBatch::Notifications(all) => new_of(all, |message| import_notification(tx, message)),
     }
 }
@@ -67,23 +66,23 @@ fn micros(at: Option<Timestamp>) -> Option<i64> {
 }
 
 fn import_jobs(tx: &mut Tx<'_>, records: &[Record]) -> StoreResult<usize> {
-    let gated = Gated::read(tx.db)?;
+    let controls = QueueControls::read(tx.db)?;
     let seqs = tx.db.insert_each(sql::IMPORT_JOB, &mut |row| {
         records.iter().try_for_each(|record| insert(&record.at_rest(), row))
     })?;
     let new: Vec<(&Record, i64)> = records.iter().zip(seqs).filter_map(|(record, seq)| Some((record, seq?))).collect();
     tx.expect_events(new.iter().map(|(record, _)| record.events.len()).sum())?;
-    new.iter().try_for_each(|(record, seq)| import_job(tx, &gated, record, *seq))?;
+    new.iter().try_for_each(|(record, seq)| import_job(tx, &controls, record, *seq))?;
     new.iter().try_for_each(|(record, seq)| keep_executions(tx, *seq, record))?;
     Ok(new.len())
 }
 
 /// A job that has been stored gets all that belongs to it.
-fn import_job(tx: &mut Tx<'_>, gated: &Gated, record: &Record, seq: i64) -> StoreResult<()> {
+fn import_job(tx: &mut Tx<'_>, controls: &QueueControls, record: &Record, seq: i64) -> StoreResult<()> {
     let job = &record.job;
     let last_event = tell(tx, seq, record)?;
     if job.status == Status::Processing {
-        hold(tx, gated, seq, job, last_event)?;
+        hold(tx, controls, seq, job, last_event)?;
     } else {
         place(tx, seq, record)?;
     }
@@ -131,7 +130,7 @@ fn insert(job: &Job, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> St
         job.updated_at.as_micros(),
         micros(job.started_at),
         micros(job.finished_at),
-        rows::extras_text(&spec.extras)?,
+        rows::options_text(&spec.options)?,
         spec.payload.as_str(),
         job.progress.as_ref().map(rows::text).transpose()?,
         job.result.as_ref().map(|result| result.as_str()),
@@ -163,7 +162,7 @@ fn tell(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<Option<i64>> 
 fn place(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
     let job = &record.job;
     match job.status {
-        Status::Queued => gates::put(tx, standing(job, seq))?,
+        Status::Queued => queue_limits::put(tx, standing(job, seq))?,
         Status::Scheduled | Status::Retrying => {
             tx.write(sql::INSERT_DUE, params![job.run_at.as_micros(), seq])?;
         }
@@ -185,9 +184,9 @@ fn place(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
 }
 
 /// Lets a worker hold a job as it did: if it is gone, its lease runs out.
-fn hold(tx: &mut Tx<'_>, gated: &Gated, seq: i64, job: &Job, last_event: Option<i64>) -> StoreResult<()> {
+fn hold(tx: &mut Tx<'_>, controls: &QueueControls, seq: i64, job: &Job, last_event: Option<i64>) -> StoreResult<()> {
     let spec = &job.spec;
-    let gate = spec.extras.concurrency_key.clone().or_else(|| gated.guards(&spec.queue).then(String::new));
+    let limit_key = spec.options.concurrency_key.clone().or_else(|| controls.guards(&spec.queue).then(String::new));
     let (Some(worker), Some(lease_until), Some(started_at)) = (job.worker_id, job.lease_until, job.started_at) else {
         return Ok(());
     };
@@ -205,7 +204,7 @@ fn hold(tx: &mut Tx<'_>, gated: &Gated, seq: i64, job: &Job, last_event: Option<
         user: spec.user_id.clone(),
         last_event,
         flow: spec.workflow_id.is_some(),
-        gate,
+        limit_key,
     };
     running.insert(tx, job.id.to_bytes())?;
     // What another store has started is not to start a second time here, if it runs at most once.
@@ -292,7 +291,7 @@ fn import_schedule(tx: &Tx<'_>, schedule: &Schedule, done: &[ScheduleEvent]) -> 
     )? == 1;
     for event in done.iter().rev().filter(|_| is_new) {
         let row = (&schedule.spec.name, event.at.as_micros());
-        tx.write(sql::INSERT_SCHEDULE_EVENT, params![row.0, row.1, event.actor, event.what])?;
+        tx.write(sql::INSERT_SCHEDULE_EVENT, params![row.0, row.1, event.actor, event.action])?;
     }
     Ok(is_new)
 }
@@ -305,14 +304,14 @@ fn import_queue(tx: &Tx<'_>, queue: &Queue, done: &[QueueEvent]) -> StoreResult<
         params![name, settings.paused, rows::text(settings)?, revision, at, updated_by, limited],
     )? == 1;
     for event in done.iter().rev().filter(|_| is_new) {
-        tx.write(sql::INSERT_QUEUE_EVENT, params![name, event.at.as_micros(), event.actor, event.what])?;
+        tx.write(sql::INSERT_QUEUE_EVENT, params![name, event.at.as_micros(), event.actor, event.action])?;
     }
     Ok(is_new)
 }
 
-fn import_tallies(tx: &Tx<'_>, hour: Timestamp, all: &[Tally]) -> StoreResult<usize> {
-    tx.db.execute_each(sql::IMPORT_TALLY, &mut |row| {
-        all.iter().try_for_each(|Tally { name, queue, measure, bucket, count }| {
+fn import_rollups(tx: &Tx<'_>, hour: Timestamp, all: &[Rollup]) -> StoreResult<usize> {
+    tx.db.execute_each(sql::IMPORT_ROLLUP, &mut |row| {
+        all.iter().try_for_each(|Rollup { name, queue, measure, bucket, count }| {
             row(params![hour.as_micros(), name, queue, measure.as_str(), bucket, count])
         })
     })

@@ -64,7 +64,7 @@ fn fits(filter: &Filter, row: &dyn Row, queue: &str, name: &str, from: usize) ->
     if filter.tag.is_none() && filter.schedule.is_none() {
         return Ok(true);
     }
-    Ok(filter.selects_extras(&rows::document(row, from + 2)?.unwrap_or_default()))
+    Ok(filter.selects_options(&rows::document(row, from + 2)?.unwrap_or_default()))
 }
 
 // Newest first: one source, keyed by id.

@@ -9,7 +9,7 @@
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
 //! | in which index is a job, and which worker runs it? | `places`, `running` |
 //! | dependencies, and workflows | `flow`, `workflows` |
-//! | limits | `gates`, claims under them: `gated`, `choice`; slots of cancelled jobs: `slots` |
+//! | limits | `queue_limits`, claims under them: `queue_controls`, `choice`; slots of cancelled jobs: `slots` |
 //! | operators' actions, retention | `change`, `remove` |
 //! | jobs, histories, counters, lists | `read`, `list` |
 //! | what has changed since an earlier read? | `changes` |
@@ -28,13 +28,13 @@ pub(crate) mod claim;
 pub(crate) mod enqueue;
 pub(crate) mod examine;
 pub(crate) mod flow;
-pub(crate) mod gated;
-pub(crate) mod gates;
 pub(crate) mod import;
 pub(crate) mod independent_batches;
 pub(crate) mod list;
 pub(crate) mod notifications;
 pub(crate) mod places;
+pub(crate) mod queue_controls;
+pub(crate) mod queue_limits;
 pub(crate) mod queues;
 pub(crate) mod read;
 pub(crate) mod registry;

@@ -1,6 +1,6 @@
 //! Where queued jobs stand.
 
-use punctual_core::{ClaimRequest, Job, Spec, StoreResult, Timestamp, gate::Order};
+use punctual_core::{ClaimRequest, Job, Spec, StoreResult, Timestamp, limiter::Order};
 
 use super::{statements as sql, tx::Tx};
 use crate::{
@@ -21,8 +21,8 @@ pub(crate) struct Standing<'a> {
 
 /// Where a job stands if it is queued.
 pub(crate) fn standing(job: &Job, seq: i64) -> Standing<'_> {
-    let Spec { queue, name, priority, extras, .. } = &job.spec;
-    let key = extras.concurrency_key.as_deref();
+    let Spec { queue, name, priority, options, .. } = &job.spec;
+    let key = options.concurrency_key.as_deref();
     let level = Level::of(*priority, job.is_suspect());
     Standing { queue, name, level, run_at: job.run_at.as_micros(), seq, key }
 }
@@ -57,14 +57,14 @@ pub(crate) struct Place<'l> {
     pub(crate) level: Level,
     pub(crate) run_at: i64,
     pub(crate) seq: i64,
-    /// The gate that it has to pass: its key, or nothing for that of its queue alone.
-    pub(crate) gate: Option<String>,
+    /// Its concurrency key; empty if only its queue is limited.
+    pub(crate) limit_key: Option<String>,
 }
 
 impl<'l> Place<'l> {
     /// A row of its lane.
     pub(crate) fn of(lane: &'l Lane, row: &dyn Row) -> StoreResult<Self> {
-        Ok(Place { lane, level: row.get(0)?, run_at: row.get(1)?, seq: row.get(2)?, gate: None })
+        Ok(Place { lane, level: row.get(0)?, run_at: row.get(1)?, seq: row.get(2)?, limit_key: None })
     }
 
     /// Sorts in the order of claims.
@@ -74,8 +74,8 @@ impl<'l> Place<'l> {
     }
 
     pub(crate) fn standing(&self) -> Standing<'_> {
-        let Self { lane: Lane { queue, name, .. }, level, run_at, seq, gate } = self;
-        let key = gate.as_deref().filter(|key| !key.is_empty());
+        let Self { lane: Lane { queue, name, .. }, level, run_at, seq, limit_key } = self;
+        let key = limit_key.as_deref().filter(|key| !key.is_empty());
         Standing { queue, name, level: *level, run_at: *run_at, seq: *seq, key }
     }
 }

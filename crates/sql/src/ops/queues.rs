@@ -2,7 +2,7 @@
 
 use punctual_core::{Limits, Queue, QueueEvent, QueueSave, StoreResult};
 
-use super::{gated::Gated, gates, rows, statements as sql, tx::Tx};
+use super::{queue_controls::QueueControls, queue_limits, rows, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
 pub(crate) fn queues(db: &dyn Db) -> StoreResult<Vec<Queue>> {
@@ -25,19 +25,19 @@ pub(crate) fn save(tx: &mut Tx<'_>, save: &QueueSave) -> StoreResult<bool> {
 }
 
 fn write(tx: &mut Tx<'_>, save: &QueueSave, settings: &str) -> StoreResult<bool> {
-    let QueueSave { name, revision, actor, what, .. } = save;
+    let QueueSave { name, revision, actor, action, .. } = save;
     let limits = &save.settings.limits;
     let limited = *limits != Limits::default();
-    let changed = Gated::read(tx.db)?.limits(name) != limits;
+    let changed = QueueControls::read(tx.db)?.limits(name) != limits;
     let saved = tx.execute(
         sql::SAVE_QUEUE,
         params![name, save.settings.paused, settings, revision, tx.now.as_micros(), actor, limited],
     )? == 1;
     if saved && changed {
-        gates::limits_changed(tx, name)?;
+        queue_limits::limits_changed(tx, name)?;
     }
     if saved {
-        tx.write(sql::INSERT_QUEUE_EVENT, params![name, tx.now.as_micros(), actor, what])?;
+        tx.write(sql::INSERT_QUEUE_EVENT, params![name, tx.now.as_micros(), actor, action])?;
         // What was paused may start now.
         tx.woke_work = true;
     }
@@ -45,6 +45,6 @@ fn write(tx: &mut Tx<'_>, save: &QueueSave, settings: &str) -> StoreResult<bool>
 }
 
 pub(crate) fn events(db: &dyn Db, name: &str, limit: usize) -> StoreResult<Vec<QueueEvent>> {
-    let event = |row: &dyn Row| Ok(QueueEvent { at: rows::instant(row, 0)?, actor: row.get(1)?, what: row.get(2)? });
+    let event = |row: &dyn Row| Ok(QueueEvent { at: rows::instant(row, 0)?, actor: row.get(1)?, action: row.get(2)? });
     db.all(sql::QUEUE_EVENTS, params![name, limit as i64], event)
 }

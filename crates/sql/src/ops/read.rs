@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Count, Event, EventId, Job, JobId, LogLevel, LogLine, Pending, StoreResult,
     Timestamp, WorkerId,
-    measure::{self, Tally},
+    measure::{self, Rollup},
 };
 
 use super::{
@@ -122,9 +122,9 @@ pub(crate) fn dead_by_name(db: &dyn Db, since: Timestamp, until: Timestamp) -> S
     Ok(counts)
 }
 
-pub(crate) fn tallies(db: &dyn Db, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
-    db.all(sql::TALLIES, params![measure::hour(since).as_micros(), until.as_micros()], |row| {
-        Ok(Tally {
+pub(crate) fn rollups(db: &dyn Db, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Rollup>> {
+    db.all(sql::ROLLUPS, params![measure::hour(since).as_micros(), until.as_micros()], |row| {
+        Ok(Rollup {
             name: row.get(0)?,
             queue: row.get(1)?,
             measure: rows::word(row, 2)?,

@@ -6,9 +6,9 @@ use punctual_core::{Status, StoreResult, Timestamp, WorkflowId, limits};
 
 use super::{
     change::{forget_death, kept_until},
-    flow, gates,
+    flow,
     places::standing,
-    read,
+    queue_limits, read,
     rows::Known,
     statements as sql, tokens,
     tx::Tx,
@@ -68,7 +68,7 @@ fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
 fn leave(tx: &mut Tx<'_>, Known { seq, job, .. }: &Known) -> StoreResult<()> {
     let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
     if job.status == Status::Queued {
-        gates::leave(tx, standing(job, *seq))?;
+        queue_limits::leave(tx, standing(job, *seq))?;
     }
     tx.write(sql::DELETE_DUE, params![run_at, seq])?;
     tx.write(sql::DELETE_WAITING, params![run_at, seq])?;
@@ -94,11 +94,11 @@ pub(crate) fn trim(tx: &Tx<'_>, after: Duration, limit: usize) -> StoreResult<us
     let cutoff = tx.now.before(after).as_micros();
     let attempts = tx.execute(sql::TRIM_ATTEMPTS, params![cutoff, limit as i64])?;
     let logs = tx.execute(sql::TRIM_LOGS, params![cutoff, limit as i64])?;
-    let tallies = tx.execute(sql::TRIM_TALLIES, params![tx.now.before(limits::TALLIES_KEPT).as_micros()])?;
+    let rollups = tx.execute(sql::TRIM_ROLLUPS, params![tx.now.before(limits::ROLLUPS_KEPT).as_micros()])?;
     let workers = tx.execute(sql::TRIM_WORKERS, params![tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
-    gates::trim(tx)?;
+    queue_limits::trim(tx)?;
     tokens::trim(tx, limit)?;
     let last_id = WorkflowId::last_of(tx.now.before(after)).to_bytes();
     let workflows = tx.execute(sql::TRIM_WORKFLOWS, params![cutoff, limit as i64, last_id])?;
-    Ok(attempts + logs + tallies + workers + workflows)
+    Ok(attempts + logs + rollups + workers + workflows)
 }

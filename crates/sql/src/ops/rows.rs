@@ -50,7 +50,7 @@ fn read_job(row: &dyn Row) -> StoreResult<(i64, Job)> {
         workflow_id: row.get::<Option<[u8; 16]>>(16)?.map(WorkflowId::from_bytes),
         keep_for: row.get::<Option<u64>>(17)?.map(Duration::from_millis),
         ephemeral: row.get(18)?,
-        extras: document::<JobOptions>(row, 24)?.unwrap_or_default(),
+        options: document::<JobOptions>(row, 24)?.unwrap_or_default(),
     };
     let job = Job {
         id: JobId::from_bytes(row.get(1)?),
@@ -74,9 +74,9 @@ fn read_job(row: &dyn Row) -> StoreResult<(i64, Job)> {
     Ok((row.get(0)?, job))
 }
 
-/// The extras as they are stored: nothing for the many jobs that have none.
-pub(crate) fn extras_text(extras: &JobOptions) -> StoreResult<Option<String>> {
-    if *extras == JobOptions::default() { Ok(None) } else { text(extras).map(Some) }
+/// The options as they are stored: nothing for the many jobs that have none.
+pub(crate) fn options_text(options: &JobOptions) -> StoreResult<Option<String>> {
+    if *options == JobOptions::default() { Ok(None) } else { text(options).map(Some) }
 }
 
 /// A value as a stored document.

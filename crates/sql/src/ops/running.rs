@@ -25,8 +25,8 @@ pub(crate) struct Running {
     pub(crate) last_event: Option<i64>,
     /// Whether something follows from the job's end.
     pub(crate) flow: bool,
-    /// The gate that it passed: its key, or nothing for that of its queue alone.
-    pub(crate) gate: Option<String>,
+    /// Its concurrency key; empty if only its queue is limited; none without limits.
+    pub(crate) limit_key: Option<String>,
 }
 
 impl Running {
@@ -69,7 +69,7 @@ impl Running {
             user: row.get(10)?,
             last_event: row.get(11)?,
             flow: row.get(12)?,
-            gate: row.get(13)?,
+            limit_key: row.get(13)?,
         })
     }
 
@@ -92,7 +92,7 @@ impl Running {
                 self.user,
                 self.last_event,
                 self.flow,
-                self.gate,
+                self.limit_key,
             ],
         )?;
         Ok(())

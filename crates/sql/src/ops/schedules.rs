@@ -88,6 +88,7 @@ fn record(tx: &Tx<'_>, name: &str, actor: &str, what: &str) -> StoreResult<()> {
 }
 
 pub(crate) fn events(db: &dyn Db, name: &str, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
-    let event = |row: &dyn Row| Ok(ScheduleEvent { at: rows::instant(row, 0)?, actor: row.get(1)?, what: row.get(2)? });
+    let event =
+        |row: &dyn Row| Ok(ScheduleEvent { at: rows::instant(row, 0)?, actor: row.get(1)?, action: row.get(2)? });
     db.all(sql::SCHEDULE_EVENTS, params![name, limit], event)
 }

@@ -8,9 +8,8 @@ use punctual_core::{
 };
 
 use super::{
-    gates,
     places::Standing,
-    rows,
+    queue_limits, rows,
     running::Running,
     slots, statements as sql,
     tx::{EventLine, Held, Tx},
@@ -43,9 +42,9 @@ fn keep(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&s
             error,
         ],
     )?;
-    tx.tally(&held.queue, &held.name, Measure::Ended(status), held.started_at, tx.now);
-    if let Some(gate) = &held.gate {
-        gates::freed(tx, &held.queue, gate);
+    tx.rollup(&held.queue, &held.name, Measure::Ended(status), held.started_at, tx.now);
+    if let Some(limit_key) = &held.limit_key {
+        queue_limits::freed(tx, &held.queue, limit_key);
     }
     Ok(())
 }
@@ -91,7 +90,7 @@ fn find(tx: &Tx<'_>, settlements: &[Settlement]) -> StoreResult<Held> {
     ids.dedup();
     let found = Running::hold_each(tx.db, &ids)?;
     // Before there are numbers that would be lost.
-    if found.values().any(|held| held.flow || held.gate.is_some()) {
+    if found.values().any(|held| held.flow || held.limit_key.is_some()) {
         tx.db.be_alone()?;
     }
     Ok(found)
@@ -187,9 +186,9 @@ fn rest(
     if status == Status::Queued {
         let Running { queue, name, level, seq, .. } = held;
         let level = if settlement.attempt_status == AttemptStatus::Lost { level.suspected() } else { *level };
-        let key = held.gate.as_deref().filter(|key| !key.is_empty());
+        let key = held.limit_key.as_deref().filter(|key| !key.is_empty());
         let run_at = start.unwrap_or(0);
-        gates::put(tx, Standing { queue, name, level, run_at, seq: *seq, key })?;
+        queue_limits::put(tx, Standing { queue, name, level, run_at, seq: *seq, key })?;
     } else if status.is_timed() {
         tx.write(sql::INSERT_DUE, params![start, held.seq])?;
     }
@@ -200,7 +199,7 @@ fn rest(
     tx.count_pending(held.user.as_deref(), &held.name, Some(Status::Processing), Some(status));
     if status == Status::Dead {
         tx.write(sql::INSERT_DEAD, params![tx.now.as_micros(), held.seq, held.name])?;
-        tx.tally(&held.queue, &held.name, Measure::Died, held.started_at, tx.now);
+        tx.rollup(&held.queue, &held.name, Measure::Died, held.started_at, tx.now);
     }
     if held.flow && status.is_finished() {
         tx.ended(settlement.attempt.job, held.seq, Status::Processing, status);

@@ -3,33 +3,33 @@
 //! They are rows of their own, so that everything else that asks what runs need not know of them. When a lease ends,
 //! its slot counts no longer; a mark has the next claim look at its key then.
 
-use punctual_core::{AttemptId, JobId, Settled, Settlement, StoreResult, Timestamp, WorkerId, gate::OccupiedSlot};
+use punctual_core::{AttemptId, JobId, Settled, Settlement, StoreResult, Timestamp, WorkerId, limiter::OccupiedSlot};
 
-use super::{gates, rows, running::Running, statements as sql, tx::Tx};
+use super::{queue_limits, rows, running::Running, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
-/// A slot, and the gate that it is of.
+/// An occupied slot and its limit key.
 struct Slot {
     job: [u8; 16],
     run: u32,
     queue: String,
-    gate: String,
+    limit_key: String,
     until: Timestamp,
 }
 
 impl Slot {
     fn of(row: &dyn Row) -> StoreResult<Self> {
         let (job, run, until) = (row.get(0)?, row.get(1)?, rows::instant(row, 4)?);
-        Ok(Self { job, run, queue: row.get(2)?, gate: row.get(3)?, until })
+        Ok(Self { job, run, queue: row.get(2)?, limit_key: row.get(3)?, until })
     }
 }
 
-/// A job is taken from its worker, whose handler may still run: if it passed a gate, it keeps its slot.
+/// A job is taken from its worker, whose handler may still run: if it was limited, it keeps its slot.
 pub(crate) fn occupy(tx: &Tx<'_>, held: &Running, id: [u8; 16]) -> StoreResult<()> {
-    let Some(gate) = held.gate.as_deref().filter(|_| held.lease_until > tx.now) else { return Ok(()) };
+    let Some(limit_key) = held.limit_key.as_deref().filter(|_| held.lease_until > tx.now) else { return Ok(()) };
     let until = held.lease_until.as_micros();
-    tx.write(sql::INSERT_SLOT, params![id, held.run, held.worker.to_bytes(), held.queue, gate, until])?;
-    gates::mark_at(tx, held.lease_until, &held.queue, gate)
+    tx.write(sql::INSERT_SLOT, params![id, held.run, held.worker.to_bytes(), held.queue, limit_key, until])?;
+    queue_limits::mark_at(tx, held.lease_until, &held.queue, limit_key)
 }
 
 /// Handlers have ended, or are not waited for any longer.
@@ -70,10 +70,10 @@ pub(crate) fn release_all_of(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<(
 
 fn free(tx: &mut Tx<'_>, slots: Vec<Slot>) -> StoreResult<()> {
     slots.iter().try_for_each(|slot| tx.write(sql::DELETE_SLOT, params![slot.job, slot.run]))?;
-    for Slot { queue, gate, until, .. } in &slots {
+    for Slot { queue, limit_key, until, .. } in &slots {
         // Claims need not look at the key then, unless another lease ends at the same time.
-        tx.write(sql::DELETE_SLOT_MARK, params![queue, until.as_micros(), gate])?;
-        gates::freed(tx, queue, gate);
+        tx.write(sql::DELETE_SLOT_MARK, params![queue, until.as_micros(), limit_key])?;
+        queue_limits::freed(tx, queue, limit_key);
     }
     Ok(())
 }
@@ -82,11 +82,11 @@ fn free(tx: &mut Tx<'_>, slots: Vec<Slot>) -> StoreResult<()> {
 pub(crate) fn occupied(db: &dyn Db, now: Timestamp, queue: &str) -> StoreResult<Vec<OccupiedSlot>> {
     db.all(sql::OCCUPIED_SLOTS, params![queue, now.as_micros()], |row| {
         let attempt = AttemptId { job: JobId::from_bytes(row.get(0)?), run: row.get(1)? };
-        let (worker, gate) = (WorkerId::from_bytes(row.get(2)?), row.get::<String>(3)?);
+        let (worker, limit_key) = (WorkerId::from_bytes(row.get(2)?), row.get::<String>(3)?);
         Ok(OccupiedSlot {
             attempt,
             worker,
-            key: Some(gate).filter(|key| !key.is_empty()),
+            key: Some(limit_key).filter(|key| !key.is_empty()),
             until: rows::instant(row, 4)?,
         })
     })

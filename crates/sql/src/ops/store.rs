@@ -10,15 +10,15 @@ pub(crate) mod names {
         NewWorkflow, Node, Notification, Page, Pending, ProgressReport, Queue, QueueEvent, QueueSave, Relative,
         RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, StoreError, StoreInfo,
         StoreResult, Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-        gate::{LimitUsage, OccupiedSlot},
-        measure::Tally,
+        limiter::{LimitUsage, OccupiedSlot},
+        measure::Rollup,
         store::ports::*,
         transfer::{Dependency, ExportBatch},
     };
 
     pub(crate) use crate::ops::{
-        change, changes, claim, enqueue, gates, import, list, notifications, queues, read, registry, remove, schedules,
-        settle, slots, tokens, workflows,
+        change, changes, claim, enqueue, import, list, notifications, queue_limits, queues, read, registry, remove,
+        schedules, settle, slots, tokens, workflows,
     };
 }
 
@@ -139,8 +139,8 @@ macro_rules! store_by_operations {
                 self.read(move |db| read::dead_by_name(db, since, until)).await
             }
 
-            async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
-                self.read(move |db| read::tallies(db, since, until)).await
+            async fn rollups(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Rollup>> {
+                self.read(move |db| read::rollups(db, since, until)).await
             }
         }
 
@@ -230,7 +230,7 @@ macro_rules! store_by_operations {
 
             async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
                 let now = self.now();
-                self.read(move |db| gates::passed(db, now, &queue, key.as_deref())).await
+                self.read(move |db| queue_limits::passed(db, now, &queue, key.as_deref())).await
             }
 
             async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {

@@ -12,7 +12,7 @@ use punctual_core::{
     workflow::EndsChange,
 };
 
-use super::{flow, gates, running::Running, statements as sql};
+use super::{flow, queue_limits, running::Running, statements as sql};
 use crate::db::{Db, Statement, Value, params};
 
 /// An operation under way. The transaction around it belongs to the writer, or to the caller of `enqueue_in`.
@@ -60,7 +60,7 @@ struct Lane {
     queue: String,
     name: String,
     counts: [i64; Status::ALL.len()],
-    tallies: HashMap<(Measure, u16), u64>,
+    rollups: HashMap<(Measure, u16), u64>,
 }
 
 impl<'c> Tx<'c> {
@@ -168,9 +168,9 @@ impl<'c> Tx<'c> {
     }
 
     /// Counts something that took, or came late by, the time from `start` to `end`.
-    pub(crate) fn tally(&mut self, queue: &str, name: &str, measure: Measure, start: Timestamp, end: Timestamp) {
+    pub(crate) fn rollup(&mut self, queue: &str, name: &str, measure: Measure, start: Timestamp, end: Timestamp) {
         let bucket = measure::bucket(end.since(start));
-        *self.lane(queue, name).tallies.entry((measure, bucket)).or_default() += 1;
+        *self.lane(queue, name).rollups.entry((measure, bucket)).or_default() += 1;
     }
 
     /// Counts that a user has one more unfinished job, or one fewer, if the job has a user.
@@ -224,7 +224,7 @@ impl<'c> Tx<'c> {
         }
         if self.last_lane == self.lanes.len() {
             let (queue, name) = (queue.to_owned(), name.to_owned());
-            self.lanes.push(Lane { queue, name, counts: [0; Status::ALL.len()], tallies: HashMap::new() });
+            self.lanes.push(Lane { queue, name, counts: [0; Status::ALL.len()], rollups: HashMap::new() });
         }
         &mut self.lanes[self.last_lane]
     }
@@ -258,15 +258,15 @@ impl<'c> Tx<'c> {
     }
 
     fn write_lane(&self, lane: &Lane) -> StoreResult<()> {
-        let Lane { queue, name, counts, tallies } = lane;
+        let Lane { queue, name, counts, rollups } = lane;
         for (status, change) in Status::ALL.iter().zip(counts) {
             if *change != 0 {
                 self.write(sql::ADD_COUNT, params![queue, name, status.as_str(), change])?;
             }
         }
         let hour = measure::hour(self.now).as_micros();
-        for ((measure, bucket), count) in tallies {
-            self.write(sql::ADD_TALLY, params![hour, name, queue, measure.as_str(), bucket, count])?;
+        for ((measure, bucket), count) in rollups {
+            self.write(sql::ADD_ROLLUP, params![hour, name, queue, measure.as_str(), bucket, count])?;
         }
         Ok(())
     }
@@ -276,7 +276,7 @@ impl<'c> Tx<'c> {
 /// counters. The last step of every operation.
 pub(crate) fn finish(tx: &mut Tx<'_>) -> StoreResult<()> {
     flow::follow(tx)?;
-    gates::look_at_touched(tx)?;
+    queue_limits::look_at_touched(tx)?;
     tx.write_counters()
 }
 

@@ -17,9 +17,9 @@ use super::{
     enqueue::{self, How, Ids},
     error,
     flow::{self, Tables},
-    gates, keys,
+    keys,
     locking::{self, Held},
-    partition_creation, partition_retention, rows,
+    partition_creation, partition_retention, queue_limits, rows,
     session::Unit,
     statements as sql, tokens,
     value::{At, Uuid, job_id, uuid},
@@ -312,14 +312,14 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
     let row = sqlx::query(*sql::TRIM)
         .persistent(false)
         .bind(At(cutoff))
-        .bind(At(now.before(limits::TALLIES_KEPT)))
+        .bind(At(now.before(limits::ROLLUPS_KEPT)))
         .bind(At(now.before(limits::WORKER_SILENT_MAX)))
         .bind(limit as i64)
         .bind(At(store.upkeep.trimmed_until()))
         .bind(Uuid::from_u128(WorkflowId::last_of(cutoff).to_bits()))
         .fetch_one(&mut *unit)
         .await?;
-    gates::trim(&mut unit, now, limit).await?;
+    queue_limits::trim(&mut unit, now, limit).await?;
     tokens::trim(&mut unit, now, limit).await?;
     changes::trim(&mut unit, now).await?;
     unit.done().await?;
@@ -337,7 +337,7 @@ async fn may_fold(connection: &mut PgConnection) -> sqlx::Result<bool> {
 pub(crate) async fn fold(store: &Core) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
     if may_fold(&mut unit).await? {
-        for statement in [*sql::FOLD_COUNTS, *sql::FOLD_PENDING, *sql::FOLD_TALLIES, *sql::FOLD_ENDS] {
+        for statement in [*sql::FOLD_COUNTS, *sql::FOLD_PENDING, *sql::FOLD_ROLLUPS, *sql::FOLD_ENDS] {
             sqlx::query(statement).execute(&mut *unit).await?;
         }
     }

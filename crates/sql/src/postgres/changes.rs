@@ -141,12 +141,12 @@ async fn with_jobs(store: &Core, events: Vec<(JobId, Event)>) -> sqlx::Result<Ve
 }
 
 fn job_event(id: JobId, row: &PgRow, event: Event) -> sqlx::Result<JobEvent> {
-    let extras = rows::document::<JobOptions>(row, 6)?.unwrap_or_default();
+    let options = rows::document::<JobOptions>(row, 6)?.unwrap_or_default();
     Ok(JobEvent {
         user_id: row.try_get(3)?,
         correlation_id: row.try_get(4)?,
         workflow_id: row.try_get::<Option<Uuid>, _>(5)?.map(|id| WorkflowId::from_bits(id.as_u128())),
-        ..JobEvent::new(id, row.try_get(1)?, row.try_get(2)?, extras, event)
+        ..JobEvent::new(id, row.try_get(1)?, row.try_get(2)?, options, event)
     })
 }
 

@@ -15,9 +15,9 @@ use tokio::{
 
 use super::{
     core::Core,
-    error, gates,
+    error,
     lanes::SLACK,
-    queues, read, ready_keys, rows,
+    queue_limits, queues, read, ready_keys, rows,
     scan_bounds::{Look, POLL, POLL_WITHOUT_HINTS},
     session::Patience,
     settle, statements as sql,
@@ -49,7 +49,7 @@ pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed
     }
 }
 
-/// Where a claim looks for jobs that pass no gate.
+/// Where a claim looks for jobs without limits.
 pub(crate) enum Source {
     /// In the lanes that the worker serves, unless a dispatcher does.
     Lanes,
@@ -139,16 +139,16 @@ pub(crate) async fn give_back(store: &Core, releases: Vec<Settlement>) {
 async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look<'_>) -> sqlx::Result<Taken> {
     loop {
         let queues = store.queues.known();
-        let (lanes, gated) = store.lanes.served(request, &queues);
+        let (lanes, limited) = store.lanes.served(request, &queues);
         let plain = match source {
             Source::Hints(hints) => Plain::Spots(ready_keys::spots(store, hints, &lanes)),
             Source::Lanes if dispatches(store, request, &queues).await? => Plain::Lanes(Vec::new()),
             Source::Lanes => Plain::Lanes(lanes),
         };
-        let taken = if gated.is_empty() {
+        let taken = if limited.is_empty() {
             take::try_take(store, request, look, &queues, &plain).await?
         } else {
-            gates::try_take(store, request, look, &queues, (&plain, &gated)).await?
+            queue_limits::try_take(store, request, look, &queues, (&plain, &limited)).await?
         };
         match taken {
             Some(taken) => return Ok(taken),
@@ -178,7 +178,7 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
     if matches!(source, Source::Lanes) && dispatches(store, request, &queues).await? {
         return Ok(());
     }
-    // Gates count starts as they happen, so that what has to pass one is left alone.
+    // Limits count starts as they happen, so that limited jobs are left alone.
     let (lanes, _) = store.lanes.served(request, &queues);
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::CLAIM_AHEAD)
@@ -317,20 +317,20 @@ async fn promote_but_for(store: &Core, bound: Timestamp, limit: usize, damaged: 
     Ok(rows)
 }
 
-/// The due jobs whose extras are no JSON.
+/// The due jobs whose options are no JSON.
 async fn damaged_due(store: &Core, bound: Timestamp, limit: usize) -> sqlx::Result<Vec<Uuid>> {
     let mut unit = store.sessions.single().await?;
-    let due: Vec<(Uuid, String)> = sqlx::query_as(*sql::DUE_EXTRAS)
+    let due: Vec<(Uuid, String)> = sqlx::query_as(*sql::DUE_OPTIONS)
         .bind(store.sessions.clock())
         .bind(At(bound))
         .bind(limit as i64)
         .fetch_all(&mut *unit)
         .await?;
     unit.done().await?;
-    let is_damaged = |extras: &str| serde_json::from_str::<serde::de::IgnoredAny>(extras).is_err();
-    let damaged = due.into_iter().filter(|(_, extras)| is_damaged(extras)).map(|(id, _)| id);
+    let is_damaged = |options: &str| serde_json::from_str::<serde::de::IgnoredAny>(options).is_err();
+    let damaged = due.into_iter().filter(|(_, options)| is_damaged(options)).map(|(id, _)| id);
     Ok(damaged
-        .inspect(|id| tracing::error!(job = %job_id(*id), "the row of a due job is corrupt: its extras are no JSON"))
+        .inspect(|id| tracing::error!(job = %job_id(*id), "the row of a due job is corrupt: its options are no JSON"))
         .collect())
 }
 

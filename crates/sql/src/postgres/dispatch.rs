@@ -65,9 +65,9 @@ async fn log_refused(store: &Core, connection: &mut PgConnection, refused: &[&St
         .map(drop)
 }
 
-async fn untold(store: &Core, until: Timestamp, limit: usize) -> sqlx::Result<Vec<Hint>> {
+async fn undispatched(store: &Core, until: Timestamp, limit: usize) -> sqlx::Result<Vec<Hint>> {
     let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::UNTOLD).bind(At(until)).bind(limit as i64).fetch_all(&mut *unit).await?;
+    let rows = sqlx::query(*sql::UNDISPATCHED).bind(At(until)).bind(limit as i64).fetch_all(&mut *unit).await?;
     let rows = rows.iter().map(spot).collect::<sqlx::Result<Vec<_>>>()?;
     if rows.iter().any(|spot| store.lanes.lane(spot.lane).is_none()) {
         store.lanes.refresh(&mut unit).await?;
@@ -84,7 +84,7 @@ async fn untold(store: &Core, until: Timestamp, limit: usize) -> sqlx::Result<Ve
 
 /// The dispatcher has been told of jobs.
 async fn tell(connection: &mut PgConnection, spots: &[Spot]) -> sqlx::Result<()> {
-    sqlx::query(*sql::TOLD)
+    sqlx::query(*sql::MARK_DISPATCHED)
         .bind(spots.iter().map(|spot| spot.lane).collect::<Vec<_>>())
         .bind(spots.iter().map(|spot| At(spot.run_at)).collect::<Vec<_>>())
         .bind(spots.iter().map(|spot| uuid(spot.id)).collect::<Vec<_>>())
@@ -93,7 +93,7 @@ async fn tell(connection: &mut PgConnection, spots: &[Spot]) -> sqlx::Result<()>
         .map(drop)
 }
 
-async fn told(store: &Core, hints: &[Hint]) -> sqlx::Result<()> {
+async fn mark_dispatched(store: &Core, hints: &[Hint]) -> sqlx::Result<()> {
     let numbers = store.lanes.plain(hints.iter().map(|hint| &*hint.lane));
     let spot = |(hint, lane): (&Hint, Option<i32>)| Some(Spot { lane: lane?, run_at: hint.run_at, id: hint.job });
     let mut spots: Vec<Spot> = hints.iter().zip(numbers).filter_map(spot).collect();
@@ -142,7 +142,7 @@ async fn dispatching(store: &Core, sight: Sight) -> sqlx::Result<Dispatching> {
         })
     };
     Ok(Dispatching {
-        ledger: format!("{:08x}-{}", row.try_get::<Uuid, _>(2)?.as_u128() >> 96, store.database),
+        store_id: format!("{:08x}-{}", row.try_get::<Uuid, _>(2)?.as_u128() >> 96, store.database),
         server_run: row.try_get::<i64, _>(4)?.to_string(),
         missed: row
             .try_get::<Option<i64>, _>(3)?
@@ -174,9 +174,9 @@ impl PrimaryStore for PostgresStore {
 
     fn lanes(&self, request: &ClaimRequest) -> ServedLanes {
         let queues = self.core.queues.known();
-        let (plain, gated) = self.core.lanes.served(request, &queues);
+        let (plain, limited) = self.core.lanes.served(request, &queues);
         let plain = plain.iter().filter_map(|lane| Some((self.core.lanes.shared(lane.number)?, lane.rank as u32)));
-        ServedLanes { plain: plain.collect(), gated: !gated.is_empty() }
+        ServedLanes { plain: plain.collect(), limited: !limited.is_empty() }
     }
 
     async fn look(&self) -> StoreResult<()> {
@@ -261,12 +261,12 @@ impl PrimaryStore for PostgresStore {
         Box::new(self.core.hints.work.listen())
     }
 
-    async fn untold(&self, until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>> {
-        self.answer(Patience::Short, untold(&self.core, until, limit)).await
+    async fn undispatched(&self, until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>> {
+        self.answer(Patience::Short, undispatched(&self.core, until, limit)).await
     }
 
-    async fn told(&self, hints: Vec<Hint>) -> StoreResult<()> {
-        self.answer(Patience::Short, told(&self.core, &hints)).await
+    async fn mark_dispatched(&self, hints: Vec<Hint>) -> StoreResult<()> {
+        self.answer(Patience::Short, mark_dispatched(&self.core, &hints)).await
     }
 
     async fn due(
@@ -291,7 +291,7 @@ impl PrimaryStore for PostgresStore {
         self.core.sessions.within(Patience::Short, claim::promote_due(&self.core)).await
     }
 
-    async fn told_due(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
+    async fn mark_due_dispatched(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
         let write = async {
             let mut unit = self.core.sessions.single().await?;
             sqlx::query(*sql::DISPATCH_DUE).bind(before.map(At)).bind(At(until)).execute(&mut *unit).await?;

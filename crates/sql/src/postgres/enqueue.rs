@@ -37,7 +37,7 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob], tells: Tells) -> Resu
     prepare(store, jobs).await?;
     let several = jobs.iter().any(|job| job.spec.unique_key.is_some() || has_family(job)) || any_old(store, jobs);
     // The id of an occurrence follows from its time, so somebody else may have made the same.
-    let derived = jobs.iter().any(|job| job.spec.extras.occurrence.is_some());
+    let derived = jobs.iter().any(|job| job.spec.options.occurrence.is_some());
     let mut ids = if derived { Ids::Unknown } else { Ids::New };
     let mut tries = 0;
     let enqueued = loop {
@@ -72,7 +72,7 @@ pub(crate) fn announce(store: &Core, jobs: &[NewJob], tells: Tells) {
     store.outlook.scheduled_all(jobs);
     let queues = store.queues.known();
     let told_here = |job: &NewJob| {
-        job.spec.extras.concurrency_key.is_some() || queues.guards(&job.spec.queue) || !job.parents.is_empty()
+        job.spec.options.concurrency_key.is_some() || queues.guards(&job.spec.queue) || !job.parents.is_empty()
     };
     // A dispatcher that is told of jobs tells those who wait for them; of some it is not.
     if tells == Tells::Loader || !store.options.dispatched || jobs.iter().any(told_here) {
@@ -342,11 +342,11 @@ async fn insert(
     if jobs.is_empty() {
         return Ok(New::none());
     }
-    let extras = |job: &&NewJob| {
-        let extras = &job.spec.extras;
-        if *extras == Default::default() { Ok(None) } else { rows::text(extras).map(Some) }
+    let options = |job: &&NewJob| {
+        let options = &job.spec.options;
+        if *options == Default::default() { Ok(None) } else { rows::text(options).map(Some) }
     };
-    let extras = jobs.iter().map(extras).collect::<sqlx::Result<Vec<_>>>()?;
+    let options = jobs.iter().map(options).collect::<sqlx::Result<Vec<_>>>()?;
     let (first, alike) = (jobs[0], waiting.is_none() && jobs.windows(2).all(|pair| are_alike(pair[0], pair[1])));
     let with_part = !jobs.iter().all(|job| is_plain(job));
     macro_rules! column {
@@ -362,7 +362,7 @@ async fn insert(
         .bind(column!(job, uuid(job.id)))
         .bind(column!(job, At(job.id.timestamp())))
         .bind(column!(job, job.spec.payload.as_str()))
-        .bind(some_of(extras))
+        .bind(some_of(options))
         .bind(some_of(column!(job, job.spec.unique_key.as_deref())));
     // The first one's value for all, or a value for each.
     macro_rules! bind {
@@ -401,7 +401,7 @@ async fn insert(
     Ok(New { ids, at })
 }
 
-/// Whether two jobs differ only in what is always an array: id, time, payload, extras and unique key.
+/// Whether two jobs differ only in what is always an array: id, time, payload, options and unique key.
 fn are_alike(one: &NewJob, other: &NewJob) -> bool {
     let (a, b) = (&one.spec, &other.spec);
     lanes::same(a, b)
@@ -413,8 +413,8 @@ fn are_alike(one: &NewJob, other: &NewJob) -> bool {
 /// Whether a job needs none of what few jobs need.
 fn is_plain(job: &NewJob) -> bool {
     let spec = &job.spec;
-    let of_schedule = spec.extras.occurrence.is_some();
+    let of_schedule = spec.options.occurrence.is_some();
     let labelled =
-        spec.user_id.is_some() || spec.correlation_id.is_some() || !spec.extras.tags.is_empty() || of_schedule;
-    job.delay.is_none() && !spec.ephemeral && !labelled && spec.extras.concurrency_key.is_none()
+        spec.user_id.is_some() || spec.correlation_id.is_some() || !spec.options.tags.is_empty() || of_schedule;
+    job.delay.is_none() && !spec.ephemeral && !labelled && spec.options.concurrency_key.is_none()
 }

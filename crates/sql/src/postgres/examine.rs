@@ -101,22 +101,22 @@ const MISPLACED: [(&str, &str); 24] = [
     (
         "keys of queued jobs",
         "select count(*) from punctual_ready r join punctual_jobs j on j.id = r.id join punctual_lanes l on l.lane = r.lane
-         where r.gate is distinct from j.extras::json ->> 'concurrency_key' or l.keyed <> (r.gate is not null)",
+         where r.limit_key is distinct from j.options::json ->> 'concurrency_key' or l.keyed <> (r.limit_key is not null)",
     ),
     // A key that waits must be known to claims: by its first job, by a mark, or because it is held back until one of
     // its jobs ends.
     (
         "keys that wait",
         "select count(*) from (
-             select distinct l.queue, r.gate as key from punctual_ready r join punctual_lanes l on l.lane = r.lane where r.gate is not null) k
-         where not exists (select from punctual_heads h where h.queue = k.queue and h.key = k.key)
-         and not exists (select from punctual_marks m where m.queue = k.queue and m.key = k.key)
-         and not exists (select from punctual_running r join punctual_lanes l on l.lane = r.lane where r.gate = k.key and l.queue = k.queue)",
+             select distinct l.queue, r.limit_key as key from punctual_ready r join punctual_lanes l on l.lane = r.lane where r.limit_key is not null) k
+         where not exists (select from punctual_limit_heads h where h.queue = k.queue and h.key = k.key)
+         and not exists (select from punctual_limit_wakeups m where m.queue = k.queue and m.key = k.key)
+         and not exists (select from punctual_running r join punctual_lanes l on l.lane = r.lane where r.limit_key = k.key and l.queue = k.queue)",
     ),
     (
         "first jobs of keys",
-        "select count(*) from punctual_heads h where not exists (select from punctual_ready r where r.id = h.id and r.lane = h.lane)
-         and not exists (select from punctual_marks m where m.queue = h.queue and m.key = h.key)",
+        "select count(*) from punctual_limit_heads h where not exists (select from punctual_ready r where r.id = h.id and r.lane = h.lane)
+         and not exists (select from punctual_limit_wakeups m where m.queue = h.queue and m.key = h.key)",
     ),
     (
         "timed jobs and their places",
@@ -185,7 +185,7 @@ const MISPLACED: [(&str, &str); 24] = [
         "select count(*) from punctual_events e left join punctual_jobs j on j.id = e.job_id
          where e.final > 0 and (j.status, j.finished_at) is distinct from (e.status, e.at)
          and (j.id is not null or punctual_scheduled_at(e.job_id) >= (
-         select coalesce(max(jobs_gone_before), '-infinity') from punctual_old_days))",
+         select coalesce(max(jobs_gone_before), '-infinity') from punctual_dropped_partitions))",
     ),
     (
         "deleted jobs",
@@ -200,7 +200,7 @@ const MISPLACED: [(&str, &str); 24] = [
     ),
     (
         "times to keep",
-        "select count(*) from punctual_kept k left join punctual_jobs j on j.id = k.id
+        "select count(*) from punctual_expiries k left join punctual_jobs j on j.id = k.id
          where j.finished_at + j.keep_for_ms * interval '1 millisecond' is distinct from k.expires_at",
     ),
     (
@@ -253,7 +253,7 @@ async fn stories(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
               + (select count(*) from told t where not exists (select from punctual_jobs j where j.id = t.job_id)
                      -- What went with its day leaves its events behind for a while.
                      and punctual_scheduled_at(t.job_id) >= (
-                         select coalesce(max(jobs_gone_before), '-infinity') from punctual_old_days))",
+                         select coalesce(max(jobs_gone_before), '-infinity') from punctual_dropped_partitions))",
     )
     .await?;
     let ok = broken == 0;

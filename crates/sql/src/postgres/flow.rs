@@ -66,7 +66,7 @@ pub(crate) fn begin(jobs: &[&NewJob], standings: &Standings) -> sqlx::Result<Beg
             status.map(|status| (*id, status)).ok_or_else(|| error::refuse(StoreError::UnknownParent(*id)))
         };
         let parents = job.parents.iter().map(status).collect::<sqlx::Result<Vec<_>>>()?;
-        let (next, fates) = flow::begin(job.spec.extras.on_parent_failure, &parents);
+        let (next, fates) = flow::begin(job.spec.options.on_parent_failure, &parents);
         let begins = match next {
             Next::Start => Status::Queued,
             Next::Wait(_) => Status::Waiting,
@@ -92,7 +92,7 @@ pub(crate) async fn join(
     for job in jobs {
         let Some((_, fates)) = beginnings.get(&job.id) else { continue };
         for (parent, fate) in job.parents.iter().zip(fates) {
-            edges.push((*parent, job.id, job.spec.extras.on_parent_failure.as_str(), fate.succeeded()));
+            edges.push((*parent, job.id, job.spec.options.on_parent_failure.as_str(), fate.succeeded()));
         }
     }
     if !edges.is_empty() {
@@ -156,7 +156,7 @@ async fn take_places(store: &Core, connection: &mut PgConnection, jobs: &[&NewJo
     let mut changes = BTreeMap::<Uuid, EndsChange>::new();
     for row in &former {
         let (workflow, node, other): (Uuid, &str, _) = (row.try_get(0)?, row.try_get(1)?, job_id(row.try_get(2)?));
-        if places.get(&(workflow, node)).is_some_and(|job| job.spec.extras.rerun_of != Some(other)) {
+        if places.get(&(workflow, node)).is_some_and(|job| job.spec.options.rerun_of != Some(other)) {
             return Err(error::refuse(StoreError::Superseded(other)));
         }
         if row.try_get::<Option<bool>, _>(3)? == Some(true) {
@@ -202,11 +202,11 @@ pub(crate) async fn affected(
     connection: &mut PgConnection,
     mut ended: BTreeMap<JobId, Status>,
 ) -> sqlx::Result<BTreeSet<JobId>> {
-    let (mut affected, mut told) = (BTreeSet::new(), BTreeMap::<JobId, Next>::new());
+    let (mut affected, mut found) = (BTreeSet::new(), BTreeMap::<JobId, Next>::new());
     while !ended.is_empty() {
         let mut all = pending(connection, &ended).await?;
         // As those before have left them.
-        all.waiting.retain(|child, waiting| match told.get(child) {
+        all.waiting.retain(|child, waiting| match found.get(child) {
             Some(Next::Wait(left)) => {
                 *waiting = *left;
                 true
@@ -217,7 +217,7 @@ pub(crate) async fn affected(
         let all = flow::follow(&ended, &all.edges, &all.waiting);
         ended = cancelled(&all);
         affected.extend(all.children.keys().copied());
-        told.extend(all.children);
+        found.extend(all.children);
     }
     Ok(affected)
 }

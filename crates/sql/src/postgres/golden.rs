@@ -14,7 +14,7 @@ const HEAD: &str = "-- Every statement that is sent to PostgreSQL, made from cra
 /// Parts of other statements, which are not sent by themselves.
 const PARTS: [&str; 16] = [
     "ENQUEUE_TEXT",
-    "ENQUEUE_EXTRAS",
+    "ENQUEUE_OPTIONS",
     "ENQUEUE_ROWS",
     "ENQUEUE_ROWS_ALIKE",
     "ENQUEUE_WAITING_TEXT",
@@ -54,7 +54,7 @@ fn statements() -> Vec<(String, &'static str)> {
     for (name, enqueue) in [("enqueue", &*sql::ENQUEUE), ("enqueue_unknown", &*sql::ENQUEUE_UNKNOWN)] {
         let [enqueuer, loader] = enqueue;
         all.extend(forms(name, enqueuer));
-        all.extend(forms(&format!("{name} untold"), loader));
+        all.extend(forms(&format!("{name} undispatched"), loader));
     }
     all.push(("enqueue_waiting".into(), *sql::ENQUEUE_WAITING));
     let [one, many] = *sql::CLAIM;

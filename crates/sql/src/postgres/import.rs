@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use punctual_core::{
     Event, Job, JobId, NewJob, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status, StoreError, Timestamp,
     Workflow, WorkflowId,
-    measure::Tally,
+    measure::Rollup,
     spec::DEFAULT_PRIORITY,
     transfer::{Dependency, ExportBatch, Record},
 };
@@ -51,8 +51,8 @@ pub(crate) async fn import(store: &Core, parcel: &ExportBatch) -> Result<usize, 
         let suspects: Vec<_> = records.iter().map(|one| &one.job).filter(|job| job.is_suspect()).collect();
         suspects::make_lanes_of(store, &suspects).await.map_err(error)?;
     }
-    if let ExportBatch::Tallies(_, tallies) = parcel {
-        make_lanes(store, tallies).await.map_err(error)?;
+    if let ExportBatch::Rollups(_, rollups) = parcel {
+        make_lanes(store, rollups).await.map_err(error)?;
     }
     let mut unit = store.sessions.several().await.map_err(error)?;
     let imported = take_over(store, &mut unit, parcel, &jobs).await;
@@ -74,7 +74,7 @@ async fn take_over(
         ExportBatch::Dependencies(all) => import_dependencies(connection, all).await,
         ExportBatch::Workflows(all) => import_workflows(connection, all).await,
         ExportBatch::Schedules(all) => import_schedules(connection, all).await,
-        ExportBatch::Tallies(hour, all) => import_tallies(store, connection, *hour, all).await,
+        ExportBatch::Rollups(hour, all) => import_rollups(store, connection, *hour, all).await,
         ExportBatch::Notifications(all) => import_notifications(connection, all).await,
     }
 }
@@ -104,7 +104,7 @@ async fn put_all(connection: &mut PgConnection, table: &str, rows: Rows) -> sqlx
 /// Adds what was done to things, each of which is named by the first column.
 async fn put_story(connection: &mut PgConnection, table: &str, of: &str, rows: Rows) -> sqlx::Result<()> {
     let text = format!(
-        "insert into {table} ({of}, at, actor, what) select {of}, at, actor, what from json_populate_recordset(null::{table}, $1::json)"
+        "insert into {table} ({of}, at, actor, action) select {of}, at, actor, action from json_populate_recordset(null::{table}, $1::json)"
     );
     sqlx::query(AssertSqlSafe(text)).bind(written(&rows)?).persistent(false).execute(connection).await.map(drop)
 }
@@ -182,7 +182,7 @@ fn job_row(record: &Record, lane: i32) -> sqlx::Result<Value> {
         "started_at": job.started_at,
         "finished_at": job.finished_at,
         "events": record.events_at_rest(),
-        "extras": if spec.extras == Default::default() { None } else { Some(written(&spec.extras)?) },
+        "options": if spec.options == Default::default() { None } else { Some(written(&spec.options)?) },
         "payload": spec.payload.as_str(),
         "progress": job.progress.as_ref().map(written).transpose()?,
         "result": job.result.as_ref().map(|result| result.as_str()),
@@ -237,13 +237,13 @@ impl Tables {
     /// Puts a job where it belongs.
     fn place(&mut self, record: &Record, lane: i32, said: &queues::Known) {
         let job = &record.job;
-        let (spec, id, key) = (&job.spec, text_of(job.id), &job.spec.extras.concurrency_key);
+        let (spec, id, key) = (&job.spec, text_of(job.id), &job.spec.options.concurrency_key);
         let keep = |keep: &std::time::Duration| keep.as_millis() as u64;
         let mut row = json!({
             "id": id, "run_at": job.run_at, "scheduled_at": job.id.timestamp(), "lane": lane, "status": job.status,
             "run": job.run, "attempt": job.attempt, "events": record.events.len(), "user_id": spec.user_id,
-            "keep_for_ms": spec.keep_for.as_ref().map(keep), "flow": spec.workflow_id.is_some(), "gate": key,
-            "queued_at": record.queued_at(), "since": record.queued_at(), "told": false,
+            "keep_for_ms": spec.keep_for.as_ref().map(keep), "flow": spec.workflow_id.is_some(), "limit_key": key,
+            "queued_at": record.queued_at(), "since": record.queued_at(), "dispatched": false,
             "waiting_on": job.waiting_on, "any_failed": record.any_failed,
             "started_at": job.started_at, "lease_until": job.lease_until,
         });
@@ -251,7 +251,7 @@ impl Tables {
             Status::Queued => {
                 self.push("punctual_ready", row);
                 if let Some(key) = key {
-                    self.push("punctual_marks", json!({"queue": spec.queue, "at": job.updated_at, "key": key}));
+                    self.push("punctual_limit_wakeups", json!({"queue": spec.queue, "at": job.updated_at, "key": key}));
                 }
             }
             Status::Scheduled | Status::Retrying => self.push("punctual_due", row),
@@ -261,7 +261,7 @@ impl Tables {
                 row["confirmed"] = json!(true);
                 row["worker_id"] = json!(job.worker_id.map(|worker| hex(worker.to_bits())));
                 if key.is_none() && said.guards(&spec.queue) {
-                    row["gate"] = json!("");
+                    row["limit_key"] = json!("");
                 }
                 self.push("punctual_running", row);
             }
@@ -273,7 +273,7 @@ impl Tables {
             _ => {}
         }
         if let (Some(finished_at), Some(keep), true) = (job.finished_at, spec.keep_for, job.status != Status::Deleted) {
-            self.push("punctual_kept", json!({"id": id, "expires_at": finished_at.after(keep)}));
+            self.push("punctual_expiries", json!({"id": id, "expires_at": finished_at.after(keep)}));
         }
     }
 
@@ -397,7 +397,7 @@ async fn import_schedules(
         put::<String>(connection, "punctual_schedules", schedules, "name").await?.into_iter().collect();
     let mut story = Rows::new();
     for (schedule, done) in all.iter().filter(|(schedule, _)| new.contains(&schedule.spec.name)) {
-        let event = |event: &ScheduleEvent| json!({"schedule": schedule.spec.name, "at": event.at, "actor": event.actor, "what": event.what});
+        let event = |event: &ScheduleEvent| json!({"schedule": schedule.spec.name, "at": event.at, "actor": event.actor, "action": event.action});
         story.extend(done.iter().rev().map(event));
     }
     put_story(connection, "punctual_schedule_events", "schedule", story).await?;
@@ -415,25 +415,24 @@ async fn import_queues(connection: &mut PgConnection, all: &[(Queue, Vec<QueueEv
     let new: HashSet<String> = put::<String>(connection, "punctual_queues", rows, "name").await?.into_iter().collect();
     let mut story = Rows::new();
     for (queue, done) in all.iter().filter(|(queue, _)| new.contains(&queue.name)) {
-        let event =
-            |event: &QueueEvent| json!({"queue": queue.name, "at": event.at, "actor": event.actor, "what": event.what});
+        let event = |event: &QueueEvent| json!({"queue": queue.name, "at": event.at, "actor": event.actor, "action": event.action});
         story.extend(done.iter().rev().map(event));
     }
     put_story(connection, "punctual_queue_events", "queue", story).await?;
     Ok(new.len())
 }
 
-/// Tallies are of a queue and a name; any lane of these will do, if it is always the same.
+/// Rollups are of a queue and a name; any lane of these will do, if it is always the same.
 fn lane_of(store: &Core, queue: &String, name: &String) -> Option<i32> {
     store.lanes.of(Some(queue), Some(name)).first().copied()
 }
 
-/// Makes the lanes that tallies need, apart from the transaction that brings them: this process remembers them even if
+/// Makes the lanes that rollups need, apart from the transaction that brings them: this process remembers them even if
 /// that fails.
-async fn make_lanes(store: &Core, tallies: &[Tally]) -> sqlx::Result<()> {
-    let unknown = tallies.iter().filter(|tally| lane_of(store, &tally.queue, &tally.name).is_none());
+async fn make_lanes(store: &Core, rollups: &[Rollup]) -> sqlx::Result<()> {
+    let unknown = rollups.iter().filter(|rollup| lane_of(store, &rollup.queue, &rollup.name).is_none());
     let level = Level::of(DEFAULT_PRIORITY, false);
-    let lanes: BTreeSet<_> = unknown.map(|tally| (tally.queue.clone(), tally.name.clone(), level, false)).collect();
+    let lanes: BTreeSet<_> = unknown.map(|rollup| (rollup.queue.clone(), rollup.name.clone(), level, false)).collect();
     if lanes.is_empty() {
         return Ok(());
     }
@@ -442,18 +441,18 @@ async fn make_lanes(store: &Core, tallies: &[Tally]) -> sqlx::Result<()> {
     unit.done().await
 }
 
-async fn import_tallies(
+async fn import_rollups(
     store: &Core,
     connection: &mut PgConnection,
     hour: Timestamp,
-    all: &[Tally],
+    all: &[Rollup],
 ) -> sqlx::Result<usize> {
     let mut rows = Rows::new();
-    for Tally { name, queue, measure, bucket, count } in all {
+    for Rollup { name, queue, measure, bucket, count } in all {
         let lane = lane_of(store, queue, name);
         rows.push(json!({"hour": hour, "lane": lane, "measure": measure.as_str(), "bucket": bucket, "n": count}));
     }
-    put_all(connection, "punctual_tallies", rows).await
+    put_all(connection, "punctual_rollups", rows).await
 }
 
 async fn import_notifications(connection: &mut PgConnection, all: &[Notification]) -> sqlx::Result<usize> {

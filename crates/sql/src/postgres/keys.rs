@@ -145,7 +145,7 @@ pub(crate) async fn retake(
 pub(crate) fn need_order(jobs: &[NewJob]) -> bool {
     // One whose parent has failed may be cancelled as it comes, and keeps no key then.
     let conditional =
-        |job: &NewJob| job.spec.unique_key.is_some() && (job.spec.extras.unique.is_some() || !job.parents.is_empty());
+        |job: &NewJob| job.spec.unique_key.is_some() && (job.spec.options.unique.is_some() || !job.parents.is_empty());
     if !jobs.iter().any(conditional) {
         return false;
     }

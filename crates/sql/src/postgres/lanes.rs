@@ -46,7 +46,7 @@ pub(crate) struct Lanes(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     numbers: HashMap<Lane, i32>,
-    /// By number: the lane as a dispatcher knows it, which hands out only what passes no gate and is no suspect.
+    /// By number: the lane as a dispatcher knows it, which hands out only jobs without limits that are no suspects.
     shared: HashMap<i32, Arc<dispatch::Lane>>,
     /// By number: the lane, and the place before which nothing is expected in it.
     bounds: BTreeMap<i32, (Lane, Place)>,
@@ -182,10 +182,10 @@ impl Lanes {
         lanes.map(|(number, _)| *number).collect()
     }
 
-    /// The lanes that a worker serves: those whose jobs pass no gate, and the others with their queues.
+    /// The lanes that a worker serves: those whose jobs have no limits, and the others with their queues.
     pub(crate) fn served(&self, request: &ClaimRequest, said: &queues::Known) -> (Vec<Served>, Vec<(String, Served)>) {
         let known = self.lock();
-        let (mut plain, mut gated) = (Vec::new(), Vec::new());
+        let (mut plain, mut limited) = (Vec::new(), Vec::new());
         for (number, ((queue, name, level, keyed), bound)) in &known.bounds {
             let admitted = request.serves(queue, name) && request.suspects == level.is_suspect();
             if !admitted || said.paused.contains(queue) {
@@ -194,12 +194,12 @@ impl Lanes {
             let rank = request.rank(queue, level.priority()) as i32;
             let lane = Served { number: *number, rank, bound: *bound, keyed: *keyed };
             if *keyed || said.guards(queue) {
-                gated.push((queue.clone(), lane));
+                limited.push((queue.clone(), lane));
             } else {
                 plain.push(lane);
             }
         }
-        (plain, gated)
+        (plain, limited)
     }
 
     /// A claim has taken a job of a lane: nothing before it is expected, but for what comes [late](SLACK).
@@ -234,7 +234,7 @@ impl Lanes {
 
 fn lane_of(spec: &Spec) -> Lane {
     let level = Level::of(spec.priority, false);
-    (spec.queue.clone(), spec.name.clone(), level, spec.extras.concurrency_key.is_some())
+    (spec.queue.clone(), spec.name.clone(), level, spec.options.concurrency_key.is_some())
 }
 
 pub(crate) fn lane_of_suspect(spec: &Spec) -> Lane {
@@ -244,6 +244,6 @@ pub(crate) fn lane_of_suspect(spec: &Spec) -> Lane {
 
 /// Whether two jobs are of the same lane.
 pub(crate) fn same(one: &Spec, other: &Spec) -> bool {
-    let keyed = |spec: &Spec| spec.extras.concurrency_key.is_some();
+    let keyed = |spec: &Spec| spec.options.concurrency_key.is_some();
     (&one.queue, &one.name, one.priority, keyed(one)) == (&other.queue, &other.name, other.priority, keyed(other))
 }

@@ -129,20 +129,20 @@ impl Candidate {
     /// Whether it is selected, if that can be told without a look at the job.
     fn fits(&self, filter: &Filter) -> Option<bool> {
         let (queue, name) = self.lane.as_ref().map(|(queue, name)| (queue.as_str(), name.as_str())).unzip();
-        let told = |wish: &Option<String>, found: Option<&str>| match (wish, found) {
+        let is_wish = |wish: &Option<String>, found: Option<&str>| match (wish, found) {
             (None, _) => Some(true),
             (Some(_), None) => None,
             (Some(wish), Some(found)) => Some(wish == found),
         };
         let status = self.status.map(|status| is_wanted(filter, status));
-        let user = told(&filter.user_id, None);
-        let (correlation, tag) = (told(&filter.correlation_id, None), told(&filter.tag, None));
-        let (queue, name) = (told(&filter.queue, queue), told(&filter.name, name));
-        let all = [status, queue, name, user, correlation, tag, told(&filter.schedule, None)];
+        let user = is_wish(&filter.user_id, None);
+        let (correlation, tag) = (is_wish(&filter.correlation_id, None), is_wish(&filter.tag, None));
+        let (queue, name) = (is_wish(&filter.queue, queue), is_wish(&filter.name, name));
+        let all = [status, queue, name, user, correlation, tag, is_wish(&filter.schedule, None)];
         if all.contains(&Some(false)) {
             Some(false)
         } else {
-            all.into_iter().all(|told| told.is_some()).then_some(true)
+            all.into_iter().all(|found| found.is_some()).then_some(true)
         }
     }
 }
@@ -178,7 +178,7 @@ fn job_fits(filter: &Filter, row: &PgRow) -> sqlx::Result<bool> {
     if filter.tag.is_none() && filter.schedule.is_none() {
         return Ok(true);
     }
-    Ok(filter.selects_extras(&rows::document(row, 6)?.unwrap_or_default()))
+    Ok(filter.selects_options(&rows::document(row, 6)?.unwrap_or_default()))
 }
 
 // By time: several sources, keyed by (time, id), merged.

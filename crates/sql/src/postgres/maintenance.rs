@@ -24,14 +24,14 @@ const NARROW_TABLES: [&str; 12] = [
     "punctual_running",
     "punctual_due",
     "punctual_keys",
-    "punctual_heads",
+    "punctual_limit_heads",
     "punctual_occupied_slots",
-    "punctual_marks",
-    "punctual_starts",
-    "punctual_turns",
+    "punctual_limit_wakeups",
+    "punctual_limit_starts",
+    "punctual_limit_fairness",
     "punctual_counts_new",
     "punctual_pending_new",
-    "punctual_tallies_new",
+    "punctual_rollups_new",
 ];
 const VACUUM_EVERY: Duration = Duration::from_secs(5);
 /// The same, of a table of which nothing could be cleared away: somebody keeps a transaction open, and to try means to

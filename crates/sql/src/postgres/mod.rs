@@ -12,7 +12,7 @@
 //! | in which order are rows locked? | `locking` |
 //! | enqueue, with unique keys and dependencies | `enqueue`, `keys`, `flow` |
 //! | claim: which lanes, from where, and the rows | `claim`, `lanes`, `scan_bounds`, `take`, `suspects` |
-//! | limits | `gates` |
+//! | limits | `queue_limits` |
 //! | settle | `settle` |
 //! | what a dispatcher in front needs | `dispatch`, `ready_keys` |
 //! | how are idle workers woken? | `wake` |
@@ -39,7 +39,6 @@ mod enqueue;
 mod error;
 mod examine;
 mod flow;
-mod gates;
 #[cfg(test)]
 mod golden;
 mod import;
@@ -56,6 +55,7 @@ mod partitions;
 #[cfg(test)]
 mod plans;
 mod ports;
+mod queue_limits;
 mod queues;
 mod read;
 mod ready_keys;

@@ -41,13 +41,15 @@ const OLD_DAYS: &str = "hashtext('punctual old days'), hashtext(current_schema()
 /// Keeps old days from being exchanged until the transaction ends, and says that they change.
 pub(crate) async fn share(connection: &mut PgConnection) -> sqlx::Result<()> {
     // Only with the lock: who holds it alone and reads the number knows of all changes up to then.
-    let share = format!("select pg_advisory_xact_lock_shared({OLD_DAYS}); select nextval('punctual_old_days_changes')");
+    let share = format!(
+        "select pg_advisory_xact_lock_shared({OLD_DAYS}); select nextval('punctual_dropped_partitions_changes')"
+    );
     sqlx::raw_sql(AssertSqlSafe(share)).execute(connection).await.map(drop)
 }
 
 /// Which change to old days was the last one.
 async fn last_change(connection: &mut PgConnection) -> sqlx::Result<i64> {
-    let last = "select case when is_called then last_value else 0 end from punctual_old_days_changes";
+    let last = "select case when is_called then last_value else 0 end from punctual_dropped_partitions_changes";
     sqlx::query_scalar(last).fetch_one(connection).await
 }
 
@@ -82,7 +84,7 @@ pub(crate) async fn whole(
     }
     // What was looked at has gone, or too much of it stays for it to go as a whole.
     let looked_at: Vec<String> =
-        sqlx::query_scalar("select partition from punctual_old_days").fetch_all(&mut *connection).await?;
+        sqlx::query_scalar("select partition from punctual_dropped_partitions").fetch_all(&mut *connection).await?;
     let mut days = of_size(connection, partitions::JOBS, store.options.whole_day_min_bytes).await?;
     days.retain(|day| !looked_at.contains(&partitions::JOBS.partition(*day)));
     Ok(days)
@@ -148,7 +150,7 @@ async fn due(store: &Core, table: Table, period: Duration) -> sqlx::Result<Vec<D
     let min_bytes = if table == partitions::JOBS { store.options.whole_day_min_bytes } else { 0 };
     let mut unit = store.sessions.single().await?;
     let lately: Vec<String> =
-        sqlx::query_scalar("select partition from punctual_old_days where looked_at > $1::timestamptz")
+        sqlx::query_scalar("select partition from punctual_dropped_partitions where looked_at > $1::timestamptz")
             .bind(At(now.before(period)))
             .fetch_all(&mut *unit)
             .await?;
@@ -216,7 +218,7 @@ async fn alone(
     sqlx::query(settings).execute(&mut *unit).await?;
     let due: bool = sqlx::query_scalar(
         "select to_regclass($1) is not null and not exists (
-             select from punctual_old_days where partition = $1 and looked_at > $2::timestamptz)",
+             select from punctual_dropped_partitions where partition = $1 and looked_at > $2::timestamptz)",
     )
     .bind(table.partition(day))
     .bind(At(store.clock_now().before(period)))
@@ -295,7 +297,7 @@ async fn exchange_stories(store: &Core, table: Table, day: Day, others: Others) 
     let partition = table.partition(day);
     // Up to when jobs have gone, if some have since the last look.
     let before: Option<At> = sqlx::query_scalar(
-        "select max(jobs_gone_before) from punctual_old_days
+        "select max(jobs_gone_before) from punctual_dropped_partitions
          having max(looked_at) filter (where jobs_gone_before is not null)
              > coalesce(max(looked_at) filter (where partition = $1), '-infinity')",
     )
@@ -460,9 +462,9 @@ async fn note(
     jobs_gone_before: Option<Timestamp>,
 ) -> sqlx::Result<()> {
     let note = sqlx::query(
-        "insert into punctual_old_days (partition, looked_at, jobs_gone_before) values ($1, $2, $3)
+        "insert into punctual_dropped_partitions (partition, looked_at, jobs_gone_before) values ($1, $2, $3)
          on conflict (partition) do update set looked_at = excluded.looked_at,
-             jobs_gone_before = coalesce(excluded.jobs_gone_before, punctual_old_days.jobs_gone_before)",
+             jobs_gone_before = coalesce(excluded.jobs_gone_before, punctual_dropped_partitions.jobs_gone_before)",
     );
     note.bind(partition).bind(At(now)).bind(jobs_gone_before.map(At)).execute(connection).await.map(drop)
 }

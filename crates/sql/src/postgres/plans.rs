@@ -13,14 +13,20 @@ struct Bench {
     unit: super::session::Unit,
 }
 
+/// A new schema in the tests' database, and its name.
+pub(super) async fn new_core() -> (Core, String) {
+    let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+        .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+    let mut options: Options = url.parse().unwrap();
+    options.schema = format!("test_{:016x}", fastrand::u64(..));
+    options.days_ahead = 3;
+    let schema = options.schema.clone();
+    (PostgresStore::open(options).await.unwrap().core, schema)
+}
+
 impl Bench {
     async fn new() -> Self {
-        let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
-            .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
-        let mut options: Options = url.parse().unwrap();
-        options.schema = format!("test_{:016x}", fastrand::u64(..));
-        options.days_ahead = 3;
-        let core = PostgresStore::open(options).await.unwrap().core;
+        let (core, _) = new_core().await;
         let unit = core.sessions.single().await.unwrap();
         Self { core, unit }
     }
@@ -196,14 +202,14 @@ async fn what_is_recorded_late_reads_only_its_own_places() {
     );
     bench.prepare("begin_late", *sql::BEGIN, &begin).await;
     let text = sql::of_table(sql::FINISH.of(true, false), "punctual_jobs").0;
-    // One of the values is for other settles, and its type cannot be told from this one.
+    // One of the values is for other settles, and its type cannot be marked from this one.
     let text = text.replacen("with l as", "with unused as (select $7::bool), l as", 1);
     bench.prepare("finish_late", &text, &finish).await;
-    let told = format!("{lanes}, {times}, {ids}");
-    bench.prepare("told", *sql::TOLD, &told).await;
+    let marked = format!("{lanes}, {times}, {ids}");
+    bench.prepare("mark_dispatched", *sql::MARK_DISPATCHED, &marked).await;
     bench.run(ready).await;
-    bench.run("update punctual_ready set told = false").await;
-    for (name, args) in [("begin_late", &begin), ("finish_late", &finish), ("told", &told)] {
+    bench.run("update punctual_ready set dispatched = false").await;
+    for (name, args) in [("begin_late", &begin), ("finish_late", &finish), ("mark_dispatched", &marked)] {
         bench.run("begin").await;
         let plan = bench.explain(name, args).await;
         bench.run("rollback").await;
@@ -232,8 +238,8 @@ async fn slots_that_are_occupied_are_found_by_an_index() {
     let of_key = "array['q7'], array['k7'], now()";
     let ended = "null, array[lpad('', 32, '0')::uuid], array[1], array[lpad('', 32, '0')::uuid]";
     let statements = [
-        ("of_key", *sql::GATES_HELD, of_key),
-        ("of_queue", *sql::GATES_HELD_OF_QUEUES, "array['q7'], now()"),
+        ("of_key", *sql::LIMITS_HELD, of_key),
+        ("of_queue", *sql::LIMITS_HELD_OF_QUEUES, "array['q7'], now()"),
         ("occupied", *sql::SLOTS_OCCUPIED, "'q7', now()"),
         ("release", *sql::SLOTS_RELEASE, ended),
     ];
@@ -242,7 +248,7 @@ async fn slots_that_are_occupied_are_found_by_an_index() {
     }
     bench
         .run(
-            "insert into punctual_occupied_slots (job_id, run, worker_id, queue, gate, lease_until)
+            "insert into punctual_occupied_slots (job_id, run, worker_id, queue, limit_key, lease_until)
              select gen_random_uuid(), 1, gen_random_uuid(), 'q' || n, 'k' || n, now() + interval '1 hour' from generate_series(1, 10000) n",
         )
         .await;

@@ -8,15 +8,15 @@ use punctual_core::{
     JobPage, Json, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Notification, Page, Pending, Queue,
     QueueEvent, QueueSave, Relative, RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, StoreInfo,
     StoreResult, Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-    gate::{LimitUsage, OccupiedSlot},
-    measure::Tally,
+    limiter::{LimitUsage, OccupiedSlot},
+    measure::Rollup,
     store::{Metric, ports::*},
     transfer::{Dependency, ExportBatch},
 };
 
 use super::{
-    change, changes, examine, gates, import, list, maintenance, notifications, partition_retention, queues, read,
-    registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
+    change, changes, examine, import, list, maintenance, notifications, partition_retention, queue_limits, queues,
+    read, registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
 };
 
 #[async_trait]
@@ -57,8 +57,8 @@ impl JobReader for PostgresStore {
         self.answer(Patience::Usual, read::dead_by_name(&self.core, since, until)).await
     }
 
-    async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
-        self.answer(Patience::Usual, read::tallies(&self.core, since, until)).await
+    async fn rollups(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Rollup>> {
+        self.answer(Patience::Usual, read::rollups(&self.core, since, until)).await
     }
 }
 
@@ -144,11 +144,11 @@ impl QueueStore for PostgresStore {
     }
 
     async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
-        self.answer(Patience::Usual, gates::passed(&self.core, &queue, key.as_deref())).await
+        self.answer(Patience::Usual, queue_limits::passed(&self.core, &queue, key.as_deref())).await
     }
 
     async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {
-        self.answer(Patience::Usual, gates::slots::occupied(&self.core, &queue)).await
+        self.answer(Patience::Usual, queue_limits::slots::occupied(&self.core, &queue)).await
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Known {
     /// How often anything was said of any.
     pub(crate) revision: i64,
     pub(crate) paused: HashSet<String>,
-    /// Whether there is a dispatcher, which serves what passes no gate while it can.
+    /// Whether there is a dispatcher, which serves jobs without limits while it can.
     pub(crate) dispatched: bool,
     /// How many jobs may start of those that are limited.
     pub(crate) limits: HashMap<String, Limits>,
@@ -31,7 +31,7 @@ impl Known {
         self.limits.get(queue).unwrap_or(Limits::none())
     }
 
-    /// Whether jobs of a queue have to pass a gate even without a key.
+    /// Whether jobs of a queue are limited even without a key.
     pub(crate) fn guards(&self, queue: &str) -> bool {
         self.limits.get(queue).is_some_and(Limits::guard_all)
     }
@@ -81,9 +81,9 @@ pub(crate) async fn queues(store: &Core) -> sqlx::Result<Vec<Queue>> {
 
 pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
     let mut unit = store.sessions.several().await?;
-    // A claim that is at the queue's gates now goes by what was said before, and must not meet what is said now half
+    // A claim that is at the queue's limits now goes by what was said before, and must not meet what is said now half
     // way.
-    sqlx::query(*sql::GATES_WAIT).bind(&save.name).execute(&mut *unit).await?;
+    sqlx::query(*sql::LIMITS_WAIT).bind(&save.name).execute(&mut *unit).await?;
     let former = read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
     let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
     let done = sqlx::query(*sql::QUEUE_SAVE)
@@ -93,13 +93,13 @@ pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
         .bind(rows::text(&save.settings)?)
         .bind(save.revision as i64)
         .bind(&save.actor)
-        .bind(&save.what)
+        .bind(&save.action)
         .execute(&mut *unit)
         .await?;
     if done.rows_affected() == 1 && changed {
-        let mark = sqlx::query(*sql::GATES_MARK_QUEUE).bind(store.sessions.clock()).bind(&save.name);
+        let mark = sqlx::query(*sql::LIMITS_MARK_QUEUE).bind(store.sessions.clock()).bind(&save.name);
         mark.execute(&mut *unit).await?;
-        let moments = sqlx::query(*sql::GATES_BEGIN_MOMENT).bind(store.sessions.clock()).bind(&save.name);
+        let moments = sqlx::query(*sql::LIMITS_BEGIN_MOMENT).bind(store.sessions.clock()).bind(&save.name);
         moments.execute(&mut *unit).await?;
     }
     unit.done().await?;
@@ -113,11 +113,11 @@ pub(crate) async fn events(store: &Core, name: &str, limit: usize) -> sqlx::Resu
     let rows = sqlx::query(*sql::QUEUE_EVENTS).bind(name).bind(limit as i64).fetch_all(&mut *unit).await?;
     unit.done().await?;
     let event =
-        |row: &PgRow| Ok(QueueEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, what: row.try_get(2)? });
+        |row: &PgRow| Ok(QueueEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, action: row.try_get(2)? });
     rows.iter().map(event).collect()
 }
 
-/// Whether a dispatcher hands out the jobs that pass no gate, or may have until lately.
+/// Whether a dispatcher hands out the jobs without limits, or may have until lately.
 pub(crate) async fn is_closed(store: &Core, known: &Known) -> sqlx::Result<bool> {
     if !known.dispatched {
         return Ok(false);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Count, Event, EventId, Job, JobId, LogLevel, LogLine, Pending, Status,
     StoreError, Timestamp, WorkerId,
-    measure::{self, Tally},
+    measure::{self, Rollup},
 };
 use sqlx::{Row, postgres::PgRow};
 
@@ -144,9 +144,9 @@ pub(crate) async fn events(store: &Core, id: JobId) -> sqlx::Result<Vec<Event>> 
         if let Some(began) = rows::optional_instant(row, 9)? {
             events.push((number - 1, event(number - 1, began, Status::Processing, run)));
         }
-        let mut told = event(number, rows::instant(row, 1)?, rows::word(row, 2)?, run);
-        (told.actor, told.detail) = (row.try_get(4)?, row.try_get(5)?);
-        events.push((number, told));
+        let mut found = event(number, rows::instant(row, 1)?, rows::word(row, 2)?, run);
+        (found.actor, found.detail) = (row.try_get(4)?, row.try_get(5)?);
+        events.push((number, found));
     }
     if let (Some(_), Some(began)) = (job.worker_id, job.started_at) {
         events.push((story.count, event(story.count, began, Status::Processing, Some(job.run))));
@@ -255,13 +255,13 @@ pub(crate) async fn dead_by_name(store: &Core, since: Timestamp, until: Timestam
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? as u64))).collect()
 }
 
-pub(crate) async fn tallies(store: &Core, since: Timestamp, until: Timestamp) -> sqlx::Result<Vec<Tally>> {
+pub(crate) async fn rollups(store: &Core, since: Timestamp, until: Timestamp) -> sqlx::Result<Vec<Rollup>> {
     let mut unit = store.sessions.single().await?;
     let first = At(measure::hour(since));
-    let rows = sqlx::query(*sql::TALLIES).bind(first).bind(At(until)).fetch_all(&mut *unit).await?;
+    let rows = sqlx::query(*sql::ROLLUPS).bind(first).bind(At(until)).fetch_all(&mut *unit).await?;
     unit.done().await?;
-    let tally = |row: &PgRow| {
-        Ok(Tally {
+    let rollup = |row: &PgRow| {
+        Ok(Rollup {
             name: row.try_get(0)?,
             queue: row.try_get(1)?,
             measure: rows::word(row, 2)?,
@@ -269,5 +269,5 @@ pub(crate) async fn tallies(store: &Core, since: Timestamp, until: Timestamp) ->
             count: row.try_get::<i64, _>(4)? as u64,
         })
     };
-    rows.iter().map(tally).collect()
+    rows.iter().map(rollup).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_core::{Heartbeat, Lock, TokenId, WorkerId, WorkerRecord};
 use sqlx::{Row, postgres::PgRow};
 
-use super::{core::Core, gates::slots, rows, statements as sql, value::Uuid};
+use super::{core::Core, queue_limits::slots, rows, statements as sql, value::Uuid};
 
 pub(crate) async fn beat(store: &Core, beat: &Heartbeat) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;

@@ -33,7 +33,7 @@ fn read_job(row: &PgRow) -> sqlx::Result<Job> {
         workflow_id: row.try_get::<Option<Uuid>, _>(14)?.map(|id| WorkflowId::from_bits(id.as_u128())),
         keep_for: row.try_get::<Option<i64>, _>(15)?.map(|keep| Duration::from_millis(keep as u64)),
         ephemeral: row.try_get(16)?,
-        extras: document::<JobOptions>(row, 22)?.unwrap_or_default(),
+        options: document::<JobOptions>(row, 22)?.unwrap_or_default(),
     };
     Ok(Job {
         id: job_id(row.try_get(0)?),

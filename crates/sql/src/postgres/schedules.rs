@@ -143,6 +143,6 @@ pub(crate) async fn events(store: &Core, name: &str, limit: usize) -> sqlx::Resu
     let rows = sqlx::query(*sql::SCHEDULE_EVENTS).bind(name).bind(limit as i64).fetch_all(&mut *unit).await?;
     unit.done().await?;
     let event =
-        |row: &PgRow| Ok(ScheduleEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, what: row.try_get(2)? });
+        |row: &PgRow| Ok(ScheduleEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, action: row.try_get(2)? });
     rows.iter().map(event).collect()
 }

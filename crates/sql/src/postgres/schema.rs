@@ -9,15 +9,8 @@ use super::{session::Sessions, value::At};
 use crate::migrate::{self, Migration};
 
 /// All migrations, oldest first.
-pub const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
-    Migration { version: 2, name: "flow", sql: include_str!("migrations/0002_flow.sql") },
-    Migration { version: 3, name: "gates", sql: include_str!("migrations/0003_gates.sql") },
-    Migration { version: 4, name: "dispatch", sql: include_str!("migrations/0004_dispatch.sql") },
-    Migration { version: 5, name: "notifications", sql: include_str!("migrations/0005_notifications.sql") },
-    Migration { version: 6, name: "tokens", sql: include_str!("migrations/0006_tokens.sql") },
-    Migration { version: 7, name: "changes", sql: include_str!("migrations/0007_changes.sql") },
-];
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
 
 const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (
     version    integer     not null primary key,
@@ -35,10 +28,10 @@ const LOCK_TIMEOUT: &str = "set local lock_timeout = '2s'";
 const TRIES_MAX: usize = 30;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Applies what is missing.
-pub(crate) async fn migrate(sessions: &Sessions, schema: &str) -> Result<(), StoreError> {
+/// Applies the migrations that are missing.
+pub(crate) async fn migrate(sessions: &Sessions, schema: &str, known: &[Migration]) -> Result<(), StoreError> {
     for _ in 1..TRIES_MAX {
-        match try_migrate(sessions, schema).await {
+        match try_migrate(sessions, schema, known).await {
             Err(error @ StoreError::Busy { .. }) => {
                 tracing::warn!(%error, "a table that is to be migrated is in use; the migration tries again");
                 tokio::time::sleep(TRY_AGAIN_AFTER).await;
@@ -46,15 +39,15 @@ pub(crate) async fn migrate(sessions: &Sessions, schema: &str) -> Result<(), Sto
             migrated => return migrated,
         }
     }
-    try_migrate(sessions, schema).await
+    try_migrate(sessions, schema, known).await
 }
 
-async fn try_migrate(sessions: &Sessions, schema: &str) -> Result<(), StoreError> {
+async fn try_migrate(sessions: &Sessions, schema: &str, known: &[Migration]) -> Result<(), StoreError> {
     let error = |error| sessions.error(error);
     let mut unit = sessions.single().await.map_err(error)?;
     let applied_before = applied(&mut unit).await.map_err(error)?;
     unit.done().await.map_err(error)?;
-    if migrate::missing(MIGRATIONS, &applied_before)?.is_empty() {
+    if migrate::missing(known, &applied_before)?.is_empty() {
         return Ok(());
     }
     let mut unit = sessions.several().await.map_err(error)?;
@@ -62,7 +55,7 @@ async fn try_migrate(sessions: &Sessions, schema: &str) -> Result<(), StoreError
     sqlx::query(LOCK_TIMEOUT).execute(&mut *unit).await.map_err(error)?;
     create_namespace(&mut unit, schema).await.map_err(error)?;
     sqlx::query(CREATE_SCHEMA).execute(&mut *unit).await.map_err(error)?;
-    for migration in migrate::missing(MIGRATIONS, &applied(&mut unit).await.map_err(error)?)? {
+    for migration in migrate::missing(known, &applied(&mut unit).await.map_err(error)?)? {
         sqlx::raw_sql(migration.sql).execute(&mut *unit).await.map_err(error)?;
         sqlx::query("insert into punctual_schema (version, name, checksum) values ($1, $2, $3)")
             .bind(migration.version as i32)
@@ -109,4 +102,40 @@ async fn applied(connection: &mut PgConnection) -> sqlx::Result<Vec<AppliedMigra
         })
     };
     rows.iter().map(migration).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::postgres::{plans, session::Unit};
+
+    /// Everything waits behind a migration that waits for a table.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_migration_that_waits_for_a_table_lets_others_pass() {
+        let (core, schema) = plans::new_core().await;
+        let mut reader = core.sessions.several().await.unwrap();
+        let pid = number(&mut reader, "select pg_backend_pid()::int8").await;
+        sqlx::raw_sql("lock table punctual_ready in access share mode").execute(&mut *reader).await.unwrap();
+        let sessions = core.sessions.clone();
+        let migration = tokio::spawn(async move {
+            let sql = "alter table punctual_ready add column another int4";
+            let second = Migration { version: 2, name: "second", sql };
+            migrate(&sessions, &schema, &[MIGRATIONS[0], second]).await
+        });
+        let mut other = core.sessions.single().await.unwrap();
+        let waiting = format!("select count(*) from pg_stat_activity where {pid} = any (pg_blocking_pids(pid))");
+        while number(&mut other, &waiting).await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(number(&mut other, "select count(*) from punctual_ready").await, 0);
+        assert!(!migration.is_finished());
+        reader.done().await.unwrap();
+        migration.await.unwrap().unwrap();
+        assert_eq!(read(&mut other).await.unwrap().version, 2);
+    }
+
+    async fn number(unit: &mut Unit, sql: &str) -> i64 {
+        sqlx::query_scalar(sqlx::AssertSqlSafe(sql.to_owned())).fetch_one(&mut **unit).await.unwrap()
+    }
 }

@@ -14,8 +14,9 @@ use super::{
     core::Core,
     error,
     flow::{self, Tables, Woken},
-    gates::slots,
-    partition_creation, read, ready_keys, rows, statements as sql, suspects,
+    partition_creation,
+    queue_limits::slots,
+    read, ready_keys, rows, statements as sql, suspects,
     value::{At, Uuid, job_id, some_of, uuid},
 };
 
@@ -38,7 +39,7 @@ pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result
         done.add(more);
         flow::announce(store, &woken);
     }
-    if done.gated {
+    if done.limited {
         store.hints.tell_work();
     }
     tell(store, &settlements);
@@ -86,17 +87,17 @@ pub(crate) fn tell(store: &Core, settlements: &[Settlement]) {
     store.hints.tell_jobs();
 }
 
-/// Executions whose fence held, and whether one of them had passed a gate, so that another may now.
+/// Executions whose fence held, and whether one of them was limited, so that another may now.
 #[derive(Default)]
 pub(crate) struct Done {
     fences: HashSet<(AttemptId, WorkerId)>,
-    gated: bool,
+    limited: bool,
 }
 
 impl Done {
     fn add(&mut self, more: Self) {
         self.fences.extend(more.fences);
-        self.gated |= more.gated;
+        self.limited |= more.limited;
     }
 }
 
@@ -128,7 +129,7 @@ async fn try_settle_family(store: &Core, settlements: &[&Settlement]) -> sqlx::R
     let (now, tables) = (store.sessions.clock(), Tables::Days(&store.days));
     let (mut done, woken) = settle_and_follow(&mut unit, now, tables, settlements).await?;
     let stale = settlements.iter().copied().filter(|one| !done.fences.contains(&fence(one)));
-    done.gated |= slots::release_stale(&mut unit, now, stale).await?;
+    done.limited |= slots::release_stale(&mut unit, now, stale).await?;
     unit.done().await?;
     Ok((done, woken))
 }
@@ -275,9 +276,9 @@ async fn settle_table(
         let reason = "a job cannot be seen by this transaction any more; begin it anew, or use READ COMMITTED";
         return Err(sqlx::Error::Decode(reason.into()));
     }
-    let gated = held.try_get(5)?;
+    let limited = held.try_get(5)?;
     if fences as usize == settlements.len() {
-        return Ok(Done { fences: settlements.iter().map(|settlement| fence(settlement)).collect(), gated });
+        return Ok(Done { fences: settlements.iter().map(|settlement| fence(settlement)).collect(), limited });
     }
     let (ids, workers): (Option<Vec<Uuid>>, Option<Vec<Uuid>>) = (held.try_get(2)?, held.try_get(4)?);
     let runs: Option<Vec<i32>> = held.try_get(3)?;
@@ -285,7 +286,7 @@ async fn settle_table(
     let fence = |((id, run), worker): ((Uuid, i32), Uuid)| {
         (AttemptId { job: job_id(id), run: run as u32 }, WorkerId::from_bits(worker.as_u128()))
     };
-    Ok(Done { fences: fences.map(fence).collect(), gated })
+    Ok(Done { fences: fences.map(fence).collect(), limited })
 }
 
 /// Whether two executions ended in the same way, in the same worker.

@@ -7,7 +7,7 @@ use punctual_core::{Status, dispatch, measure};
 /// The columns of a job, in the order in which [`super::rows::job`] reads them.
 const COLUMNS: &str = "j.id, j.name, j.queue, j.status, j.priority, j.run_at, j.attempt, j.run, j.crash_count, j.max_attempts,
     j.timeout_ms, j.user_id, j.correlation_id, j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral, j.waiting_on, j.created_at,
-    j.updated_at, j.started_at, j.finished_at, j.extras, j.payload, j.progress, j.result, j.error";
+    j.updated_at, j.started_at, j.finished_at, j.options, j.payload, j.progress, j.result, j.error";
 
 /// The same of a job as it stands now, where `r` is its row in `punctual_running`, if any; then who holds it and until
 /// when, how many events it has, its lane, and when the last of its events was written that is stored.
@@ -16,7 +16,7 @@ const COLUMNS_NOW: &str = "j.id, j.name, j.queue, case when r.id is null then j.
     j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral,
     coalesce(case when j.status = 'waiting' then (select w.waiting_on from punctual_waiting w where w.id = j.id) end, j.waiting_on),
     j.created_at, coalesce(r.started_at, j.updated_at),
-    coalesce(r.started_at, j.started_at), j.finished_at, j.extras, j.payload, j.progress, j.result, j.error, r.worker_id, r.lease_until,
+    coalesce(r.started_at, j.started_at), j.finished_at, j.options, j.payload, j.progress, j.result, j.error, r.worker_id, r.lease_until,
     coalesce(r.events, j.events), j.lane, j.updated_at";
 
 /// A payload of at most so many bytes goes with its job to the claim, which need not look for it then.
@@ -26,8 +26,8 @@ const INLINE_MAX_BYTES: usize = 1_000;
 const QUEUES_REVISION: &str = "((select coalesce(sum(revision), 0)::int8 from punctual_queues)
         + (select coalesce(sum(epoch), 0)::int8 from punctual_dispatch_queues))";
 
-/// The concurrency key in a job's extras.
-const KEY: &str = "extras::json ->> 'concurrency_key'";
+/// The concurrency key in a job's options.
+const KEY: &str = "options::json ->> 'concurrency_key'";
 
 /// The time: a test's, or the transaction's.
 const NOW: &str = "coalesce($1::timestamptz, now())";
@@ -46,7 +46,7 @@ macro_rules! statements {
 
 statements! {
     ENQUEUE_TEXT "enqueue"
-    ENQUEUE_EXTRAS "enqueue_extras"
+    ENQUEUE_OPTIONS "enqueue_options"
     ENQUEUE_ROWS "enqueue_rows"
     ENQUEUE_ROWS_ALIKE "enqueue_rows_alike"
     KEYS_TAKE "keys_take"
@@ -61,7 +61,7 @@ statements! {
     LANES "lanes"
     LANES_ADD "lanes_add"
     PROMOTE "promote"
-    DUE_EXTRAS "due_extras"
+    DUE_OPTIONS "due_options"
     CLAIM_TEXT "claim"
     CLAIM_PLACES_ONE "claim_places_one"
     CLAIM_PLACES_MANY "claim_places_many"
@@ -76,8 +76,8 @@ statements! {
     QUEUED "queued"
     DUE_BETWEEN "due_between"
     DISPATCH_DUE "dispatch_due"
-    UNTOLD "untold"
-    TOLD "told"
+    UNDISPATCHED "undispatched"
+    MARK_DISPATCHED "mark_dispatched"
     NEXT_DUE "next_due"
     STAND "stand"
     SUSPECTS_LANES "suspects_lanes"
@@ -114,7 +114,7 @@ statements! {
     COUNTS "counts"
     PENDING "pending"
     DEAD_BY_NAME "dead_by_name"
-    TALLIES "tallies"
+    ROLLUPS "rollups"
     BEAT "beat"
     LEAVE "leave"
     END_LEASES "end_leases"
@@ -166,7 +166,7 @@ statements! {
     REMOVE "remove"
     FOLD_COUNTS "fold_counts"
     FOLD_PENDING "fold_pending"
-    FOLD_TALLIES "fold_tallies"
+    FOLD_ROLLUPS "fold_rollups"
     TRIM "trim"
     OLD_DAY_FORGET "old_day_forget"
     ENQUEUE_WAITING_TEXT "enqueue_waiting"
@@ -198,30 +198,30 @@ statements! {
     CHILDREN_OF "children_of"
     LIST_WAITING "list_waiting"
     CLAIM_PLACES_CHOSEN "claim_places_chosen"
-    GATES_WORK "gates_work"
-    GATES_LOCK "gates_lock"
-    GATES_WAIT "gates_wait"
-    GATES_BEGIN_MOMENT "gates_begin_moment"
-    GATES_TRIM "gates_trim"
-    GATES_BEGIN "gates_begin"
-    GATES_MARKED "gates_marked"
-    GATES_MARK "gates_mark"
-    GATES_MARK_QUEUE "gates_mark_queue"
-    GATES_HELD "gates_held"
-    GATES_HELD_OF_QUEUES "gates_held_of_queues"
+    LIMITS_WORK "limits_work"
+    LIMITS_LOCK "limits_lock"
+    LIMITS_WAIT "limits_wait"
+    LIMITS_BEGIN_MOMENT "limits_begin_moment"
+    LIMITS_TRIM "limits_trim"
+    LIMITS_BEGIN "limits_begin"
+    LIMITS_MARKED "limits_marked"
+    LIMITS_MARK "limits_mark"
+    LIMITS_MARK_QUEUE "limits_mark_queue"
+    LIMITS_HELD "limits_held"
+    LIMITS_HELD_OF_QUEUES "limits_held_of_queues"
     SLOTS_RELEASE "slots_release"
     SLOTS_RELEASE_OF "slots_release_of"
     SLOTS_OCCUPIED "slots_occupied"
-    GATES_STARTS "gates_starts"
-    GATES_STARTED "gates_started"
-    GATES_TURNS "gates_turns"
-    GATES_TURNED "gates_turned"
-    GATES_FORGET "gates_forget"
-    GATES_CLOSE "gates_close"
-    GATES_OPEN "gates_open"
-    GATES_HEADS "gates_heads"
-    GATES_KEYED "gates_keyed"
-    GATES_PLAIN "gates_plain"
+    LIMITS_STARTS "limits_starts"
+    LIMITS_STARTED "limits_started"
+    LIMITS_TURNS "limits_turns"
+    LIMITS_TURNED "limits_turned"
+    LIMITS_FORGET "limits_forget"
+    LIMITS_CLOSE "limits_close"
+    LIMITS_OPEN "limits_open"
+    LIMITS_HEADS "limits_heads"
+    LIMITS_KEYED "limits_keyed"
+    LIMITS_PLAIN "limits_plain"
 }
 
 /// A statement in two times two forms: for rows that are alike or not, and without or with a part that few rows need.
@@ -253,10 +253,10 @@ pub(crate) static ENQUEUE_UNKNOWN: LazyLock<[Forms; 2]> =
     LazyLock::new(|| enqueue("i", "on conflict do nothing returning *", "i"));
 
 fn enqueue(new: &str, passing: &str, answer: &str) -> [Forms; 2] {
-    let (text, part) = (ENQUEUE_TEXT.replace("{passing}", passing).replace("{answer}", answer), *ENQUEUE_EXTRAS);
+    let (text, part) = (ENQUEUE_TEXT.replace("{passing}", passing).replace("{answer}", answer), *ENQUEUE_OPTIONS);
     [Tells::Enqueuer, Tells::Loader].map(|tells| {
         let [text, part] = [&text, part].map(|text| tells.fill(&text.replace("{new}", new)));
-        Forms::new(&text, [*ENQUEUE_ROWS, *ENQUEUE_ROWS_ALIKE], "{extras}", &part)
+        Forms::new(&text, [*ENQUEUE_ROWS, *ENQUEUE_ROWS_ALIKE], "{options}", &part)
     })
 }
 
@@ -276,7 +276,7 @@ impl Tells {
             Self::Enqueuer => ("true", "true"),
             Self::Loader => ("false", far.as_str()),
         };
-        text.replace("{told}", ready).replace("{told_of_due}", due)
+        text.replace("{dispatched}", ready).replace("{due_dispatched}", due)
     }
 }
 
@@ -285,20 +285,21 @@ pub(crate) static ENQUEUE_WAITING: LazyLock<&'static str> = LazyLock::new(|| {
     // Two columns more than others have.
     let rows = ENQUEUE_ROWS.replace("$18::int4[])", "$18::int4[], $19::int4[], $20::bool[])");
     let rows = rows.replace("ephemeral, lane)", "ephemeral, lane, waiting_on, any_failed)");
-    let part = Tells::Loader.fill(&ENQUEUE_EXTRAS.replace("{new}", "x"));
-    leak(ENQUEUE_WAITING_TEXT.replace("{rows}", &rows).replace("{extras}", &part))
+    let part = Tells::Loader.fill(&ENQUEUE_OPTIONS.replace("{new}", "x"));
+    leak(ENQUEUE_WAITING_TEXT.replace("{rows}", &rows).replace("{options}", &part))
 });
 
 /// The claim, of one lane or of several.
 pub(crate) static CLAIM: LazyLock<[&'static str; 2]> =
     LazyLock::new(|| [*CLAIM_PLACES_ONE, *CLAIM_PLACES_MANY].map(|places| claim(places, "null")));
 
-/// The claim of jobs that their gates let through.
-pub(crate) static CLAIM_CHOSEN: LazyLock<&'static str> =
-    LazyLock::new(|| claim(*CLAIM_PLACES_CHOSEN, "coalesce(x.gate, case when x.lane = any ($10::int4[]) then '' end)"));
+/// The claim of jobs that the limits allow.
+pub(crate) static CLAIM_CHOSEN: LazyLock<&'static str> = LazyLock::new(|| {
+    claim(*CLAIM_PLACES_CHOSEN, "coalesce(x.limit_key, case when x.lane = any ($10::int4[]) then '' end)")
+});
 
-fn claim(places: &str, gate: &str) -> &'static str {
-    leak(CLAIM_TEXT.replace("{places}", places).replace("{gate}", gate))
+fn claim(places: &str, limit_key: &str) -> &'static str {
+    leak(CLAIM_TEXT.replace("{places}", places).replace("{limit_key}", limit_key))
 }
 
 /// How jobs come to an end, each with its number in `punctual_events.final`.

@@ -16,12 +16,13 @@ use super::{
     change, claim,
     clock::ServerClock,
     core::{Core, Inner},
-    enqueue, error, gates,
+    enqueue, error,
     lanes::Lanes,
     maintenance::{self, Maintenance},
     options::Options,
     partition_creation::Effort,
     partitions::Days,
+    queue_limits,
     queues::Queues,
     scan_bounds::ScanBounds,
     schema,
@@ -47,7 +48,7 @@ impl PostgresStore {
     /// Connects to a database, and brings its schema up to date.
     pub async fn open(options: Options) -> StoreResult<Self> {
         let sessions = Sessions::connect(&options).await?;
-        sessions.within(Patience::Long, schema::migrate(&sessions, &options.schema)).await?;
+        sessions.within(Patience::Long, schema::migrate(&sessions, &options.schema, schema::MIGRATIONS)).await?;
         sessions.clone().within(Patience::Usual, Self::look_around(sessions, options)).await
     }
 
@@ -196,7 +197,7 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()> {
-        self.answer(Patience::Short, gates::slots::release(&self.core, worker, &attempts)).await
+        self.answer(Patience::Short, queue_limits::slots::release(&self.core, worker, &attempts)).await
     }
 
     async fn report_progress(&self, notes: Vec<ProgressReport>) -> StoreResult<()> {

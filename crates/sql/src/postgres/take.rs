@@ -54,7 +54,7 @@ pub(crate) struct Spot {
     pub(crate) id: JobId,
 }
 
-/// Where a claim finds jobs that pass no gate.
+/// Where a claim finds jobs without limits.
 pub(crate) enum Plain {
     /// At the heads of lanes.
     Lanes(Vec<Served>),
@@ -71,7 +71,7 @@ impl Plain {
     }
 }
 
-/// Takes queued jobs that pass no gate, the first ones, if nothing was said of queues that is not known here.
+/// Takes queued jobs without limits, the first ones, if nothing was said of queues that is not known here.
 pub(crate) async fn try_take(
     store: &Core,
     request: &ClaimRequest,
@@ -226,7 +226,7 @@ fn new_job(row: &PgRow, hold: &Hold, lane: Option<&Lane>) -> sqlx::Result<Option
         workflow_id: row.try_get::<Option<Uuid>, _>(15)?.map(|id| WorkflowId::from_bits(id.as_u128())),
         keep_for: row.try_get::<Option<i64>, _>(10)?.map(|keep| Duration::from_millis(keep as u64)),
         ephemeral: row.try_get(11)?,
-        extras: rows::document::<JobOptions>(row, 16)?.unwrap_or_default(),
+        options: rows::document::<JobOptions>(row, 16)?.unwrap_or_default(),
     };
     Ok(Some(Box::new(NewJob::new(hold.attempt.job, spec).into_job(created_at))))
 }

@@ -106,8 +106,8 @@ async fn tell(sessions: Sessions, channel: String, outbox: Arc<Outbox>) {
         let words = [("work", &outbox.work), (LATE, &outbox.late), ("jobs", &outbox.jobs)];
         let said: Vec<&str> =
             words.into_iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed)).map(|(word, _)| word).collect();
-        let told = sqlx::query("select pg_notify($1, w) from unnest($2::text[]) w").bind(&channel).bind(said);
-        if let Err(error) = in_time(&sessions, told.execute(sessions.pool())).await {
+        let found = sqlx::query("select pg_notify($1, w) from unnest($2::text[]) w").bind(&channel).bind(said);
+        if let Err(error) = in_time(&sessions, found.execute(sessions.pool())).await {
             tracing::debug!(%error, "could not notify other processes; they will find it by polling");
         }
         time::sleep(PERIOD).await;

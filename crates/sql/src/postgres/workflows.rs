@@ -109,11 +109,11 @@ fn workflow_of(row: &PgRow) -> sqlx::Result<Workflow> {
 /// What is told of jobs, by id: their names, and where they stand.
 async fn told_of(store: &Core, ids: &[JobId]) -> sqlx::Result<HashMap<JobId, (String, Relative)>> {
     let rows = rows_of(store, *sql::RELATIVES, ids).await?;
-    let told = |row: &PgRow| {
+    let found = |row: &PgRow| {
         let (id, status): (_, Status) = (job_id(row.try_get(0)?), rows::word(row, 3)?);
         Ok((id, (row.try_get(1)?, Relative { id, node: row.try_get(2)?, status })))
     };
-    rows.iter().map(told).collect()
+    rows.iter().map(found).collect()
 }
 
 pub(crate) async fn nodes(store: &Core, workflow: WorkflowId) -> sqlx::Result<Vec<Node>> {
@@ -124,9 +124,9 @@ pub(crate) async fn nodes(store: &Core, workflow: WorkflowId) -> sqlx::Result<Ve
     unit.done().await?;
     let ids: Vec<JobId> = places.iter().map(|(_, id)| *id).collect();
     let mut parents = parents_of(store, &ids).await?;
-    let mut told = told_of(store, &ids).await?;
+    let mut found = told_of(store, &ids).await?;
     let node = |(node, id): (String, JobId)| {
-        let (name, Relative { status, .. }) = told.remove(&id)?;
+        let (name, Relative { status, .. }) = found.remove(&id)?;
         Some(Node { node, id, name, status, parents: parents.remove(&id).unwrap_or_default() })
     };
     Ok(places.into_iter().filter_map(node).collect())
@@ -160,8 +160,8 @@ pub(crate) async fn children(store: &Core, job: JobId, limit: usize) -> sqlx::Re
 }
 
 async fn relatives(store: &Core, ids: &[JobId]) -> sqlx::Result<Vec<Relative>> {
-    let mut told = told_of(store, ids).await?;
-    Ok(ids.iter().filter_map(|id| told.remove(id)).map(|(_, relative)| relative).collect())
+    let mut found = told_of(store, ids).await?;
+    Ok(ids.iter().filter_map(|id| found.remove(id)).map(|(_, relative)| relative).collect())
 }
 
 pub(crate) async fn results(store: &Core, ids: &[JobId]) -> sqlx::Result<Vec<(JobId, Json)>> {

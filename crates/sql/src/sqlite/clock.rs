@@ -24,8 +24,8 @@ const MOVE: &[&str] = &[
      where job in (select d.job from punctual_due d join punctual_jobs j on j.seq = d.job where j.run_at <> j.scheduled_at)",
     "update punctual_jobs set run_at = run_at + ?1
      where run_at <> scheduled_at and seq in (select job from punctual_due)",
-    "update or replace punctual_marks set at = at + ?1",
-    "update or replace punctual_starts set at = at + ?1",
+    "update or replace punctual_limit_wakeups set at = at + ?1",
+    "update or replace punctual_limit_starts set at = at + ?1",
 ];
 
 /// The machine's clock, and the time since its start.

@@ -137,13 +137,13 @@ mod tests {
     fn nobody_is_told_before_the_disk_has_it_and_one_wait_serves_all_who_came_meanwhile() {
         let (asked, answer, sync) = disk();
         let flusher = Flusher::start(sync, Health::new(Path::new("x.db"))).unwrap();
-        let (told, on_told) = channel();
-        flusher.answer_when_durable(vec![Box::new(Told(told.clone()))]);
+        let (found, on_told) = channel();
+        flusher.answer_when_durable(vec![Box::new(Told(found.clone()))]);
         asked.recv().unwrap();
         assert_eq!(on_told.try_recv().unwrap_err(), TryRecvError::Empty);
         // These come while the disk works, so that they wait for its next answer, together.
-        flusher.answer_when_durable(vec![Box::new(Told(told.clone())), Box::new(Told(told.clone()))]);
-        flusher.answer_when_durable(vec![Box::new(Told(told))]);
+        flusher.answer_when_durable(vec![Box::new(Told(found.clone())), Box::new(Told(found.clone()))]);
+        flusher.answer_when_durable(vec![Box::new(Told(found))]);
         answer.send(Ok(())).unwrap();
         on_told.recv().unwrap().unwrap();
         asked.recv().unwrap();
@@ -158,15 +158,15 @@ mod tests {
     fn a_disk_that_fails_is_told_to_the_caller() {
         let (_asked, answer, sync) = disk();
         let flusher = Flusher::start(sync, Health::new(Path::new("x.db"))).unwrap();
-        let (told, on_told) = channel();
+        let (found, on_told) = channel();
         answer.send(Err(io::Error::other("worn out"))).unwrap();
-        flusher.answer_when_durable(vec![Box::new(Told(told))]);
+        flusher.answer_when_durable(vec![Box::new(Told(found))]);
         let error = on_told.recv().unwrap().unwrap_err().to_string();
         assert!(error.contains("did not confirm a write: worn out"), "{error}");
         // The next answer of such a disk is worth nothing.
         answer.send(Ok(())).unwrap();
-        let (told, on_told) = channel();
-        flusher.answer_when_durable(vec![Box::new(Told(told))]);
+        let (found, on_told) = channel();
+        flusher.answer_when_durable(vec![Box::new(Told(found))]);
         assert!(on_told.recv().unwrap().is_err());
     }
 

@@ -7,16 +7,8 @@ use super::error::store_error;
 use crate::migrate::{self, Migration};
 
 /// All migrations, oldest first.
-pub const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
-    Migration { version: 2, name: "event chain", sql: include_str!("migrations/0002_event_chain.sql") },
-    Migration { version: 3, name: "schedules", sql: include_str!("migrations/0003_schedules.sql") },
-    Migration { version: 4, name: "flow", sql: include_str!("migrations/0004_flow.sql") },
-    Migration { version: 5, name: "gates", sql: include_str!("migrations/0005_gates.sql") },
-    Migration { version: 6, name: "notifications", sql: include_str!("migrations/0006_notifications.sql") },
-    Migration { version: 7, name: "tokens", sql: include_str!("migrations/0007_tokens.sql") },
-    Migration { version: 8, name: "event numbers", sql: include_str!("migrations/0008_event_numbers.sql") },
-];
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
 
 const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (
     version    integer primary key,

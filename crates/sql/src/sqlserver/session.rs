@@ -274,7 +274,7 @@ impl Sessions {
         Locking::check(&rows(client, own::SUMS).await.map_err(error)?)?;
         run(client, own::ADD_UP_COUNTS).await.map_err(error)?;
         run(client, own::ADD_UP_PENDING).await.map_err(error)?;
-        client.execute(own::ADD_UP_TALLIES, &[&since.as_micros()]).await.map_err(error)?;
+        client.execute(own::ADD_UP_ROLLUPS, &[&since.as_micros()]).await.map_err(error)?;
         self.commit(leased).await
     }
 

@@ -41,7 +41,7 @@ pub(crate) mod own {
         NUMBER_EVENTS "number_events"
         ADD_UP_COUNTS "add_up_counts"
         ADD_UP_PENDING "add_up_pending"
-        ADD_UP_TALLIES "add_up_tallies"
+        ADD_UP_ROLLUPS "add_up_rollups"
         CREATE_SCHEMA "create_schema"
         LOCK_SCHEMA "lock_schema"
         UNLOCK_SCHEMA "unlock_schema"

@@ -33,7 +33,7 @@ n as (
     insert into punctual_counts_new (lane, status, n)
     select g.lane, s.status, sum(s.sign * g.n) from g, (values ('queued', -1), ('processing', 1)) s (status, sign) group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), lane, 'lateness', bucket, n from g)
 select id, (select set_config('synchronous_commit', 'off', true)) from x;
 
@@ -85,7 +85,7 @@ delete from punctual_ready where lane = $1::int4 and run_at = $2::timestamptz an
 with o as materialized (select $1::uuid as id, $2::timestamptz as scheduled_at, $3::timestamptz as now),
 h as (delete from punctual_running r using o where r.id = o.id returning r.*),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', o.now, 'UTC'), h.lane, 'cancelled',
         width_bucket(round(greatest(0, date_part('epoch', o.now - h.started_at)) * 1000000), '{2,2,2,2,3,3,4,4,5,6,7,8,10,12,14,16,20,24,28,32,40,48,56,64,80,96,112,128,160,192,224,256,320,384,448,512,640,768,896,1024,1280,1536,1792,2048,2560,3072,3584,4096,5120,6144,7168,8192,10240,12288,14336,16384,20480,24576,28672,32768,40960,49152,57344,65536,81920,98304,114688,131072,163840,196608,229376,262144,327680,393216,458752,524288,655360,786432,917504,1048576,1310720,1572864,1835008,2097152,2621440,3145728,3670016,4194304,5242880,6291456,7340032,8388608,10485760,12582912,14680064,16777216,20971520,25165824,29360128,33554432,41943040,50331648,58720256,67108864,83886080,100663296,117440512,134217728,167772160,201326592,234881024,268435456,335544320,402653184,469762048,536870912,671088640,805306368,939524096,1073741824,1342177280,1610612736,1879048192,2147483648,2684354560,3221225472,3758096384,4294967296,5368709120,6442450944,7516192768,8589934592,10737418240,12884901888,15032385536,17179869184,21474836480,25769803776,30064771072,34359738368,42949672960,51539607552,60129542144,68719476736,85899345920,103079215104,120259084288,137438953472,171798691840,206158430208,240518168576,274877906944,343597383680,412316860416,481036337152,549755813888,687194767360,824633720832,962072674304,1099511627776,1374389534720,1649267441664,1924145348608,2199023255552,2748779069440,3298534883328,3848290697216,4398046511104,5497558138880,6597069766656,7696581394432,8796093022208,10995116277760,13194139533312,15393162788864,17592186044416,21990232555520,26388279066624,30786325577728,35184372088832,43980465111040,52776558133248,61572651155456,70368744177664,87960930222080,105553116266496,123145302310912,140737488355328,175921860444160,211106232532992,246290604621824,281474976710656,351843720888320,422212465065984,492581209243648,562949953421312,703687441776640,844424930131968,985162418487296,1125899906842624,1407374883553280,1688849860263936,1970324836974592,2251799813685248,2814749767106560,3377699720527872,3940649673949184,4503599627370496,5629499534213120,6755399441055744,7881299347898368,9007199254740992,11258999068426240,13510798882111488,15762598695796736,18014398509481984,22517998136852480,27021597764222976,31525197391593472,36028797018963968,45035996273704960,54043195528445952,63050394783186944,72057594037927936,90071992547409920,108086391056891904,126100789566373888,144115188075855872,180143985094819840,216172782113783808,252201579132747776,288230376151711744,360287970189639680,432345564227567616,504403158265495552,576460752303423488,720575940379279360,864691128455135232,1008806316530991104,1152921504606846976,1441151880758558720,1729382256910270464,2017612633061982208,2305843009213693952,2882303761517117440,3458764513820540928,4035225266123964416}'::float8[]), 1
     from h, o),
@@ -95,19 +95,19 @@ j as (
     from o where j.scheduled_at = o.scheduled_at and j.id = o.id
     returning j.*),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
-    select run_at, id, updated_at, lane, attempt, run, events, keep_for_ms, user_id, flow, extras::json ->> 'concurrency_key' from j where status = 'queued'),
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key)
+    select run_at, id, updated_at, lane, attempt, run, events, keep_for_ms, user_id, flow, options::json ->> 'concurrency_key' from j where status = 'queued'),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select queue, updated_at, extras::json ->> 'concurrency_key' from j
-    where extras::json ->> 'concurrency_key' is not null and (status = 'queued' or $16::text in ('queued', 'processing'))),
--- If its execution passed a gate, it keeps its slot until its handler is gone, or its lease ends: then claims look at its key.
+    insert into punctual_limit_wakeups (queue, at, key)
+    select queue, updated_at, options::json ->> 'concurrency_key' from j
+    where options::json ->> 'concurrency_key' is not null and (status = 'queued' or $16::text in ('queued', 'processing'))),
+-- If its execution is limited, it keeps its slot until its handler is gone, or its lease ends: then claims look at its key.
 s as (
-    insert into punctual_occupied_slots (job_id, run, worker_id, queue, gate, lease_until)
-    select h.id, h.run, h.worker_id, j.queue, h.gate, h.lease_until from h join j on j.id = h.id
-    where h.gate is not null and h.lease_until > j.updated_at
-    on conflict do nothing returning queue, lease_until, gate),
-m2 as (insert into punctual_marks (queue, at, key) select * from s),
+    insert into punctual_occupied_slots (job_id, run, worker_id, queue, limit_key, lease_until)
+    select h.id, h.run, h.worker_id, j.queue, h.limit_key, h.lease_until from h join j on j.id = h.id
+    where h.limit_key is not null and h.lease_until > j.updated_at
+    on conflict do nothing returning queue, lease_until, limit_key),
+m2 as (insert into punctual_limit_wakeups (queue, at, key) select * from s),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome, actor,
         detail)
@@ -125,14 +125,14 @@ x2 as (
     insert into punctual_deleted (deleted_at, id, finished_at) select updated_at, id, finished_at from j where status = 'deleted'),
 w as (delete from punctual_waiting w using o where w.id = o.id),
 n as (
-    insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
+    insert into punctual_ends_pending (workflow, at, succeeded, dead, cancelled)
     select workflow_id, o.now, $20::int4, $21::int4, $22::int4 from j, o
     where workflow_id is not null and exists (select from punctual_nodes n where n.job_id = j.id) and ($20::int4, $21::int4, $22::int4) <> (0, 0, 0)),
 k1 as (
-    delete from punctual_kept d using j
+    delete from punctual_expiries d using j
     where d.expires_at = $17::timestamptz + j.keep_for_ms * interval '1 millisecond' and d.id = j.id),
 k2 as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select finished_at + keep_for_ms * interval '1 millisecond', id from j
     where status = 'cancelled' and keep_for_ms is not null),
 c as (
@@ -150,9 +150,9 @@ select 1;
 -- those that are as they came. Index: punctual_events_final, one range for each end; a range of the jobs' primary key. What is running is
 -- read whole.
 with parts as materialized (
-    select l.xmin::text::int8 as part, l.began, (((l.whole - $4::int8) & 4294967295) < 2147483648 or l.whole = any ($5::int8[])) and not (((l.whole - $6::int8) & 4294967295) < 2147483648 or l.whole = any ($7::int8[])) as is_new from punctual_latecomers l where l.written >= $1::timestamptz),
+    select l.xmin::text::int8 as part, l.began, (((l.whole - $4::int8) & 4294967295) < 2147483648 or l.whole = any ($5::int8[])) and not (((l.whole - $6::int8) & 4294967295) < 2147483648 or l.whole = any ($7::int8[])) as is_new from punctual_late_commits l where l.written >= $1::timestamptz),
 late as materialized (select distinct part, began from parts where is_new),
-told as (
+found as (
     select e.* from unnest('{0, 1, 2, 3}'::int2[]) f (final) cross join lateral (
         select e.job_id, e.n, e.at, e.status, e.run, e.actor, e.detail from punctual_events e
         where e.final = f.final and e.at >= $1::timestamptz and ((((e.xmin::text::int8) - $4::int8) & 4294967295) < 2147483648 or (e.xmin::text::int8) = any ($5::int8[])) and not ((((e.xmin::text::int8) - $6::int8) & 4294967295) < 2147483648 or (e.xmin::text::int8) = any ($7::int8[])) and (e.final <> 0 or e.status not in ('succeeded', 'dead', 'cancelled'))
@@ -163,7 +163,7 @@ told as (
         select e.job_id, e.n, e.at, e.status, e.run, e.actor, e.detail from punctual_events e
         where e.final = any ('{0, 1, 2, 3}'::int2[]) and e.at = late.began and e.xmin::text::int8 = late.part and (e.final <> 0 or e.status not in ('succeeded', 'dead', 'cancelled')) limit $8::int8) e
     union all
-    -- An extension is no beginning: those are told soon after, or not at all.
+    -- Only starts: a lease that was extended has an earlier one.
     select r.id, r.events, r.started_at, 'processing', r.run, null, null from punctual_running r
     where r.started_at >= $2::timestamptz - interval '500 milliseconds' and ((((r.xmin::text::int8) - $4::int8) & 4294967295) < 2147483648 or (r.xmin::text::int8) = any ($5::int8[])) and not ((((r.xmin::text::int8) - $6::int8) & 4294967295) < 2147483648 or (r.xmin::text::int8) = any ($7::int8[]))
     union all
@@ -179,11 +179,11 @@ told as (
         where j.scheduled_at >= late.began - interval '1 second' and j.scheduled_at <= late.began + interval '1 second'
             and j.xmin::text::int8 = late.part and j.status = 'queued' and j.events = 1 and j.progress is null and scheduled_at between created_at - interval '1 second' and created_at + interval '1 second'
             and (not j.flow or j.workflow_id is not null or j.created_at > $2::timestamptz) limit $8::int8) j)
-select * from told order by at, job_id, n limit $8::int8;
+select * from found order by at, job_id, n limit $8::int8;
 
 -- name: changes_jobs
 -- What those select jobs by who follow them. In: ids, when each is scheduled for. Index: the whole primary key.
-select j.id, j.queue, j.name, j.user_id, j.correlation_id, j.workflow_id, j.extras
+select j.id, j.queue, j.name, j.user_id, j.correlation_id, j.workflow_id, j.options
 from unnest({ids}::uuid[], {times}::timestamptz[]) u (id, scheduled_at)
 cross join lateral (select * from {jobs} j where j.scheduled_at = u.scheduled_at and j.id = u.id limit 1) j;
 
@@ -216,10 +216,10 @@ c as materialized (
 x as (delete from punctual_ready where ctid = any (array(select place from c)) returning *),
 l as (
     insert into punctual_running (id, worker_id, lease_until, started_at, queued_at, run_at, run, attempt, events, lane, keep_for_ms,
-        user_id, flow, gate)
+        user_id, flow, limit_key)
     -- A job may have been queued since this transaction began.
     select x.id, $6::uuid, coalesce($1::timestamptz, now()) + $7::int8 * interval '1 microsecond', greatest(coalesce($1::timestamptz, now()), x.queued_at), x.queued_at, x.run_at, x.run + 1, x.attempt + 1,
-        x.events + 1, x.lane, x.keep_for_ms, x.user_id, x.flow, coalesce(x.gate, case when x.lane = any ($10::int4[]) then '' end)
+        x.events + 1, x.lane, x.keep_for_ms, x.user_id, x.flow, coalesce(x.limit_key, case when x.lane = any ($10::int4[]) then '' end)
     from x),
 g as materialized (
     select lane, width_bucket(round(greatest(0, date_part('epoch', coalesce($1::timestamptz, now()) - run_at)) * 1000000), '{2,2,2,2,3,3,4,4,5,6,7,8,10,12,14,16,20,24,28,32,40,48,56,64,80,96,112,128,160,192,224,256,320,384,448,512,640,768,896,1024,1280,1536,1792,2048,2560,3072,3584,4096,5120,6144,7168,8192,10240,12288,14336,16384,20480,24576,28672,32768,40960,49152,57344,65536,81920,98304,114688,131072,163840,196608,229376,262144,327680,393216,458752,524288,655360,786432,917504,1048576,1310720,1572864,1835008,2097152,2621440,3145728,3670016,4194304,5242880,6291456,7340032,8388608,10485760,12582912,14680064,16777216,20971520,25165824,29360128,33554432,41943040,50331648,58720256,67108864,83886080,100663296,117440512,134217728,167772160,201326592,234881024,268435456,335544320,402653184,469762048,536870912,671088640,805306368,939524096,1073741824,1342177280,1610612736,1879048192,2147483648,2684354560,3221225472,3758096384,4294967296,5368709120,6442450944,7516192768,8589934592,10737418240,12884901888,15032385536,17179869184,21474836480,25769803776,30064771072,34359738368,42949672960,51539607552,60129542144,68719476736,85899345920,103079215104,120259084288,137438953472,171798691840,206158430208,240518168576,274877906944,343597383680,412316860416,481036337152,549755813888,687194767360,824633720832,962072674304,1099511627776,1374389534720,1649267441664,1924145348608,2199023255552,2748779069440,3298534883328,3848290697216,4398046511104,5497558138880,6597069766656,7696581394432,8796093022208,10995116277760,13194139533312,15393162788864,17592186044416,21990232555520,26388279066624,30786325577728,35184372088832,43980465111040,52776558133248,61572651155456,70368744177664,87960930222080,105553116266496,123145302310912,140737488355328,175921860444160,211106232532992,246290604621824,281474976710656,351843720888320,422212465065984,492581209243648,562949953421312,703687441776640,844424930131968,985162418487296,1125899906842624,1407374883553280,1688849860263936,1970324836974592,2251799813685248,2814749767106560,3377699720527872,3940649673949184,4503599627370496,5629499534213120,6755399441055744,7881299347898368,9007199254740992,11258999068426240,13510798882111488,15762598695796736,18014398509481984,22517998136852480,27021597764222976,31525197391593472,36028797018963968,45035996273704960,54043195528445952,63050394783186944,72057594037927936,90071992547409920,108086391056891904,126100789566373888,144115188075855872,180143985094819840,216172782113783808,252201579132747776,288230376151711744,360287970189639680,432345564227567616,504403158265495552,576460752303423488,720575940379279360,864691128455135232,1008806316530991104,1152921504606846976,1441151880758558720,1729382256910270464,2017612633061982208,2305843009213693952,2882303761517117440,3458764513820540928,4035225266123964416}'::float8[]) as bucket, count(*) as n
@@ -228,11 +228,11 @@ n as (
     insert into punctual_counts_new (lane, status, n)
     select g.lane, s.status, sum(s.sign * g.n) from g, (values ('queued', -1), ('processing', 1)) s (status, sign) group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), lane, 'lateness', bucket, n from g)
 select coalesce($1::timestamptz, now()), (select d.run_at from punctual_due d where d.run_at >= $8::timestamptz order by d.run_at limit 1) as next_run_at,
     x.id, x.run + 1, x.attempt + 1, x.lane, x.run_at, x.queued_at, x.max_attempts, x.timeout_ms, x.keep_for_ms, x.ephemeral, x.user_id,
-    x.correlation_id, x.unique_key, x.workflow_id, x.extras, x.payload, ((select coalesce(sum(revision), 0)::int8 from punctual_queues)
+    x.correlation_id, x.unique_key, x.workflow_id, x.options, x.payload, ((select coalesce(sum(revision), 0)::int8 from punctual_queues)
         + (select coalesce(sum(epoch), 0)::int8 from punctual_dispatch_queues)), (select set_config('synchronous_commit', 'off', true))
 from (select) t left join x on true;
 
@@ -263,7 +263,7 @@ c as materialized (
 x as (delete from punctual_ready where ctid = any (array(select place from c)) returning *),
 l as (
     insert into punctual_running (id, worker_id, lease_until, started_at, queued_at, run_at, run, attempt, events, lane, keep_for_ms,
-        user_id, flow, gate)
+        user_id, flow, limit_key)
     -- A job may have been queued since this transaction began.
     select x.id, $6::uuid, coalesce($1::timestamptz, now()) + $7::int8 * interval '1 microsecond', greatest(coalesce($1::timestamptz, now()), x.queued_at), x.queued_at, x.run_at, x.run + 1, x.attempt + 1,
         x.events + 1, x.lane, x.keep_for_ms, x.user_id, x.flow, null
@@ -275,11 +275,11 @@ n as (
     insert into punctual_counts_new (lane, status, n)
     select g.lane, s.status, sum(s.sign * g.n) from g, (values ('queued', -1), ('processing', 1)) s (status, sign) group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), lane, 'lateness', bucket, n from g)
 select coalesce($1::timestamptz, now()), (select d.run_at from punctual_due d where d.run_at >= $8::timestamptz order by d.run_at limit 1) as next_run_at,
     x.id, x.run + 1, x.attempt + 1, x.lane, x.run_at, x.queued_at, x.max_attempts, x.timeout_ms, x.keep_for_ms, x.ephemeral, x.user_id,
-    x.correlation_id, x.unique_key, x.workflow_id, x.extras, x.payload, ((select coalesce(sum(revision), 0)::int8 from punctual_queues)
+    x.correlation_id, x.unique_key, x.workflow_id, x.options, x.payload, ((select coalesce(sum(revision), 0)::int8 from punctual_queues)
         + (select coalesce(sum(epoch), 0)::int8 from punctual_dispatch_queues)), (select set_config('synchronous_commit', 'off', true))
 from (select) t left join x on true;
 
@@ -300,7 +300,7 @@ c as materialized (
 x as (delete from punctual_ready where ctid = any (array(select place from c)) returning *),
 l as (
     insert into punctual_running (id, worker_id, lease_until, started_at, queued_at, run_at, run, attempt, events, lane, keep_for_ms,
-        user_id, flow, gate)
+        user_id, flow, limit_key)
     -- A job may have been queued since this transaction began.
     select x.id, $6::uuid, coalesce($1::timestamptz, now()) + $7::int8 * interval '1 microsecond', greatest(coalesce($1::timestamptz, now()), x.queued_at), x.queued_at, x.run_at, x.run + 1, x.attempt + 1,
         x.events + 1, x.lane, x.keep_for_ms, x.user_id, x.flow, null
@@ -312,11 +312,11 @@ n as (
     insert into punctual_counts_new (lane, status, n)
     select g.lane, s.status, sum(s.sign * g.n) from g, (values ('queued', -1), ('processing', 1)) s (status, sign) group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), lane, 'lateness', bucket, n from g)
 select coalesce($1::timestamptz, now()), (select d.run_at from punctual_due d where d.run_at >= $8::timestamptz order by d.run_at limit 1) as next_run_at,
     x.id, x.run + 1, x.attempt + 1, x.lane, x.run_at, x.queued_at, x.max_attempts, x.timeout_ms, x.keep_for_ms, x.ephemeral, x.user_id,
-    x.correlation_id, x.unique_key, x.workflow_id, x.extras, x.payload, ((select coalesce(sum(revision), 0)::int8 from punctual_queues)
+    x.correlation_id, x.unique_key, x.workflow_id, x.options, x.payload, ((select coalesce(sum(revision), 0)::int8 from punctual_queues)
         + (select coalesce(sum(epoch), 0)::int8 from punctual_dispatch_queues)), (select set_config('synchronous_commit', 'off', true))
 from (select) t left join x on true;
 
@@ -349,7 +349,7 @@ g as (
     union all
     select lane, 'processing', count(*) from j group by lane),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), lane, 'lateness', 0, count(*) from j group by 1, 2)
 select coalesce($1::timestamptz, now()), (
         select d.run_at from punctual_due d where d.ctid <> all (array(select place from c)) order by d.run_at limit 1) as next_run_at,
@@ -361,7 +361,7 @@ from (select) t left join j on true;
 -- Index: the whole primary key.
 select j.id, j.name, j.queue, j.status, j.priority, j.run_at, j.attempt, j.run, j.crash_count, j.max_attempts,
     j.timeout_ms, j.user_id, j.correlation_id, j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral, j.waiting_on, j.created_at,
-    j.updated_at, j.started_at, j.finished_at, j.extras, j.payload, j.progress, j.result, j.error from unnest($1::uuid[], $2::timestamptz[]) u (id, scheduled_at)
+    j.updated_at, j.started_at, j.finished_at, j.options, j.payload, j.progress, j.result, j.error from unnest($1::uuid[], $2::timestamptz[]) u (id, scheduled_at)
 cross join lateral (select * from {jobs} j where j.scheduled_at = u.scheduled_at and j.id = u.id limit 1) j;
 
 -- name: confirm
@@ -402,12 +402,12 @@ cross join lateral (select * from punctual_dependencies d where d.child = u.id o
 -- name: dispatch
 -- How much longer the dispatcher hands jobs out, in microseconds; less than nothing since it has not. The time up to which it knows jobs that
 -- wait for one, what it knows this store by, for how many microseconds ago somebody missed it, and which run of the server this is.
-select (date_part('epoch', greatest(until, clock_timestamp() - interval '1 day') - clock_timestamp()) * 1000000)::int8, due_until, ledger,
-    (date_part('epoch', clock_timestamp() - missed_at) * 1000000)::int8, (date_part('epoch', pg_postmaster_start_time()) * 1000000)::int8
+select (date_part('epoch', greatest(until, clock_timestamp() - interval '1 day') - clock_timestamp()) * 1000000)::int8, due_until, store_id,
+    (date_part('epoch', clock_timestamp() - unreachable_at) * 1000000)::int8, (date_part('epoch', pg_postmaster_start_time()) * 1000000)::int8
 from punctual_dispatch;
 
 -- name: dispatch_due
--- The dispatcher has been told of jobs that wait for a time up to this one. In: the time that was so until now (or null), the new one.
+-- The dispatcher has been informed of jobs that wait for a time up to this one. In: the time that was so until now (or null), the new one.
 update punctual_dispatch set due_until = $2::timestamptz where due_until is not distinct from $1::timestamptz;
 
 -- name: dispatch_give
@@ -430,7 +430,7 @@ update punctual_dispatch set due_until = null;
 
 -- name: dispatch_missed
 -- A process that claims jobs cannot reach the dispatcher.
-update punctual_dispatch set missed_at = clock_timestamp();
+update punctual_dispatch set unreachable_at = clock_timestamp();
 
 -- name: dispatch_open
 -- Somebody opens a queue, if nobody else has in its epoch. In: queue, epoch. Rows changed: 1 if it was them.
@@ -447,7 +447,7 @@ update punctual_dispatch_queues set loaded = true where queue = $1::text and epo
 -- Out: whether it has not handed out any for a time; nothing if it was not prolonged.
 with f as materialized (
     select d.until < clock_timestamp() as lapsed from punctual_dispatch d
-    where $3::bool or coalesce(d.missed_at < clock_timestamp() - $4::int8 * interval '1 microsecond', true) for update)
+    where $3::bool or coalesce(d.unreachable_at < clock_timestamp() - $4::int8 * interval '1 microsecond', true) for update)
 update punctual_dispatch d set until = clock_timestamp() + $1::int8 * interval '1 microsecond',
     opens_at = case when f.lapsed then d.until + $2::int8 * interval '1 microsecond' else d.opens_at end
 from f returning f.lapsed;
@@ -463,11 +463,11 @@ from punctual_dispatch_queues;
 select lane, run_at, id from punctual_due where (run_at, id) > ($1::timestamptz, $2::uuid) and run_at <= $3::timestamptz and lane = any ($5::int4[])
 order by run_at, id limit $4::int8;
 
--- name: due_extras
--- The extras of the jobs that are due, longest overdue first, as text: for when one of them is damaged.
--- In: the time (or null), the time before which nothing is expected, how many. Out: id, extras. Index: the head of the primary key.
-select d.id, j.extras from punctual_due d join punctual_jobs j on j.scheduled_at = d.scheduled_at and j.id = d.id
-where d.run_at >= $2::timestamptz and d.run_at <= coalesce($1::timestamptz, now()) and j.extras is not null order by d.run_at, d.id limit $3::int8;
+-- name: due_options
+-- The options of the jobs that are due, longest overdue first, as text: for when one of them is damaged.
+-- In: the time (or null), the time before which nothing is expected, how many. Out: id, options. Index: the head of the primary key.
+select d.id, j.options from punctual_due d join punctual_jobs j on j.scheduled_at = d.scheduled_at and j.id = d.id
+where d.run_at >= $2::timestamptz and d.run_at <= coalesce($1::timestamptz, now()) and j.options is not null order by d.run_at, d.id limit $3::int8;
 
 -- name: end_leases
 -- Ends the leases of a worker now, but for what is being settled at this moment. In: the time (or null), the worker. Rows changed: how many.
@@ -477,7 +477,7 @@ update punctual_running r set lease_until = coalesce($1::timestamptz, now()) whe
 
 -- name: ends_add
 -- Jobs of workflows have come to an end. In: the time (or null), ids, when each is scheduled for, their statuses. Index: the whole primary key.
-insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
+insert into punctual_ends_pending (workflow, at, succeeded, dead, cancelled)
 select j.workflow_id, coalesce($1::timestamptz, now()), count(*) filter (where u.status = 'succeeded'), count(*) filter (where u.status = 'dead'),
     count(*) filter (where u.status in ('cancelled', 'deleted'))
 from unnest($2::uuid[], $3::timestamptz[], $4::text[]) u (id, scheduled_at, status)
@@ -486,7 +486,7 @@ where j.workflow_id is not null and exists (select from punctual_nodes n where n
 
 -- name: ends_change
 -- Ends of a workflow's jobs count no more. In: the time (or null), workflow, changes of the three ends.
-insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
+insert into punctual_ends_pending (workflow, at, succeeded, dead, cancelled)
 values ($2::uuid, coalesce($1::timestamptz, now()), $3::int4, $4::int4, $5::int4);
 
 -- name: enqueue
@@ -500,20 +500,20 @@ with x as materialized (
           from -- The rows of enqueue.sql: one array a column.
 unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int2[],
         $11::int4[], $12::int8[], $13::text[], $14::text[], $15::uuid[], $16::int8[], $17::bool[], $18::int4[])
-        as u (id, scheduled_at, payload, extras, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
+        as u (id, scheduled_at, payload, options, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
               correlation_id, workflow_id, keep_for_ms, ephemeral, lane)
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x ),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
     from x where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
@@ -531,22 +531,22 @@ with x as materialized (
     from (select u.*, coalesce($1::timestamptz, now()) as created_at,
                  coalesce(u.scheduled_at + u.delay_us * interval '1 microsecond', least(u.scheduled_at, coalesce($1::timestamptz, now()))) as run_at
           from -- The rows of enqueue.sql where most columns are the same for all: to unnest an array costs as much as to store a column.
-(select u.id, u.scheduled_at, u.payload, u.extras, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
+(select u.id, u.scheduled_at, u.payload, u.options, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
         $10::int2 as priority, $11::int4 as max_attempts, $12::int8 as timeout_ms, $13::text as user_id, $14::text as correlation_id,
         $15::uuid as workflow_id, $16::int8 as keep_for_ms, $17::bool as ephemeral, $18::int4 as lane
-     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, extras, unique_key)) u
+     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, options, unique_key)) u
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x ),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
     from x where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
@@ -564,29 +564,29 @@ with x as materialized (
     from (select u.*, coalesce($1::timestamptz, now()) as created_at,
                  coalesce(u.scheduled_at + u.delay_us * interval '1 microsecond', least(u.scheduled_at, coalesce($1::timestamptz, now()))) as run_at
           from -- The rows of enqueue.sql where most columns are the same for all: to unnest an array costs as much as to store a column.
-(select u.id, u.scheduled_at, u.payload, u.extras, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
+(select u.id, u.scheduled_at, u.payload, u.options, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
         $10::int2 as priority, $11::int4 as max_attempts, $12::int8 as timeout_ms, $13::text as user_id, $14::text as correlation_id,
         $15::uuid as workflow_id, $16::int8 as keep_for_ms, $17::bool as ephemeral, $18::int4 as lane
-     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, extras, unique_key)) u
+     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, options, unique_key)) u
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x ),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
     from x where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from x where status <> 'queued' or not (scheduled_at between created_at - interval '1 second' and created_at + interval '1 second')),
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, dispatched)
     select run_at, id, scheduled_at, created_at, lane, status, true from x where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
@@ -594,14 +594,14 @@ l as (
     union all
     select 'correlation', correlation_id, scheduled_at, id from x where correlation_id is not null
     union all
-    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(options::json -> 'tags') tag where options is not null
     union all
-    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from x
-    where extras::json #>> '{occurrence,schedule}' is not null
+    select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from x
+    where options::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, created_at, extras::json ->> 'concurrency_key' from x where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, created_at, options::json ->> 'concurrency_key' from x where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from x where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -610,7 +610,7 @@ c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from x group by lane, status)
 select id, created_at from x limit 1;
 
--- name: enqueue untold
+-- name: enqueue undispatched
 -- Stores jobs with their first events, if they are not simply queued, and puts each where claims will find it. Fails if an id is
 -- known, or passes it over.
 -- In: the time (or null), then one array a column. Out: the ids that are new and when they were stored; of one, unless any may be passed over.
@@ -621,20 +621,20 @@ with x as materialized (
           from -- The rows of enqueue.sql: one array a column.
 unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int2[],
         $11::int4[], $12::int8[], $13::text[], $14::text[], $15::uuid[], $16::int8[], $17::bool[], $18::int4[])
-        as u (id, scheduled_at, payload, extras, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
+        as u (id, scheduled_at, payload, options, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
               correlation_id, workflow_id, keep_for_ms, ephemeral, lane)
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x ),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
     from x where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
@@ -643,7 +643,7 @@ c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from x group by lane, status)
 select id, created_at from x limit 1;
 
--- name: enqueue untold alike
+-- name: enqueue undispatched alike
 -- Stores jobs with their first events, if they are not simply queued, and puts each where claims will find it. Fails if an id is
 -- known, or passes it over.
 -- In: the time (or null), then one array a column. Out: the ids that are new and when they were stored; of one, unless any may be passed over.
@@ -652,22 +652,22 @@ with x as materialized (
     from (select u.*, coalesce($1::timestamptz, now()) as created_at,
                  coalesce(u.scheduled_at + u.delay_us * interval '1 microsecond', least(u.scheduled_at, coalesce($1::timestamptz, now()))) as run_at
           from -- The rows of enqueue.sql where most columns are the same for all: to unnest an array costs as much as to store a column.
-(select u.id, u.scheduled_at, u.payload, u.extras, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
+(select u.id, u.scheduled_at, u.payload, u.options, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
         $10::int2 as priority, $11::int4 as max_attempts, $12::int8 as timeout_ms, $13::text as user_id, $14::text as correlation_id,
         $15::uuid as workflow_id, $16::int8 as keep_for_ms, $17::bool as ephemeral, $18::int4 as lane
-     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, extras, unique_key)) u
+     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, options, unique_key)) u
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x ),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
     from x where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
@@ -676,7 +676,7 @@ c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from x group by lane, status)
 select id, created_at from x limit 1;
 
--- name: enqueue untold alike with part
+-- name: enqueue undispatched alike with part
 -- Stores jobs with their first events, if they are not simply queued, and puts each where claims will find it. Fails if an id is
 -- known, or passes it over.
 -- In: the time (or null), then one array a column. Out: the ids that are new and when they were stored; of one, unless any may be passed over.
@@ -685,29 +685,29 @@ with x as materialized (
     from (select u.*, coalesce($1::timestamptz, now()) as created_at,
                  coalesce(u.scheduled_at + u.delay_us * interval '1 microsecond', least(u.scheduled_at, coalesce($1::timestamptz, now()))) as run_at
           from -- The rows of enqueue.sql where most columns are the same for all: to unnest an array costs as much as to store a column.
-(select u.id, u.scheduled_at, u.payload, u.extras, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
+(select u.id, u.scheduled_at, u.payload, u.options, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
         $10::int2 as priority, $11::int4 as max_attempts, $12::int8 as timeout_ms, $13::text as user_id, $14::text as correlation_id,
         $15::uuid as workflow_id, $16::int8 as keep_for_ms, $17::bool as ephemeral, $18::int4 as lane
-     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, extras, unique_key)) u
+     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, options, unique_key)) u
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x ),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
     from x where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from x where status <> 'queued' or not (scheduled_at between created_at - interval '1 second' and created_at + interval '1 second')),
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, dispatched)
     select run_at, id, scheduled_at, created_at, lane, status, run_at > created_at + 30000000 * interval '1 microsecond' from x where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
@@ -715,14 +715,14 @@ l as (
     union all
     select 'correlation', correlation_id, scheduled_at, id from x where correlation_id is not null
     union all
-    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(options::json -> 'tags') tag where options is not null
     union all
-    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from x
-    where extras::json #>> '{occurrence,schedule}' is not null
+    select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from x
+    where options::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, created_at, extras::json ->> 'concurrency_key' from x where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, created_at, options::json ->> 'concurrency_key' from x where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from x where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -731,7 +731,7 @@ c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from x group by lane, status)
 select id, created_at from x limit 1;
 
--- name: enqueue untold with part
+-- name: enqueue undispatched with part
 -- Stores jobs with their first events, if they are not simply queued, and puts each where claims will find it. Fails if an id is
 -- known, or passes it over.
 -- In: the time (or null), then one array a column. Out: the ids that are new and when they were stored; of one, unless any may be passed over.
@@ -742,27 +742,27 @@ with x as materialized (
           from -- The rows of enqueue.sql: one array a column.
 unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int2[],
         $11::int4[], $12::int8[], $13::text[], $14::text[], $15::uuid[], $16::int8[], $17::bool[], $18::int4[])
-        as u (id, scheduled_at, payload, extras, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
+        as u (id, scheduled_at, payload, options, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
               correlation_id, workflow_id, keep_for_ms, ephemeral, lane)
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x ),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
     from x where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from x where status <> 'queued' or not (scheduled_at between created_at - interval '1 second' and created_at + interval '1 second')),
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, dispatched)
     select run_at, id, scheduled_at, created_at, lane, status, run_at > created_at + 30000000 * interval '1 microsecond' from x where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
@@ -770,14 +770,14 @@ l as (
     union all
     select 'correlation', correlation_id, scheduled_at, id from x where correlation_id is not null
     union all
-    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(options::json -> 'tags') tag where options is not null
     union all
-    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from x
-    where extras::json #>> '{occurrence,schedule}' is not null
+    select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from x
+    where options::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, created_at, extras::json ->> 'concurrency_key' from x where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, created_at, options::json ->> 'concurrency_key' from x where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from x where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -797,27 +797,27 @@ with x as materialized (
           from -- The rows of enqueue.sql: one array a column.
 unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int2[],
         $11::int4[], $12::int8[], $13::text[], $14::text[], $15::uuid[], $16::int8[], $17::bool[], $18::int4[])
-        as u (id, scheduled_at, payload, extras, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
+        as u (id, scheduled_at, payload, options, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
               correlation_id, workflow_id, keep_for_ms, ephemeral, lane)
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x ),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
     from x where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from x where status <> 'queued' or not (scheduled_at between created_at - interval '1 second' and created_at + interval '1 second')),
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, dispatched)
     select run_at, id, scheduled_at, created_at, lane, status, true from x where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
@@ -825,14 +825,14 @@ l as (
     union all
     select 'correlation', correlation_id, scheduled_at, id from x where correlation_id is not null
     union all
-    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(options::json -> 'tags') tag where options is not null
     union all
-    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from x
-    where extras::json #>> '{occurrence,schedule}' is not null
+    select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from x
+    where options::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, created_at, extras::json ->> 'concurrency_key' from x where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, created_at, options::json ->> 'concurrency_key' from x where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from x where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -852,20 +852,20 @@ with x as materialized (
           from -- The rows of enqueue.sql: one array a column.
 unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int2[],
         $11::int4[], $12::int8[], $13::text[], $14::text[], $15::uuid[], $16::int8[], $17::bool[], $18::int4[])
-        as u (id, scheduled_at, payload, extras, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
+        as u (id, scheduled_at, payload, options, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
               correlation_id, workflow_id, keep_for_ms, ephemeral, lane)
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x on conflict do nothing returning *),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
     from i where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
@@ -883,22 +883,22 @@ with x as materialized (
     from (select u.*, coalesce($1::timestamptz, now()) as created_at,
                  coalesce(u.scheduled_at + u.delay_us * interval '1 microsecond', least(u.scheduled_at, coalesce($1::timestamptz, now()))) as run_at
           from -- The rows of enqueue.sql where most columns are the same for all: to unnest an array costs as much as to store a column.
-(select u.id, u.scheduled_at, u.payload, u.extras, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
+(select u.id, u.scheduled_at, u.payload, u.options, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
         $10::int2 as priority, $11::int4 as max_attempts, $12::int8 as timeout_ms, $13::text as user_id, $14::text as correlation_id,
         $15::uuid as workflow_id, $16::int8 as keep_for_ms, $17::bool as ephemeral, $18::int4 as lane
-     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, extras, unique_key)) u
+     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, options, unique_key)) u
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x on conflict do nothing returning *),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
     from i where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
@@ -916,29 +916,29 @@ with x as materialized (
     from (select u.*, coalesce($1::timestamptz, now()) as created_at,
                  coalesce(u.scheduled_at + u.delay_us * interval '1 microsecond', least(u.scheduled_at, coalesce($1::timestamptz, now()))) as run_at
           from -- The rows of enqueue.sql where most columns are the same for all: to unnest an array costs as much as to store a column.
-(select u.id, u.scheduled_at, u.payload, u.extras, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
+(select u.id, u.scheduled_at, u.payload, u.options, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
         $10::int2 as priority, $11::int4 as max_attempts, $12::int8 as timeout_ms, $13::text as user_id, $14::text as correlation_id,
         $15::uuid as workflow_id, $16::int8 as keep_for_ms, $17::bool as ephemeral, $18::int4 as lane
-     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, extras, unique_key)) u
+     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, options, unique_key)) u
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x on conflict do nothing returning *),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
     from i where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from i where status <> 'queued' or not (scheduled_at between created_at - interval '1 second' and created_at + interval '1 second')),
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, dispatched)
     select run_at, id, scheduled_at, created_at, lane, status, true from i where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
@@ -946,14 +946,14 @@ l as (
     union all
     select 'correlation', correlation_id, scheduled_at, id from i where correlation_id is not null
     union all
-    select 'tag', tag, scheduled_at, id from i, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    select 'tag', tag, scheduled_at, id from i, json_array_elements_text(options::json -> 'tags') tag where options is not null
     union all
-    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from i
-    where extras::json #>> '{occurrence,schedule}' is not null
+    select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from i
+    where options::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, created_at, extras::json ->> 'concurrency_key' from i where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, created_at, options::json ->> 'concurrency_key' from i where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from i where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -962,7 +962,7 @@ c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from i group by lane, status)
 select id, created_at from i;
 
--- name: enqueue_unknown untold
+-- name: enqueue_unknown undispatched
 -- Stores jobs with their first events, if they are not simply queued, and puts each where claims will find it. Fails if an id is
 -- known, or passes it over.
 -- In: the time (or null), then one array a column. Out: the ids that are new and when they were stored; of one, unless any may be passed over.
@@ -973,20 +973,20 @@ with x as materialized (
           from -- The rows of enqueue.sql: one array a column.
 unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int2[],
         $11::int4[], $12::int8[], $13::text[], $14::text[], $15::uuid[], $16::int8[], $17::bool[], $18::int4[])
-        as u (id, scheduled_at, payload, extras, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
+        as u (id, scheduled_at, payload, options, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
               correlation_id, workflow_id, keep_for_ms, ephemeral, lane)
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x on conflict do nothing returning *),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
     from i where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
@@ -995,7 +995,7 @@ c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from i group by lane, status)
 select id, created_at from i;
 
--- name: enqueue_unknown untold alike
+-- name: enqueue_unknown undispatched alike
 -- Stores jobs with their first events, if they are not simply queued, and puts each where claims will find it. Fails if an id is
 -- known, or passes it over.
 -- In: the time (or null), then one array a column. Out: the ids that are new and when they were stored; of one, unless any may be passed over.
@@ -1004,22 +1004,22 @@ with x as materialized (
     from (select u.*, coalesce($1::timestamptz, now()) as created_at,
                  coalesce(u.scheduled_at + u.delay_us * interval '1 microsecond', least(u.scheduled_at, coalesce($1::timestamptz, now()))) as run_at
           from -- The rows of enqueue.sql where most columns are the same for all: to unnest an array costs as much as to store a column.
-(select u.id, u.scheduled_at, u.payload, u.extras, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
+(select u.id, u.scheduled_at, u.payload, u.options, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
         $10::int2 as priority, $11::int4 as max_attempts, $12::int8 as timeout_ms, $13::text as user_id, $14::text as correlation_id,
         $15::uuid as workflow_id, $16::int8 as keep_for_ms, $17::bool as ephemeral, $18::int4 as lane
-     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, extras, unique_key)) u
+     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, options, unique_key)) u
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x on conflict do nothing returning *),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
     from i where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
@@ -1028,7 +1028,7 @@ c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from i group by lane, status)
 select id, created_at from i;
 
--- name: enqueue_unknown untold alike with part
+-- name: enqueue_unknown undispatched alike with part
 -- Stores jobs with their first events, if they are not simply queued, and puts each where claims will find it. Fails if an id is
 -- known, or passes it over.
 -- In: the time (or null), then one array a column. Out: the ids that are new and when they were stored; of one, unless any may be passed over.
@@ -1037,29 +1037,29 @@ with x as materialized (
     from (select u.*, coalesce($1::timestamptz, now()) as created_at,
                  coalesce(u.scheduled_at + u.delay_us * interval '1 microsecond', least(u.scheduled_at, coalesce($1::timestamptz, now()))) as run_at
           from -- The rows of enqueue.sql where most columns are the same for all: to unnest an array costs as much as to store a column.
-(select u.id, u.scheduled_at, u.payload, u.extras, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
+(select u.id, u.scheduled_at, u.payload, u.options, u.unique_key, $7::int8 as delay_us, $8::text as name, $9::text as queue,
         $10::int2 as priority, $11::int4 as max_attempts, $12::int8 as timeout_ms, $13::text as user_id, $14::text as correlation_id,
         $15::uuid as workflow_id, $16::int8 as keep_for_ms, $17::bool as ephemeral, $18::int4 as lane
-     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, extras, unique_key)) u
+     from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) as u (id, scheduled_at, payload, options, unique_key)) u
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x on conflict do nothing returning *),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
     from i where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from i where status <> 'queued' or not (scheduled_at between created_at - interval '1 second' and created_at + interval '1 second')),
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, dispatched)
     select run_at, id, scheduled_at, created_at, lane, status, run_at > created_at + 30000000 * interval '1 microsecond' from i where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
@@ -1067,14 +1067,14 @@ l as (
     union all
     select 'correlation', correlation_id, scheduled_at, id from i where correlation_id is not null
     union all
-    select 'tag', tag, scheduled_at, id from i, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    select 'tag', tag, scheduled_at, id from i, json_array_elements_text(options::json -> 'tags') tag where options is not null
     union all
-    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from i
-    where extras::json #>> '{occurrence,schedule}' is not null
+    select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from i
+    where options::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, created_at, extras::json ->> 'concurrency_key' from i where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, created_at, options::json ->> 'concurrency_key' from i where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from i where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -1083,7 +1083,7 @@ c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from i group by lane, status)
 select id, created_at from i;
 
--- name: enqueue_unknown untold with part
+-- name: enqueue_unknown undispatched with part
 -- Stores jobs with their first events, if they are not simply queued, and puts each where claims will find it. Fails if an id is
 -- known, or passes it over.
 -- In: the time (or null), then one array a column. Out: the ids that are new and when they were stored; of one, unless any may be passed over.
@@ -1094,27 +1094,27 @@ with x as materialized (
           from -- The rows of enqueue.sql: one array a column.
 unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int2[],
         $11::int4[], $12::int8[], $13::text[], $14::text[], $15::uuid[], $16::int8[], $17::bool[], $18::int4[])
-        as u (id, scheduled_at, payload, extras, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
+        as u (id, scheduled_at, payload, options, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
               correlation_id, workflow_id, keep_for_ms, ephemeral, lane)
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x on conflict do nothing returning *),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, false
     from i where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from i where status <> 'queued' or not (scheduled_at between created_at - interval '1 second' and created_at + interval '1 second')),
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, dispatched)
     select run_at, id, scheduled_at, created_at, lane, status, run_at > created_at + 30000000 * interval '1 microsecond' from i where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
@@ -1122,14 +1122,14 @@ l as (
     union all
     select 'correlation', correlation_id, scheduled_at, id from i where correlation_id is not null
     union all
-    select 'tag', tag, scheduled_at, id from i, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    select 'tag', tag, scheduled_at, id from i, json_array_elements_text(options::json -> 'tags') tag where options is not null
     union all
-    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from i
-    where extras::json #>> '{occurrence,schedule}' is not null
+    select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from i
+    where options::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, created_at, extras::json ->> 'concurrency_key' from i where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, created_at, options::json ->> 'concurrency_key' from i where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from i where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -1149,27 +1149,27 @@ with x as materialized (
           from -- The rows of enqueue.sql: one array a column.
 unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int2[],
         $11::int4[], $12::int8[], $13::text[], $14::text[], $15::uuid[], $16::int8[], $17::bool[], $18::int4[])
-        as u (id, scheduled_at, payload, extras, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
+        as u (id, scheduled_at, payload, options, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
               correlation_id, workflow_id, keep_for_ms, ephemeral, lane)
 ) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x on conflict do nothing returning *),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, extras::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
+        unique_key, workflow_id, options, workflow_id is not null, options::json ->> 'concurrency_key', case when octet_length(payload) <= 1000 then payload end, true
     from i where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from i where status <> 'queued' or not (scheduled_at between created_at - interval '1 second' and created_at + interval '1 second')),
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, dispatched)
     select run_at, id, scheduled_at, created_at, lane, status, true from i where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
@@ -1177,14 +1177,14 @@ l as (
     union all
     select 'correlation', correlation_id, scheduled_at, id from i where correlation_id is not null
     union all
-    select 'tag', tag, scheduled_at, id from i, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    select 'tag', tag, scheduled_at, id from i, json_array_elements_text(options::json -> 'tags') tag where options is not null
     union all
-    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from i
-    where extras::json #>> '{occurrence,schedule}' is not null
+    select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from i
+    where options::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, created_at, extras::json ->> 'concurrency_key' from i where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, created_at, options::json ->> 'concurrency_key' from i where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from i where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -1202,14 +1202,14 @@ with x as materialized (
     from -- The rows of enqueue.sql: one array a column.
 unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int2[],
         $11::int4[], $12::int8[], $13::text[], $14::text[], $15::uuid[], $16::int8[], $17::bool[], $18::int4[], $19::int4[], $20::bool[])
-        as u (id, scheduled_at, payload, extras, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
+        as u (id, scheduled_at, payload, options, unique_key, delay_us, name, queue, priority, max_attempts, timeout_ms, user_id,
               correlation_id, workflow_id, keep_for_ms, ephemeral, lane, waiting_on, any_failed)
 ),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow, waiting_on)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow, waiting_on)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null, waiting_on
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null, waiting_on
     from x),
 w as (
     insert into punctual_waiting (id, run_at, scheduled_at, since, lane, waiting_on, any_failed)
@@ -1217,7 +1217,7 @@ w as (
 e as (insert into punctual_events (job_id, n, at, status) select id, 1, created_at, status from x),
 -- The part of enqueue.sql for what few jobs have: a time to wait for, labels, a user, an end at restart.
 d as (
-    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, told)
+    insert into punctual_due (run_at, id, scheduled_at, since, lane, status, dispatched)
     select run_at, id, scheduled_at, created_at, lane, status, run_at > created_at + 30000000 * interval '1 microsecond' from x where status = 'scheduled'),
 l as (
     insert into punctual_labels (kind, value, scheduled_at, id)
@@ -1225,14 +1225,14 @@ l as (
     union all
     select 'correlation', correlation_id, scheduled_at, id from x where correlation_id is not null
     union all
-    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(extras::json -> 'tags') tag where extras is not null
+    select 'tag', tag, scheduled_at, id from x, json_array_elements_text(options::json -> 'tags') tag where options is not null
     union all
-    select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from x
-    where extras::json #>> '{occurrence,schedule}' is not null
+    select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from x
+    where options::json #>> '{occurrence,schedule}' is not null
     on conflict do nothing),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, created_at, extras::json ->> 'concurrency_key' from x where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, created_at, options::json ->> 'concurrency_key' from x where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 f as (insert into punctual_ephemeral (id, created_at) select id, created_at from x where ephemeral),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -1285,7 +1285,7 @@ where r.lease_until > coalesce($1::timestamptz, now()) or u.id <> all (array(sel
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as (-- The executions that settle.sql ends, if nothing is recorded of them yet: they were the first of jobs that are as they were when they came.
 -- In besides: lanes, times, when each began.
@@ -1296,11 +1296,11 @@ with l as (-- The executions that settle.sql ends, if nothing is recorded of the
     where r.lane = any (array[s.lane]) and r.run_at = s.run_at and r.id = s.id
         and r.run = 0 and r.events = 1 and not r.flow
     returning r.id, s.scheduled_at, s.run, r.attempt + 1 as attempt, $6::uuid as worker_id, greatest(s.started_at, r.queued_at) as started_at, r.queued_at, r.events + 1 as events,
-        r.lane, r.keep_for_ms, r.user_id, r.flow, null::text as gate, s.result, r.run_at
+        r.lane, r.keep_for_ms, r.user_id, r.flow, null::text as limit_key, s.result, r.run_at
 ),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, coalesce($1::timestamptz, now()), l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, coalesce($1::timestamptz, now()), l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -1318,7 +1318,7 @@ z as materialized (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and $9::text in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -1333,12 +1333,12 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('queued', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4),
 v as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), lane, 'lateness',
         width_bucket(round(greatest(0, date_part('epoch', started_at - run_at)) * 1000000), '{2,2,2,2,3,3,4,4,5,6,7,8,10,12,14,16,20,24,28,32,40,48,56,64,80,96,112,128,160,192,224,256,320,384,448,512,640,768,896,1024,1280,1536,1792,2048,2560,3072,3584,4096,5120,6144,7168,8192,10240,12288,14336,16384,20480,24576,28672,32768,40960,49152,57344,65536,81920,98304,114688,131072,163840,196608,229376,262144,327680,393216,458752,524288,655360,786432,917504,1048576,1310720,1572864,1835008,2097152,2621440,3145728,3670016,4194304,5242880,6291456,7340032,8388608,10485760,12582912,14680064,16777216,20971520,25165824,29360128,33554432,41943040,50331648,58720256,67108864,83886080,100663296,117440512,134217728,167772160,201326592,234881024,268435456,335544320,402653184,469762048,536870912,671088640,805306368,939524096,1073741824,1342177280,1610612736,1879048192,2147483648,2684354560,3221225472,3758096384,4294967296,5368709120,6442450944,7516192768,8589934592,10737418240,12884901888,15032385536,17179869184,21474836480,25769803776,30064771072,34359738368,42949672960,51539607552,60129542144,68719476736,85899345920,103079215104,120259084288,137438953472,171798691840,206158430208,240518168576,274877906944,343597383680,412316860416,481036337152,549755813888,687194767360,824633720832,962072674304,1099511627776,1374389534720,1649267441664,1924145348608,2199023255552,2748779069440,3298534883328,3848290697216,4398046511104,5497558138880,6597069766656,7696581394432,8796093022208,10995116277760,13194139533312,15393162788864,17592186044416,21990232555520,26388279066624,30786325577728,35184372088832,43980465111040,52776558133248,61572651155456,70368744177664,87960930222080,105553116266496,123145302310912,140737488355328,175921860444160,211106232532992,246290604621824,281474976710656,351843720888320,422212465065984,492581209243648,562949953421312,703687441776640,844424930131968,985162418487296,1125899906842624,1407374883553280,1688849860263936,1970324836974592,2251799813685248,2814749767106560,3377699720527872,3940649673949184,4503599627370496,5629499534213120,6755399441055744,7881299347898368,9007199254740992,11258999068426240,13510798882111488,15762598695796736,18014398509481984,22517998136852480,27021597764222976,31525197391593472,36028797018963968,45035996273704960,54043195528445952,63050394783186944,72057594037927936,90071992547409920,108086391056891904,126100789566373888,144115188075855872,180143985094819840,216172782113783808,252201579132747776,288230376151711744,360287970189639680,432345564227567616,504403158265495552,576460752303423488,720575940379279360,864691128455135232,1008806316530991104,1152921504606846976,1441151880758558720,1729382256910270464,2017612633061982208,2305843009213693952,2882303761517117440,3458764513820540928,4035225266123964416}'::float8[]), count(*)
     from l group by 1, 2, 4)
@@ -1346,8 +1346,8 @@ v as (
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d;
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d;
 
 -- name: flow_cancel
 -- Waiting jobs are cancelled. In: the time (or null), ids, why. Index: primary keys.
@@ -1363,10 +1363,10 @@ e as (
     select id, events, coalesce($1::timestamptz, now()), since, lane, 2, 'cancelled', reason from j),
 k as (delete from punctual_keys k using j where j.unique_key is not null and k.job_id = j.id),
 k2 as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from j where keep_for_ms is not null),
 n as (
-    insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
+    insert into punctual_ends_pending (workflow, at, succeeded, dead, cancelled)
     select workflow_id, coalesce($1::timestamptz, now()), 0, 0, count(*) from j
     where workflow_id is not null and exists (select from punctual_nodes n where n.job_id = j.id) group by workflow_id),
 c as (
@@ -1402,13 +1402,13 @@ j as (
     update {jobs} j set status = case when j.run_at > coalesce($1::timestamptz, now()) then 'scheduled' else 'queued' end, run_at = greatest(j.run_at, coalesce($1::timestamptz, now())),
         updated_at = coalesce($1::timestamptz, now()), events = j.events + 1, waiting_on = 0
     from w where j.scheduled_at = w.scheduled_at and j.id = w.id
-    returning j.id, j.scheduled_at, j.status, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, j.extras::json ->> 'concurrency_key' as gate, w.since),
+    returning j.id, j.scheduled_at, j.status, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, j.options::json ->> 'concurrency_key' as limit_key, w.since),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
-    select run_at, id, coalesce($1::timestamptz, now()), lane, attempt, run, events, keep_for_ms, user_id, flow, gate from j where status = 'queued'),
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key)
+    select run_at, id, coalesce($1::timestamptz, now()), lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key from j where status = 'queued'),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, coalesce($1::timestamptz, now()), gate from j where status = 'queued' and gate is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, coalesce($1::timestamptz, now()), limit_key from j where status = 'queued' and limit_key is not null),
 d as (
     insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
     select run_at, id, scheduled_at, coalesce($1::timestamptz, now()), lane, status from j where status = 'scheduled'),
@@ -1435,7 +1435,7 @@ on conflict (lane, status) do update set n = c.n + excluded.n;
 
 -- name: fold_ends
 -- Adds up the ends of workflows' jobs.
-with d as (delete from punctual_ends_new returning *)
+with d as (delete from punctual_ends_pending returning *)
 update punctual_workflows w set succeeded = w.succeeded + s.succeeded, dead = w.dead + s.dead, cancelled = w.cancelled + s.cancelled,
     updated_at = greatest(w.updated_at, s.at)
 from (
@@ -1450,171 +1450,12 @@ insert into punctual_pending as c (user_id, name, n)
 select user_id, name, sum(n) from d group by user_id, name order by user_id, name
 on conflict (user_id, name) do update set n = c.n + excluded.n;
 
--- name: fold_tallies
--- Adds up the changes of the tallies.
-with d as (delete from punctual_tallies_new returning *)
-insert into punctual_tallies as c (hour, lane, measure, bucket, n)
+-- name: fold_rollups
+-- Adds up the changes of the rollups.
+with d as (delete from punctual_rollups_new returning *)
+insert into punctual_rollups as c (hour, lane, measure, bucket, n)
 select hour, lane, measure, bucket, sum(n) from d group by 1, 2, 3, 4 order by 1, 2, 3, 4
 on conflict (hour, lane, measure, bucket) do update set n = c.n + excluded.n;
-
--- name: gates_begin
--- In: the time (or null). Out: the time by now, and how often anything was said of queues. The transaction may have waited since it began, and
--- starts must not be counted as earlier than they are.
-select coalesce($1::timestamptz, clock_timestamp()), ((select coalesce(sum(revision), 0)::int8 from punctual_queues)
-        + (select coalesce(sum(epoch), 0)::int8 from punctual_dispatch_queues));
-
--- name: gates_begin_moment
--- Starts that are counted as later than now, in moments of a rate that is another now, are counted as of now. In: the time (or null), the queue.
--- Index: all of the queue's.
-with d as (delete from punctual_starts where queue = $2::text and at > coalesce($1::timestamptz, now()) returning key, n)
-insert into punctual_starts as s (queue, key, at, n) select $2::text, key, coalesce($1::timestamptz, now()), sum(n) from d group by key
-on conflict (queue, key, at) do update set n = s.n + excluded.n;
-
--- name: gates_close
--- Keys have nothing to start, as far as known. In: queues, keys. Index: punctual_heads_key.
-delete from punctual_heads h using unnest($1::text[], $2::text[]) u (queue, key) where h.queue = u.queue and h.key = u.key;
-
--- name: gates_forget
--- Keys that are behind their queue are as those that nobody remembers. In: the queue, how far it has come.
--- Index: all of the queue's; done once a round.
-delete from punctual_turns where queue = $1::text and turn <= $2::int8 and key <> '';
-
--- name: gates_heads
--- The keys that have something to start of lanes, first ones first. In: lanes, how many of each. Out: lane, queue, key, turn.
--- Index: the head of a range of the primary key for each.
-select k.lane, h.queue, h.key, h.turn from unnest($1::int4[]) k (lane) cross join lateral (
-    select h.queue, h.key, h.turn from punctual_heads h where h.lane = k.lane order by h.turn, h.run_at, h.id limit $2::int8) h;
-
--- name: gates_held
--- How many jobs of keys are held, and how many of their slots cancelled ones occupy. In: queues, keys, the time. Out: the number of a key, and how many;
--- nothing if none is.
--- Index: punctual_running_gate, punctual_occupied_slots_gate. Not as a join, for which a plan that was made while nothing ran would read all of it for each key.
-select u.i, count(*) from unnest($1::text[], $2::text[]) with ordinality u (queue, key, i) cross join lateral (
-    select n.queue from (
-        select r.lane from punctual_running r where r.gate = any (array[u.key]) and r.gate is not null offset 0) r cross join lateral (
-        select n.queue from punctual_lanes n where n.lane = r.lane limit 1) n
-    where n.queue = u.queue
-    union all
-    select s.queue from punctual_occupied_slots s where s.queue = u.queue and s.gate = u.key and s.lease_until > $3::timestamptz) h
-group by u.i;
-
--- name: gates_held_of_queues
--- How many jobs of queues are held, and how many of their slots cancelled ones occupy. In: queues, the time. Out: queue, how many.
--- Reads all that is held, which is as much as all workers run. Index: a range of punctual_occupied_slots_gate for each queue.
-select h.queue, count(*) from (
-    select n.queue from punctual_running r cross join lateral (select queue from punctual_lanes n where n.lane = r.lane limit 1) n
-    where n.queue = any ($1::text[])
-    union all
-    select s.queue from punctual_occupied_slots s where s.queue = any ($1::text[]) and s.lease_until > $2::timestamptz) h
-group by h.queue;
-
--- name: gates_keyed
--- The first queued jobs of keys. In: numbers of keys, keys, lanes, how many of each. Out: the number, lane, run_at, id.
--- Index: the head of a range of punctual_ready_gate for each.
-select u.i, u.lane, r.run_at, r.id from unnest($1::int4[], $2::text[], $3::int4[], $4::int8[]) u (i, key, lane, n) cross join lateral (
-    select r.run_at, r.id from punctual_ready r where r.gate = u.key and -r.lane = -u.lane order by r.run_at, r.id limit u.n) r;
-
--- name: gates_lock
--- One claim after the other minds the gates of a queue. In: queues. Out: those that nobody else is at.
-select q.queue from unnest($1::text[]) q (queue)
-where pg_try_advisory_xact_lock(hashtext('punctual gate ' || current_schema()), hashtext(q.queue));
-
--- name: gates_mark
--- Keys that have anything queued are to be looked at from a time on, once. In: queues, times, keys. Out: those times.
--- Index: the head of a range of punctual_ready_gate for each lane.
-with m as materialized (
-    select u.queue, u.at, u.key from unnest($1::text[], $2::timestamptz[], $3::text[]) u (queue, at, key)
-    where exists (
-        select from punctual_lanes n cross join lateral (
-            select r.id from punctual_ready r where r.gate = u.key and -r.lane = -n.lane limit 1) r
-        where n.queue = u.queue and n.keyed)),
-i as (
-    insert into punctual_marks (queue, at, key)
-    select * from m where not exists (select from punctual_marks o where o.queue = m.queue and o.at = m.at and o.key = m.key))
-select at from m;
-
--- name: gates_mark_queue
--- All keys of a queue that have anything queued are to be looked at. In: the time (or null), the queue.
--- Index: each lane's range of punctual_ready, whole.
-insert into punctual_marks (queue, at, key)
-select distinct n.queue, coalesce($1::timestamptz, now()), r.gate from punctual_lanes n join punctual_ready r on r.lane = n.lane
-where n.queue = $2::text and n.keyed and r.gate is not null;
-
--- name: gates_marked
--- Takes the marks of keys that are to be looked at now. In: the time (or null), queues, how many of each. Out: queues and keys.
--- Index: the head of punctual_marks_time for each queue.
-with c as materialized (
-    select m.place from unnest($2::text[]) q (queue) cross join lateral (
-        select m.ctid as place from punctual_marks m where m.queue = q.queue and m.at <= coalesce($1::timestamptz, now()) order by m.at limit $3::int8) m)
-delete from punctual_marks where ctid = any (array(select place from c)) returning queue, key;
-
--- name: gates_open
--- Keys may start something: looks for the first job of each, by lane. In: queues, keys, turns.
--- Index: the head of a range of punctual_ready_gate for each lane.
-insert into punctual_heads (lane, turn, run_at, id, queue, key)
-select n.lane, u.turn, r.run_at, r.id, u.queue, u.key from unnest($1::text[], $2::text[], $3::int8[]) u (queue, key, turn)
-join punctual_lanes n on n.queue = u.queue and n.keyed cross join lateral (
-    select r.run_at, r.id from punctual_ready r where r.gate = u.key and -r.lane = -n.lane order by r.run_at, r.id limit 1) r;
-
--- name: gates_plain
--- The first queued jobs of lanes without keys. In: lanes, for each the time and the id before which nothing is expected, how many of each.
--- Out: lane, run_at, id. Index: the head of a range of the primary key for each.
-select k.lane, r.run_at, r.id from unnest($1::int4[], $2::timestamptz[], $3::uuid[]) k (lane, low, low_id) cross join lateral (
-    select r.run_at, r.id from punctual_ready r where r.lane = k.lane and (r.run_at, r.id) >= (k.low, k.low_id)
-    order by r.run_at, r.id limit $4::int8) r;
-
--- name: gates_started
--- Gates have started jobs. In: queues, keys, when, how many, and up to when nothing counts any more. Index: primary key.
-with f as (
-    delete from punctual_starts s using unnest($1::text[], $2::text[], $5::timestamptz[]) u (queue, key, horizon)
-    where s.queue = u.queue and s.key = u.key and s.at <= u.horizon)
-insert into punctual_starts as s (queue, key, at, n) select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::int8[])
-on conflict (queue, key, at) do update set n = s.n + excluded.n;
-
--- name: gates_starts
--- What gates have started lately. In: queues, keys, after when. Out: the number of a gate, when, how many. Index: a range of the primary key each.
-select u.i, s.at, s.n from unnest($1::text[], $2::text[], $3::timestamptz[]) with ordinality u (queue, key, horizon, i) cross join lateral (
-    select s.at, s.n from punctual_starts s where s.queue = u.queue and s.key = u.key and s.at > u.horizon) s;
-
--- name: gates_trim
--- Removes what gates need not remember. In: how many; queues, and up to when starts count no more in each; queues whose keys take turns.
--- In besides: the time. Reads the tables whole, once in a while.
-with s as (
-    delete from punctual_starts where (queue, key, at) in (
-        select s.queue, s.key, s.at from punctual_starts s
-        where s.at <= coalesce((select u.horizon from unnest($2::text[], $3::timestamptz[]) u (queue, horizon) where u.queue = s.queue), 'infinity')
-        limit $1::int8)),
-o as (delete from punctual_occupied_slots where lease_until <= $5::timestamptz)
-delete from punctual_turns where (queue, key) in (
-    select t.queue, t.key from punctual_turns t where not (t.queue = any ($4::text[])) limit $1::int8);
-
--- name: gates_turned
--- Keys have come so far. In: queues, keys, turns. Index: primary key.
-insert into punctual_turns (queue, key, turn) select * from unnest($1::text[], $2::text[], $3::int8[])
-on conflict (queue, key) do update set turn = excluded.turn;
-
--- name: gates_turns
--- How far keys have come. In: queues, keys. Out: the number of a key, and its turn, if it is known. Index: primary key.
-select u.i, t.turn from unnest($1::text[], $2::text[]) with ordinality u (queue, key, i)
-join punctual_turns t on t.queue = u.queue and t.key = u.key;
-
--- name: gates_wait
--- Waits until no claim minds the gates of a queue, and keeps others from it. In: the queue.
-select pg_advisory_xact_lock(hashtext('punctual gate ' || current_schema()), hashtext($1::text));
-
--- name: gates_work
--- Which gates may let something through. In: queues, lanes of jobs with keys; lanes of limited queues, and for each the
--- time and the id before which nothing is expected. Out: 0, the number of a queue and when the first of its keys is to be looked at; 1 and the
--- number of a lane in which something stands, the lanes counted together. Index: one step in an index for each.
-select 0, q.i, m.at from unnest($1::text[]) with ordinality q (queue, i) cross join lateral (
-    select m.at from punctual_marks m where m.queue = q.queue order by m.at limit 1) m
-union all
-select 1, k.i, null from unnest($2::int4[]) with ordinality k (lane, i) cross join lateral (
-    select h.id from punctual_heads h where h.lane = k.lane limit 1) h
-union all
-select 1, cardinality($2::int4[]) + k.i, null
-from unnest($3::int4[], $4::timestamptz[], $5::uuid[]) with ordinality k (lane, low, low_id, i) cross join lateral (
-    select r.id from punctual_ready r where r.lane = k.lane and (r.run_at, r.id) >= (k.low, k.low_id) order by r.run_at, r.id limit 1) r;
 
 -- name: get
 -- A job by its id. In: id, when it is scheduled for. Index: the whole primary key of one partition, then that of what is running.
@@ -1623,7 +1464,7 @@ select j.id, j.name, j.queue, case when r.id is null then j.status else 'process
     j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral,
     coalesce(case when j.status = 'waiting' then (select w.waiting_on from punctual_waiting w where w.id = j.id) end, j.waiting_on),
     j.created_at, coalesce(r.started_at, j.updated_at),
-    coalesce(r.started_at, j.started_at), j.finished_at, j.extras, j.payload, j.progress, j.result, j.error, r.worker_id, r.lease_until,
+    coalesce(r.started_at, j.started_at), j.finished_at, j.options, j.payload, j.progress, j.result, j.error, r.worker_id, r.lease_until,
     coalesce(r.events, j.events), j.lane, j.updated_at from {jobs} j left join punctual_running r on r.id = j.id where j.scheduled_at = $2::timestamptz and j.id = $1::uuid;
 
 -- name: get_many
@@ -1633,7 +1474,7 @@ select j.id, j.name, j.queue, case when r.id is null then j.status else 'process
     j.unique_key, j.workflow_id, j.keep_for_ms, j.ephemeral,
     coalesce(case when j.status = 'waiting' then (select w.waiting_on from punctual_waiting w where w.id = j.id) end, j.waiting_on),
     j.created_at, coalesce(r.started_at, j.updated_at),
-    coalesce(r.started_at, j.started_at), j.finished_at, j.extras, j.payload, j.progress, j.result, j.error, r.worker_id, r.lease_until,
+    coalesce(r.started_at, j.started_at), j.finished_at, j.options, j.payload, j.progress, j.result, j.error, r.worker_id, r.lease_until,
     coalesce(r.events, j.events), j.lane, j.updated_at from unnest({ids}::uuid[], {times}::timestamptz[]) u (id, scheduled_at)
 cross join lateral (select * from {jobs} j where j.scheduled_at = u.scheduled_at and j.id = u.id limit 1) j
 left join punctual_running r on r.id = j.id;
@@ -1661,10 +1502,10 @@ with j as (
     where j.scheduled_at = $3::timestamptz and j.id = $2::uuid
     returning j.id, j.lane, j.run_at, j.status, j.events),
 r as (
-    update punctual_ready r set payload = null, told = false, queued_at = coalesce($1::timestamptz, now()), events = j.events
+    update punctual_ready r set payload = null, dispatched = false, queued_at = coalesce($1::timestamptz, now()), events = j.events
     from j where r.lane = j.lane and r.run_at = j.run_at and r.id = j.id and j.status = 'queued'),
 d as (
-    update punctual_due d set run_at = j.run_at, since = coalesce($1::timestamptz, now()), told = false
+    update punctual_due d set run_at = j.run_at, since = coalesce($1::timestamptz, now()), dispatched = false
     from j where d.run_at = $8::timestamptz and d.id = j.id and j.status in ('scheduled', 'retrying')),
 w as (update punctual_waiting w set since = coalesce($1::timestamptz, now()) from j where w.id = j.id)
 insert into punctual_events (job_id, n, at, previous_at, status, detail)
@@ -1675,8 +1516,8 @@ select id, events, coalesce($1::timestamptz, now()), $6::timestamptz, status, $7
 -- In: the job, the time it is scheduled for, milliseconds after its end as they were (or null) and as they are. Index: primary keys.
 with j as (
     update punctual_jobs set keep_for_ms = $4::int8 where scheduled_at = $2::timestamptz and id = $1::uuid returning id, finished_at),
-k as (delete from punctual_kept k using j where k.expires_at = j.finished_at + $3::int8 * interval '1 millisecond' and k.id = j.id)
-insert into punctual_kept (expires_at, id) select finished_at + $4::int8 * interval '1 millisecond', id from j;
+k as (delete from punctual_expiries k using j where k.expires_at = j.finished_at + $3::int8 * interval '1 millisecond' and k.id = j.id)
+insert into punctual_expiries (expires_at, id) select finished_at + $4::int8 * interval '1 millisecond', id from j;
 
 -- name: keys_alone
 -- One after the other, those who may change the job that has a unique key: it moves with each change, and all others would miss it.
@@ -1744,8 +1585,8 @@ order by queue, name, priority, keyed
 on conflict do nothing;
 
 -- name: latecomers_trim
--- Forgets old latecomers. In: from before when. Index: punctual_latecomers_written.
-delete from punctual_latecomers where written < $1::timestamptz;
+-- Forgets old latecomers. In: from before when. Index: punctual_late_commits_written.
+delete from punctual_late_commits where written < $1::timestamptz;
 
 -- name: leases_of
 -- What a worker has claimed. Reads the whole table, which is as small as the fleet's concurrency.
@@ -1756,6 +1597,165 @@ select id, confirmed, run, worker_id from punctual_running where worker_id = $1:
 -- A worker is gone. Index: primary key.
 delete from punctual_workers where id = $1::uuid;
 
+-- name: limits_begin
+-- In: the time (or null). Out: the time by now, and how often anything was said of queues. The transaction may have waited since it began, and
+-- starts must not be counted as earlier than they are.
+select coalesce($1::timestamptz, clock_timestamp()), ((select coalesce(sum(revision), 0)::int8 from punctual_queues)
+        + (select coalesce(sum(epoch), 0)::int8 from punctual_dispatch_queues));
+
+-- name: limits_begin_moment
+-- Starts that are counted as later than now, in moments of a rate that is another now, are counted as of now. In: the time (or null), the queue.
+-- Index: all of the queue's.
+with d as (delete from punctual_limit_starts where queue = $2::text and at > coalesce($1::timestamptz, now()) returning key, n)
+insert into punctual_limit_starts as s (queue, key, at, n) select $2::text, key, coalesce($1::timestamptz, now()), sum(n) from d group by key
+on conflict (queue, key, at) do update set n = s.n + excluded.n;
+
+-- name: limits_close
+-- Keys have nothing to start, as far as known. In: queues, keys. Index: punctual_limit_heads_key.
+delete from punctual_limit_heads h using unnest($1::text[], $2::text[]) u (queue, key) where h.queue = u.queue and h.key = u.key;
+
+-- name: limits_forget
+-- Keys that are behind their queue are as those that nobody remembers. In: the queue, how far it has come.
+-- Index: all of the queue's; done once a round.
+delete from punctual_limit_fairness where queue = $1::text and turn <= $2::int8 and key <> '';
+
+-- name: limits_heads
+-- The keys that have something to start of lanes, first ones first. In: lanes, how many of each. Out: lane, queue, key, turn.
+-- Index: the head of a range of the primary key for each.
+select k.lane, h.queue, h.key, h.turn from unnest($1::int4[]) k (lane) cross join lateral (
+    select h.queue, h.key, h.turn from punctual_limit_heads h where h.lane = k.lane order by h.turn, h.run_at, h.id limit $2::int8) h;
+
+-- name: limits_held
+-- How many jobs of keys are held, and how many of their slots cancelled ones occupy. In: queues, keys, the time. Out: the number of a key, and how many;
+-- nothing if none is.
+-- Index: punctual_running_limit_key, punctual_occupied_slots_limit_key. Not as a join, for which a plan that was made while nothing ran would read all of it for each key.
+select u.i, count(*) from unnest($1::text[], $2::text[]) with ordinality u (queue, key, i) cross join lateral (
+    select n.queue from (
+        select r.lane from punctual_running r where r.limit_key = any (array[u.key]) and r.limit_key is not null offset 0) r cross join lateral (
+        select n.queue from punctual_lanes n where n.lane = r.lane limit 1) n
+    where n.queue = u.queue
+    union all
+    select s.queue from punctual_occupied_slots s where s.queue = u.queue and s.limit_key = u.key and s.lease_until > $3::timestamptz) h
+group by u.i;
+
+-- name: limits_held_of_queues
+-- How many jobs of queues are held, and how many of their slots cancelled ones occupy. In: queues, the time. Out: queue, how many.
+-- Reads all that is held, which is as much as all workers run. Index: a range of punctual_occupied_slots_limit_key for each queue.
+select h.queue, count(*) from (
+    select n.queue from punctual_running r cross join lateral (select queue from punctual_lanes n where n.lane = r.lane limit 1) n
+    where n.queue = any ($1::text[])
+    union all
+    select s.queue from punctual_occupied_slots s where s.queue = any ($1::text[]) and s.lease_until > $2::timestamptz) h
+group by h.queue;
+
+-- name: limits_keyed
+-- The first queued jobs of keys. In: numbers of keys, keys, lanes, how many of each. Out: the number, lane, run_at, id.
+-- Index: the head of a range of punctual_ready_limit_key for each.
+select u.i, u.lane, r.run_at, r.id from unnest($1::int4[], $2::text[], $3::int4[], $4::int8[]) u (i, key, lane, n) cross join lateral (
+    select r.run_at, r.id from punctual_ready r where r.limit_key = u.key and -r.lane = -u.lane order by r.run_at, r.id limit u.n) r;
+
+-- name: limits_lock
+-- One claim after the other minds the limits of a queue. In: queues. Out: those that nobody else is at.
+select q.queue from unnest($1::text[]) q (queue)
+where pg_try_advisory_xact_lock(hashtext('punctual limits ' || current_schema()), hashtext(q.queue));
+
+-- name: limits_mark
+-- Keys that have anything queued are to be looked at from a time on, once. In: queues, times, keys. Out: those times.
+-- Index: the head of a range of punctual_ready_limit_key for each lane.
+with m as materialized (
+    select u.queue, u.at, u.key from unnest($1::text[], $2::timestamptz[], $3::text[]) u (queue, at, key)
+    where exists (
+        select from punctual_lanes n cross join lateral (
+            select r.id from punctual_ready r where r.limit_key = u.key and -r.lane = -n.lane limit 1) r
+        where n.queue = u.queue and n.keyed)),
+i as (
+    insert into punctual_limit_wakeups (queue, at, key)
+    select * from m where not exists (select from punctual_limit_wakeups o where o.queue = m.queue and o.at = m.at and o.key = m.key))
+select at from m;
+
+-- name: limits_mark_queue
+-- All keys of a queue that have anything queued are to be looked at. In: the time (or null), the queue.
+-- Index: each lane's range of punctual_ready, whole.
+insert into punctual_limit_wakeups (queue, at, key)
+select distinct n.queue, coalesce($1::timestamptz, now()), r.limit_key from punctual_lanes n join punctual_ready r on r.lane = n.lane
+where n.queue = $2::text and n.keyed and r.limit_key is not null;
+
+-- name: limits_marked
+-- Takes the marks of keys that are to be looked at now. In: the time (or null), queues, how many of each. Out: queues and keys.
+-- Index: the head of punctual_limit_wakeups_time for each queue.
+with c as materialized (
+    select m.place from unnest($2::text[]) q (queue) cross join lateral (
+        select m.ctid as place from punctual_limit_wakeups m where m.queue = q.queue and m.at <= coalesce($1::timestamptz, now()) order by m.at limit $3::int8) m)
+delete from punctual_limit_wakeups where ctid = any (array(select place from c)) returning queue, key;
+
+-- name: limits_open
+-- Keys may start something: looks for the first job of each, by lane. In: queues, keys, turns.
+-- Index: the head of a range of punctual_ready_limit_key for each lane.
+insert into punctual_limit_heads (lane, turn, run_at, id, queue, key)
+select n.lane, u.turn, r.run_at, r.id, u.queue, u.key from unnest($1::text[], $2::text[], $3::int8[]) u (queue, key, turn)
+join punctual_lanes n on n.queue = u.queue and n.keyed cross join lateral (
+    select r.run_at, r.id from punctual_ready r where r.limit_key = u.key and -r.lane = -n.lane order by r.run_at, r.id limit 1) r;
+
+-- name: limits_plain
+-- The first queued jobs of lanes without keys. In: lanes, for each the time and the id before which nothing is expected, how many of each.
+-- Out: lane, run_at, id. Index: the head of a range of the primary key for each.
+select k.lane, r.run_at, r.id from unnest($1::int4[], $2::timestamptz[], $3::uuid[]) k (lane, low, low_id) cross join lateral (
+    select r.run_at, r.id from punctual_ready r where r.lane = k.lane and (r.run_at, r.id) >= (k.low, k.low_id)
+    order by r.run_at, r.id limit $4::int8) r;
+
+-- name: limits_started
+-- Starts of limited jobs. In: queues, keys, when, how many, and up to when nothing counts any more. Index: primary key.
+with f as (
+    delete from punctual_limit_starts s using unnest($1::text[], $2::text[], $5::timestamptz[]) u (queue, key, horizon)
+    where s.queue = u.queue and s.key = u.key and s.at <= u.horizon)
+insert into punctual_limit_starts as s (queue, key, at, n) select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::int8[])
+on conflict (queue, key, at) do update set n = s.n + excluded.n;
+
+-- name: limits_starts
+-- What limits have started lately. In: queues, keys, after when. Out: the number of a key, when, how many. Index: a range of the primary key each.
+select u.i, s.at, s.n from unnest($1::text[], $2::text[], $3::timestamptz[]) with ordinality u (queue, key, horizon, i) cross join lateral (
+    select s.at, s.n from punctual_limit_starts s where s.queue = u.queue and s.key = u.key and s.at > u.horizon) s;
+
+-- name: limits_trim
+-- Removes what limits need not remember. In: how many; queues, and up to when starts count no more in each; queues whose keys take turns.
+-- In besides: the time. Reads the tables whole, once in a while.
+with s as (
+    delete from punctual_limit_starts where (queue, key, at) in (
+        select s.queue, s.key, s.at from punctual_limit_starts s
+        where s.at <= coalesce((select u.horizon from unnest($2::text[], $3::timestamptz[]) u (queue, horizon) where u.queue = s.queue), 'infinity')
+        limit $1::int8)),
+o as (delete from punctual_occupied_slots where lease_until <= $5::timestamptz)
+delete from punctual_limit_fairness where (queue, key) in (
+    select t.queue, t.key from punctual_limit_fairness t where not (t.queue = any ($4::text[])) limit $1::int8);
+
+-- name: limits_turned
+-- Keys have come so far. In: queues, keys, turns. Index: primary key.
+insert into punctual_limit_fairness (queue, key, turn) select * from unnest($1::text[], $2::text[], $3::int8[])
+on conflict (queue, key) do update set turn = excluded.turn;
+
+-- name: limits_turns
+-- How far keys have come. In: queues, keys. Out: the number of a key, and its turn, if it is known. Index: primary key.
+select u.i, t.turn from unnest($1::text[], $2::text[]) with ordinality u (queue, key, i)
+join punctual_limit_fairness t on t.queue = u.queue and t.key = u.key;
+
+-- name: limits_wait
+-- Waits until no claim minds the limits of a queue, and keeps others from it. In: the queue.
+select pg_advisory_xact_lock(hashtext('punctual limits ' || current_schema()), hashtext($1::text));
+
+-- name: limits_work
+-- Which limits may let something through. In: queues, lanes of jobs with keys; lanes of limited queues, and for each the
+-- time and the id before which nothing is expected. Out: 0, the number of a queue and when the first of its keys is to be looked at; 1 and the
+-- number of a lane in which something stands, the lanes counted together. Index: one step in an index for each.
+select 0, q.i, m.at from unnest($1::text[]) with ordinality q (queue, i) cross join lateral (
+    select m.at from punctual_limit_wakeups m where m.queue = q.queue order by m.at limit 1) m
+union all
+select 1, k.i, null from unnest($2::int4[]) with ordinality k (lane, i) cross join lateral (
+    select h.id from punctual_limit_heads h where h.lane = k.lane limit 1) h
+union all
+select 1, cardinality($2::int4[]) + k.i, null
+from unnest($3::int4[], $4::timestamptz[], $5::uuid[]) with ordinality k (lane, low, low_id, i) cross join lateral (
+    select r.id from punctual_ready r where r.lane = k.lane and (r.run_at, r.id) >= (k.low, k.low_id) order by r.run_at, r.id limit 1) r;
+
 -- name: list_deleted
 -- Deleted jobs, last ended first. In: before which (at, id), not before which at, how many.
 -- Index: a range of punctual_deleted_finished, backwards.
@@ -1765,7 +1765,7 @@ order by d.finished_at desc, d.id desc limit $4::int8;
 
 -- name: list_details
 -- What lists select jobs by. In: ids, when each is scheduled for. Index: the whole primary key, then that of what is running.
-select j.id, case when r.id is null then j.status else 'processing' end, j.queue, j.name, j.user_id, j.correlation_id, j.extras
+select j.id, case when r.id is null then j.status else 'processing' end, j.queue, j.name, j.user_id, j.correlation_id, j.options
 from unnest({ids}::uuid[], {times}::timestamptz[]) u (id, scheduled_at)
 cross join lateral (select * from {jobs} j where j.scheduled_at = u.scheduled_at and j.id = u.id limit 1) j
 left join punctual_running r on r.id = j.id;
@@ -1861,6 +1861,15 @@ from unnest($1::uuid[], $2::timestamptz[], $3::int4[], $4::int4[], $5::timestamp
 where exists (select from punctual_jobs j where j.scheduled_at = u.scheduled_at and j.id = u.id)
 on conflict do nothing;
 
+-- name: mark_dispatched
+-- The dispatcher has been informed of jobs. In: lanes, times, ids. Index: primary keys.
+with u as materialized (select * from unnest($1::int4[], $2::timestamptz[], $3::uuid[]) u (lane, run_at, id)),
+d as (
+    update punctual_due d set dispatched = true from u
+    where d.run_at = any (array[u.run_at]) and d.id = u.id and not d.dispatched)
+update punctual_ready r set dispatched = true from u
+where r.lane = any (array[u.lane]) and r.run_at = u.run_at and r.id = u.id and not r.dispatched;
+
 -- name: next_due
 -- When the next job is due. In: a time before which none is. Index: the head of the primary key.
 select run_at from punctual_due where run_at >= $1::timestamptz order by run_at limit 1;
@@ -1923,7 +1932,7 @@ select j.lane, j.status, -count(*) from {jobs} j where {gone} group by j.lane, j
 delete from punctual_keys where ctid = any (array(
     select k.ctid from punctual_keys k join {jobs} j on j.unique_key is not null and k.job_id = j.id
     where {gone} order by k.scope collate "C", k.key collate "C" for update of k));
-delete from punctual_kept k using {jobs} j
+delete from punctual_expiries k using {jobs} j
 where j.keep_for_ms is not null and {gone} and k.expires_at = j.finished_at + j.keep_for_ms * interval '1 millisecond' and k.id = j.id;
 delete from punctual_deleted d using {jobs} j
 where j.status = 'deleted' and {gone} and d.deleted_at = j.updated_at and d.id = j.id;
@@ -1935,7 +1944,7 @@ delete from punctual_nodes n using {jobs} j where {gone} and n.job_id = j.id;;
 -- name: once
 -- Remembers a request, unless one of its key is known. In: the time (or null), key, fingerprint, seed. Out: what is known of it now.
 -- Where somebody else has just stored it, the update makes its row seen.
-insert into punctual_requests as r (key, fingerprint, at, seed) values ($2::text, $3::bytea, coalesce($1::timestamptz, now()), $4::int8)
+insert into punctual_idempotency as r (key, fingerprint, at, seed) values ($2::text, $3::bytea, coalesce($1::timestamptz, now()), $4::int8)
 on conflict (key) do update set key = r.key
 returning fingerprint, at, seed;
 
@@ -1967,7 +1976,7 @@ where j.scheduled_at = u.scheduled_at and j.id = u.id and exists (
 
 -- name: promote
 -- Makes scheduled and retrying jobs queued whose time has come, longest overdue first.
--- In: the time (or null), the time before which nothing is expected, how many, the jobs whose extras are damaged.
+-- In: the time (or null), the time before which nothing is expected, how many, the jobs whose options are damaged.
 -- Out: the lanes that got something, with the earliest time in each. Index: the head of the primary key.
 with c as materialized (
     select d.ctid as place from punctual_due d where d.run_at >= $2::timestamptz and d.run_at <= coalesce($1::timestamptz, now())
@@ -1976,14 +1985,14 @@ d as (delete from punctual_due where ctid = any (array(select place from c)) ret
 j as (
     update punctual_jobs j set status = 'queued', updated_at = coalesce($1::timestamptz, now()), events = j.events + 1
     from d where j.scheduled_at = d.scheduled_at and j.id = d.id
-    returning j.id, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, case when j.id = any ($4::uuid[]) then null else j.extras::json ->> 'concurrency_key' end as gate, d.status as was, d.since, d.told),
+    returning j.id, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, case when j.id = any ($4::uuid[]) then null else j.options::json ->> 'concurrency_key' end as limit_key, d.status as was, d.since, d.dispatched),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate, told)
-    select run_at, id, coalesce($1::timestamptz, now()), lane, attempt, run, events, keep_for_ms, user_id, flow, gate,
-        -- A dispatcher is told of jobs as their time comes near, unless it comes all at once.
-        told and coalesce(run_at <= (select due_until from punctual_dispatch), not exists (select from punctual_dispatch_queues))
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key, dispatched)
+    select run_at, id, coalesce($1::timestamptz, now()), lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key,
+        -- The dispatcher is informed as the time of a job comes near, unless all come due at once.
+        dispatched and coalesce(run_at <= (select due_until from punctual_dispatch), not exists (select from punctual_dispatch_queues))
     from j),
-m as (insert into punctual_marks (queue, at, key) select distinct queue, coalesce($1::timestamptz, now()), gate from j where gate is not null),
+m as (insert into punctual_limit_wakeups (queue, at, key) select distinct queue, coalesce($1::timestamptz, now()), limit_key from j where limit_key is not null),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, status) select id, events, coalesce($1::timestamptz, now()), since, 'queued' from j),
 c2 as (
@@ -1999,7 +2008,7 @@ select id from punctual_deleted where deleted_at <= $1::timestamptz order by del
 
 -- name: queue_events
 -- What was done to a queue, latest first. In: queue, how many. Index: punctual_queue_events_queue, backwards.
-select at, actor, what from punctual_queue_events where queue = $1::text order by id desc limit $2::int8;
+select at, actor, action from punctual_queue_events where queue = $1::text order by id desc limit $2::int8;
 
 -- name: queue_save
 -- Changes what is said of a queue, if it was changed so often before. In: the time (or null), name, paused, settings, how often, by whom, what.
@@ -2012,7 +2021,7 @@ with s as (
         updated_at = excluded.updated_at, updated_by = excluded.updated_by
     where q.revision = $5::int8
     returning name)
-insert into punctual_queue_events (queue, at, actor, what) select name, coalesce($1::timestamptz, now()), $6::text, $7::text from s;
+insert into punctual_queue_events (queue, at, actor, action) select name, coalesce($1::timestamptz, now()), $6::text, $7::text from s;
 
 -- name: queued
 -- Jobs of a lane that were queued before a time, after a place. In: lane, time, id, how many, before when. Out: time, id.
@@ -2028,7 +2037,7 @@ select name, settings, revision, updated_at, updated_by from punctual_queues ord
 -- name: relatives
 -- What a workflow or a relative tells of jobs. In: ids, when each is scheduled for. Out: id, name, node, status.
 -- Index: the whole primary key, then that of what is running.
-select j.id, j.name, j.extras::json ->> 'node', case when r.id is null then j.status else 'processing' end
+select j.id, j.name, j.options::json ->> 'node', case when r.id is null then j.status else 'processing' end
 from unnest({ids}::uuid[], {times}::timestamptz[]) u (id, scheduled_at)
 cross join lateral (select * from {jobs} j where j.scheduled_at = u.scheduled_at and j.id = u.id limit 1) j
 left join punctual_running r on r.id = j.id;
@@ -2051,15 +2060,15 @@ l as (
         union all
         select 'correlation', correlation_id, scheduled_at, id from j where correlation_id is not null
         union all
-        select 'tag', tag, scheduled_at, id from j, json_array_elements_text(j.extras::json -> 'tags') tag where extras is not null
+        select 'tag', tag, scheduled_at, id from j, json_array_elements_text(j.options::json -> 'tags') tag where options is not null
         union all
-        select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from j
-        where extras::json #>> '{occurrence,schedule}' is not null) x
+        select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from j
+        where options::json #>> '{occurrence,schedule}' is not null) x
     where l.kind = x.kind and l.value = x.value and l.scheduled_at = x.scheduled_at and l.id = x.id),
 r as (delete from punctual_ready r using j where r.lane = j.lane and r.run_at = j.run_at and r.id = j.id),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, updated_at, extras::json ->> 'concurrency_key' from j where status = 'queued' and extras::json ->> 'concurrency_key' is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, updated_at, options::json ->> 'concurrency_key' from j where status = 'queued' and options::json ->> 'concurrency_key' is not null),
 d as (delete from punctual_due d using j where d.run_at = j.run_at and d.id = j.id),
 w as (delete from punctual_waiting w using j where w.id = j.id),
 d1 as (delete from punctual_dependencies d using u where d.parent = u.id),
@@ -2068,7 +2077,7 @@ n as (delete from punctual_nodes n using u where n.job_id = u.id),
 k as (delete from punctual_keys k using j where j.unique_key is not null and k.job_id = j.id),
 x1 as (delete from punctual_deleted x using j where j.status = 'deleted' and x.deleted_at = j.updated_at and x.id = j.id),
 x2 as (
-    delete from punctual_kept x using j
+    delete from punctual_expiries x using j
     where x.expires_at = j.finished_at + j.keep_for_ms * interval '1 millisecond' and x.id = j.id),
 f as (delete from punctual_ephemeral f using j where f.id = j.id),
 c as (
@@ -2079,8 +2088,8 @@ p as (
 select count(*) from j;
 
 -- name: requests_trim
--- Forgets requests from before a time, so many. In: the time, how many. Index: punctual_requests_at.
-delete from punctual_requests where key in (select key from punctual_requests where at < $1::timestamptz order by at limit $2::int8);
+-- Forgets requests from before a time, so many. In: the time, how many. Index: punctual_idempotency_at.
+delete from punctual_idempotency where key in (select key from punctual_idempotency where at < $1::timestamptz order by at limit $2::int8);
 
 -- name: results
 -- What jobs returned. In: ids, when each is scheduled for. Index: the whole primary key.
@@ -2100,7 +2109,16 @@ order by e.at, e.job_id limit $2::int8;
 
 -- name: retirable_kept
 -- Finished jobs that have been kept as long as they wished. In: the time, how many. Index: the head of the primary key.
-select id from punctual_kept where expires_at <= $1::timestamptz order by expires_at, id limit $2::int8;
+select id from punctual_expiries where expires_at <= $1::timestamptz order by expires_at, id limit $2::int8;
+
+-- name: rollups
+-- What was counted in some hours. In: first hour, end. Index: a range of the primary key; and a small table whole.
+select l.name, l.queue, t.measure, t.bucket, sum(t.n)::int8 from (
+    select * from punctual_rollups where hour >= $1::timestamptz and hour < $2::timestamptz
+    union all
+    select * from punctual_rollups_new where hour >= $1::timestamptz and hour < $2::timestamptz) t
+join punctual_lanes l on l.lane = t.lane
+group by l.name, l.queue, t.measure, t.bucket;
 
 -- name: schedule
 -- One schedule. In: its name. Index: primary key.
@@ -2109,12 +2127,12 @@ from punctual_schedules where name = $1::text;
 
 -- name: schedule_events
 -- What was done to a schedule. In: its name, how many. Index: punctual_schedule_events_schedule, backwards.
-select at, actor, what from punctual_schedule_events where schedule = $1::text order by id desc limit $2::int8;
+select at, actor, action from punctual_schedule_events where schedule = $1::text order by id desc limit $2::int8;
 
 -- name: schedule_events_add
 -- Something was done to schedules. In: the time (or null), then one array a column.
-insert into punctual_schedule_events (schedule, at, actor, what)
-select schedule, coalesce($1::timestamptz, now()), actor, what from unnest($2::text[], $3::text[], $4::text[]) as u (schedule, actor, what);
+insert into punctual_schedule_events (schedule, at, actor, action)
+select schedule, coalesce($1::timestamptz, now()), actor, action from unnest($2::text[], $3::text[], $4::text[]) as u (schedule, actor, action);
 
 -- name: schedule_remove
 -- Removes a schedule. In: its name. Index: primary key.
@@ -2154,7 +2172,7 @@ select name from u union all select name from i;
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as (-- The executions that settle.sql ends.
     delete from punctual_running r using -- The rows of settle.sql: one array a column.
@@ -2165,11 +2183,11 @@ unnest($2::uuid[], $3::timestamptz[], $4::int4[], $5::text[], $6::uuid[], $7::bo
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
     where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = s.worker_id and (not s.only_if_expired or r.lease_until <= coalesce($1::timestamptz, now())) and not r.flow
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, r.gate, s.result, r.run_at, s.attempt_status, s.status, s.delay, s.gives_back, s.first, s.second, s.error
+        r.user_id, r.flow, r.limit_key, s.result, r.run_at, s.attempt_status, s.status, s.delay, s.gives_back, s.first, s.second, s.error
 ),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, coalesce($1::timestamptz, now()), l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, coalesce($1::timestamptz, now()), l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -2187,7 +2205,7 @@ z as materialized (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and l.status in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -2202,21 +2220,21 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4)
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d;
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d;
 
 -- name: settle alike
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as (-- The executions that settle.sql ends.
     delete from punctual_running r using -- The rows of settle.sql where all ended alike, in the same worker.
@@ -2225,11 +2243,11 @@ unnest($2::uuid[], $3::timestamptz[], $4::int4[], $5::text[]) as s (id, schedule
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
     where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = $6::uuid and (not $7::bool or r.lease_until <= coalesce($1::timestamptz, now())) and not r.flow
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, r.gate, s.result, r.run_at
+        r.user_id, r.flow, r.limit_key, s.result, r.run_at
 ),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, coalesce($1::timestamptz, now()), l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, coalesce($1::timestamptz, now()), l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -2247,7 +2265,7 @@ z as materialized (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and $9::text in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -2262,21 +2280,21 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4)
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d;
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d;
 
 -- name: settle alike with part
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as (-- The executions that settle.sql ends.
     delete from punctual_running r using -- The rows of settle.sql where all ended alike, in the same worker.
@@ -2285,11 +2303,11 @@ unnest($2::uuid[], $3::timestamptz[], $4::int4[], $5::text[]) as s (id, schedule
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
     where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = $6::uuid and (not $7::bool or r.lease_until <= coalesce($1::timestamptz, now())) and not r.flow
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, r.gate, s.result, r.run_at
+        r.user_id, r.flow, r.limit_key, s.result, r.run_at
 ),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, coalesce($1::timestamptz, now()), l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, coalesce($1::timestamptz, now()), l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -2308,9 +2326,9 @@ e2 as (
     insert into punctual_events (job_id, n, at, previous_at, lane, run, final, status)
     select id, events + 2, coalesce($1::timestamptz, now()), coalesce($1::timestamptz, now()), lane, run, case $9::text when 'succeeded' then 3 when 'dead' then 1 else 0 end, $13::text from l where $13::text is not null),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key)
     select least(run_at, coalesce($1::timestamptz, now())), id, coalesce($1::timestamptz, now()), lane, attempt - $11::bool::int4, run,
-        events + 1 + ($13::text is not null)::int4, keep_for_ms, user_id, flow, nullif(gate, '')
+        events + 1 + ($13::text is not null)::int4, keep_for_ms, user_id, flow, nullif(limit_key, '')
     from l where $9::text = 'queued'),
 d as (
     insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
@@ -2320,7 +2338,7 @@ z as materialized (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and $9::text in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -2335,21 +2353,21 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4)
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d;
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d;
 
 -- name: settle with part
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as (-- The executions that settle.sql ends.
     delete from punctual_running r using -- The rows of settle.sql: one array a column.
@@ -2360,11 +2378,11 @@ unnest($2::uuid[], $3::timestamptz[], $4::int4[], $5::text[], $6::uuid[], $7::bo
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
     where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = s.worker_id and (not s.only_if_expired or r.lease_until <= coalesce($1::timestamptz, now())) and not r.flow
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, r.gate, s.result, r.run_at, s.attempt_status, s.status, s.delay, s.gives_back, s.first, s.second, s.error
+        r.user_id, r.flow, r.limit_key, s.result, r.run_at, s.attempt_status, s.status, s.delay, s.gives_back, s.first, s.second, s.error
 ),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, coalesce($1::timestamptz, now()), l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, coalesce($1::timestamptz, now()), l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -2383,9 +2401,9 @@ e2 as (
     insert into punctual_events (job_id, n, at, previous_at, lane, run, final, status)
     select id, events + 2, coalesce($1::timestamptz, now()), coalesce($1::timestamptz, now()), lane, run, case l.status when 'succeeded' then 3 when 'dead' then 1 else 0 end, l.second from l where l.second is not null),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key)
     select least(run_at, coalesce($1::timestamptz, now())), id, coalesce($1::timestamptz, now()), lane, attempt - l.gives_back::int4, run,
-        events + 1 + (l.second is not null)::int4, keep_for_ms, user_id, flow, nullif(gate, '')
+        events + 1 + (l.second is not null)::int4, keep_for_ms, user_id, flow, nullif(limit_key, '')
     from l where l.status = 'queued'),
 d as (
     insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
@@ -2395,7 +2413,7 @@ z as materialized (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and l.status in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -2410,21 +2428,21 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4)
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d;
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d;
 
 -- name: settle_flow
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as (-- The executions that settle.sql ends.
     delete from punctual_running r using -- The rows of settle.sql: one array a column.
@@ -2435,11 +2453,11 @@ unnest($2::uuid[], $3::timestamptz[], $4::int4[], $5::text[], $6::uuid[], $7::bo
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
     where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = s.worker_id and (not s.only_if_expired or r.lease_until <= coalesce($1::timestamptz, now()))
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, r.gate, s.result, r.run_at, s.attempt_status, s.status, s.delay, s.gives_back, s.first, s.second, s.error
+        r.user_id, r.flow, r.limit_key, s.result, r.run_at, s.attempt_status, s.status, s.delay, s.gives_back, s.first, s.second, s.error
 ),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, coalesce($1::timestamptz, now()), l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, coalesce($1::timestamptz, now()), l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -2457,7 +2475,7 @@ z as materialized (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and l.status in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -2472,21 +2490,21 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4)
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d;
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d;
 
 -- name: settle_flow alike
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as (-- The executions that settle.sql ends.
     delete from punctual_running r using -- The rows of settle.sql where all ended alike, in the same worker.
@@ -2495,11 +2513,11 @@ unnest($2::uuid[], $3::timestamptz[], $4::int4[], $5::text[]) as s (id, schedule
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
     where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = $6::uuid and (not $7::bool or r.lease_until <= coalesce($1::timestamptz, now()))
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, r.gate, s.result, r.run_at
+        r.user_id, r.flow, r.limit_key, s.result, r.run_at
 ),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, coalesce($1::timestamptz, now()), l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, coalesce($1::timestamptz, now()), l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -2517,7 +2535,7 @@ z as materialized (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and $9::text in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -2532,21 +2550,21 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4)
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d;
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d;
 
 -- name: settle_flow alike with part
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as (-- The executions that settle.sql ends.
     delete from punctual_running r using -- The rows of settle.sql where all ended alike, in the same worker.
@@ -2555,11 +2573,11 @@ unnest($2::uuid[], $3::timestamptz[], $4::int4[], $5::text[]) as s (id, schedule
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
     where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = $6::uuid and (not $7::bool or r.lease_until <= coalesce($1::timestamptz, now()))
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, r.gate, s.result, r.run_at
+        r.user_id, r.flow, r.limit_key, s.result, r.run_at
 ),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, coalesce($1::timestamptz, now()), l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, coalesce($1::timestamptz, now()), l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -2578,9 +2596,9 @@ e2 as (
     insert into punctual_events (job_id, n, at, previous_at, lane, run, final, status)
     select id, events + 2, coalesce($1::timestamptz, now()), coalesce($1::timestamptz, now()), lane, run, case $9::text when 'succeeded' then 3 when 'dead' then 1 else 0 end, $13::text from l where $13::text is not null),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key)
     select least(run_at, coalesce($1::timestamptz, now())), id, coalesce($1::timestamptz, now()), lane, attempt - $11::bool::int4, run,
-        events + 1 + ($13::text is not null)::int4, keep_for_ms, user_id, flow, nullif(gate, '')
+        events + 1 + ($13::text is not null)::int4, keep_for_ms, user_id, flow, nullif(limit_key, '')
     from l where $9::text = 'queued'),
 d as (
     insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
@@ -2590,7 +2608,7 @@ z as materialized (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and $9::text in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -2605,21 +2623,21 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4)
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d;
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d;
 
 -- name: settle_flow with part
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as (-- The executions that settle.sql ends.
     delete from punctual_running r using -- The rows of settle.sql: one array a column.
@@ -2630,11 +2648,11 @@ unnest($2::uuid[], $3::timestamptz[], $4::int4[], $5::text[], $6::uuid[], $7::bo
     -- Not `r.id = s.id`: while the table is known to be empty, the server would plan to read it whole, in the order of ids, for a join.
     where r.id = any (array[s.id]) and r.run = s.run and r.worker_id = s.worker_id and (not s.only_if_expired or r.lease_until <= coalesce($1::timestamptz, now()))
     returning r.id, s.scheduled_at, r.run, r.attempt, r.worker_id, r.started_at, r.queued_at, r.events, r.lane, r.keep_for_ms,
-        r.user_id, r.flow, r.gate, s.result, r.run_at, s.attempt_status, s.status, s.delay, s.gives_back, s.first, s.second, s.error
+        r.user_id, r.flow, r.limit_key, s.result, r.run_at, s.attempt_status, s.status, s.delay, s.gives_back, s.first, s.second, s.error
 ),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, coalesce($1::timestamptz, now()), l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, coalesce($1::timestamptz, now()), l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -2653,9 +2671,9 @@ e2 as (
     insert into punctual_events (job_id, n, at, previous_at, lane, run, final, status)
     select id, events + 2, coalesce($1::timestamptz, now()), coalesce($1::timestamptz, now()), lane, run, case l.status when 'succeeded' then 3 when 'dead' then 1 else 0 end, l.second from l where l.second is not null),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key)
     select least(run_at, coalesce($1::timestamptz, now())), id, coalesce($1::timestamptz, now()), lane, attempt - l.gives_back::int4, run,
-        events + 1 + (l.second is not null)::int4, keep_for_ms, user_id, flow, nullif(gate, '')
+        events + 1 + (l.second is not null)::int4, keep_for_ms, user_id, flow, nullif(limit_key, '')
     from l where l.status = 'queued'),
 d as (
     insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
@@ -2665,7 +2683,7 @@ z as materialized (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and l.status in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select coalesce($1::timestamptz, now()) + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -2680,35 +2698,35 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('processing', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', coalesce($1::timestamptz, now()), 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4)
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d;
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d;
 
 -- name: slots_occupied
--- The slots of a queue and its keys that are occupied. In: queue, the time. Index: a range of punctual_occupied_slots_gate. Sorts what it finds, which is little.
-select job_id, run, worker_id, nullif(gate, ''), lease_until from punctual_occupied_slots
+-- The slots of a queue and its keys that are occupied. In: queue, the time. Index: a range of punctual_occupied_slots_limit_key. Sorts what it finds, which is little.
+select job_id, run, worker_id, nullif(limit_key, ''), lease_until from punctual_occupied_slots
 where queue = $1::text and lease_until > $2::timestamptz order by job_id, run;
 
 -- name: slots_release
 -- Executions of cancelled jobs occupy their slots no longer. In: the time (or null), ids, runs, workers, in the order of ids. Out: how many did.
--- A key is looked at again now, and not when the lease ends, unless another one ends then. Index: primary key, punctual_marks_time,
--- punctual_occupied_slots_gate.
+-- A key is looked at again now, and not when the lease ends, unless another one ends then. Index: primary key, punctual_limit_wakeups_time,
+-- punctual_occupied_slots_limit_key.
 with d as (
     delete from punctual_occupied_slots s using unnest($2::uuid[], $3::int4[], $4::uuid[]) u (id, run, worker_id)
     where s.job_id = any (array[u.id]) and s.run = u.run and s.worker_id = u.worker_id returning s.*),
 -- The part that slots_release.sql and slots_release_of.sql share: what follows for the keys of slots that have gone.
-m as (insert into punctual_marks (queue, at, key) select distinct queue, coalesce($1::timestamptz, now()), gate from d where gate <> ''),
+m as (insert into punctual_limit_wakeups (queue, at, key) select distinct queue, coalesce($1::timestamptz, now()), limit_key from d where limit_key <> ''),
 x as (
-    delete from punctual_marks m using d
-    where m.queue = d.queue and m.at = d.lease_until and m.key = d.gate and not exists (
+    delete from punctual_limit_wakeups m using d
+    where m.queue = d.queue and m.at = d.lease_until and m.key = d.limit_key and not exists (
         select from punctual_occupied_slots o
-        where o.queue = d.queue and o.gate = d.gate and o.lease_until = d.lease_until
+        where o.queue = d.queue and o.limit_key = d.limit_key and o.lease_until = d.lease_until
             and not exists (select from d e where e.job_id = o.job_id and e.run = o.run)))
 select count(*) from d;
 
@@ -2717,12 +2735,12 @@ select count(*) from d;
 -- Reads all that is occupied, which is little. Index: as of slots_release.sql.
 with d as (delete from punctual_occupied_slots s where s.worker_id = $2::uuid returning s.*),
 -- The part that slots_release.sql and slots_release_of.sql share: what follows for the keys of slots that have gone.
-m as (insert into punctual_marks (queue, at, key) select distinct queue, coalesce($1::timestamptz, now()), gate from d where gate <> ''),
+m as (insert into punctual_limit_wakeups (queue, at, key) select distinct queue, coalesce($1::timestamptz, now()), limit_key from d where limit_key <> ''),
 x as (
-    delete from punctual_marks m using d
-    where m.queue = d.queue and m.at = d.lease_until and m.key = d.gate and not exists (
+    delete from punctual_limit_wakeups m using d
+    where m.queue = d.queue and m.at = d.lease_until and m.key = d.limit_key and not exists (
         select from punctual_occupied_slots o
-        where o.queue = d.queue and o.gate = d.gate and o.lease_until = d.lease_until
+        where o.queue = d.queue and o.limit_key = d.limit_key and o.lease_until = d.lease_until
             and not exists (select from d e where e.job_id = o.job_id and e.run = o.run)))
 select count(*) from d;
 
@@ -2767,20 +2785,11 @@ select former, status, -count(*) from j group by former, status
 union all
 select lane, status, count(*) from j group by lane, status;
 
--- name: tallies
--- What was counted in some hours. In: first hour, end. Index: a range of the primary key; and a small table whole.
-select l.name, l.queue, t.measure, t.bucket, sum(t.n)::int8 from (
-    select * from punctual_tallies where hour >= $1::timestamptz and hour < $2::timestamptz
-    union all
-    select * from punctual_tallies_new where hour >= $1::timestamptz and hour < $2::timestamptz) t
-join punctual_lanes l on l.lane = t.lane
-group by l.name, l.queue, t.measure, t.bucket;
-
 -- name: tell_in
 -- An application has stored something in a transaction of its own: tells those who wait, and leaves a note for those who follow.
 -- In: the time (or null), the channel, what to say.
 with l as (
-    insert into punctual_latecomers (written, began, whole)
+    insert into punctual_late_commits (written, began, whole)
     select coalesce($1::timestamptz, clock_timestamp()), coalesce($1::timestamptz, now()), pg_current_xact_id()::text::int8 & 4294967295)
 select pg_notify($2, w) from unnest($3::text[]) w;
 
@@ -2817,15 +2826,6 @@ delete from punctual_tokens where expires_at <= coalesce($1::timestamptz, now())
     session_of is not null or id <> (select t.id from punctual_tokens t where t.session_of is null order by t.id desc limit 1)
 );
 
--- name: told
--- The dispatcher has been told of jobs. In: lanes, times, ids. Index: primary keys.
-with u as materialized (select * from unnest($1::int4[], $2::timestamptz[], $3::uuid[]) u (lane, run_at, id)),
-d as (
-    update punctual_due d set told = true from u
-    where d.run_at = any (array[u.run_at]) and d.id = u.id and not d.told)
-update punctual_ready r set told = true from u
-where r.lane = any (array[u.lane]) and r.run_at = u.run_at and r.id = u.id and not r.told;
-
 -- name: trim
 -- Removes old logs, counters and workers, and what old events say of executions.
 -- In: cutoff of executions and logs, of counters, of workers, how many, when the first event may be that says something, the last workflow of the cutoff.
@@ -2842,27 +2842,27 @@ a as (
 l as (
     delete from punctual_logs where (job_id, run, line, at) in (
         select job_id, run, line, at from punctual_logs where at <= $1::timestamptz limit $4::int8) returning 1),
-t as (delete from punctual_tallies where hour < $2::timestamptz returning 1),
+t as (delete from punctual_rollups where hour < $2::timestamptz returning 1),
 w as (delete from punctual_workers where seen_at <= $3::timestamptz returning 1),
 f as (
     delete from punctual_workflows where id in (
         select w.id from punctual_workflows w
         where w.id <= $6::uuid and w.updated_at <= $1::timestamptz and not exists (select from punctual_nodes n where n.workflow = w.id)
-            and not exists (select from punctual_ends_new e where e.workflow = w.id)
+            and not exists (select from punctual_ends_pending e where e.workflow = w.id)
         limit $4::int8) returning 1)
 select (select count(*) from a) + (select count(*) from l) + (select count(*) from t) + (select count(*) from w) + (select count(*) from f), (select max(at) from o);
+
+-- name: undispatched
+-- Jobs that are queued, or will be soon, and that the dispatcher does not know. In: until when, how many. Out: lane, time, id.
+-- Index: the heads of punctual_ready_undispatched and punctual_due_undispatched.
+(select lane, run_at, id from punctual_ready where not dispatched and limit_key is null order by queued_at limit $2::int8)
+union all
+(select lane, run_at, id from punctual_due where not dispatched and run_at <= $1::timestamptz order by run_at limit $2::int8);
 
 -- name: unlock
 -- Frees a lock. In: the time (or null), name, owner. Rows changed: 1 if it was held.
 update punctual_locks set owner = null, expires_at = '1970-01-01Z'
 where name = $2::text and owner = $3::text and expires_at > coalesce($1::timestamptz, now());
-
--- name: untold
--- Jobs that are queued, or will be soon, of which the dispatcher has not been told. In: until when, how many. Out: lane, time, id.
--- Index: the heads of punctual_ready_untold and punctual_due_untold.
-(select lane, run_at, id from punctual_ready where not told and gate is null order by queued_at limit $2::int8)
-union all
-(select lane, run_at, id from punctual_due where not told and run_at <= $1::timestamptz order by run_at limit $2::int8);
 
 -- name: upcoming
 -- The schedules that run next. In: after which time and name, until when, how many. Index: punctual_schedules_next.
@@ -2881,7 +2881,7 @@ select w.id, w.name, w.created_by, w.created_at, greatest(w.updated_at, e.at), w
     (w.dead + coalesce(e.dead, 0))::int4, (w.cancelled + coalesce(e.cancelled, 0))::int4
 from punctual_workflows w left join lateral (
     select max(e.at) as at, sum(e.succeeded) as succeeded, sum(e.dead) as dead, sum(e.cancelled) as cancelled
-    from punctual_ends_new e where e.workflow = w.id) e on true
+    from punctual_ends_pending e where e.workflow = w.id) e on true
 where w.id = $1::uuid;
 
 -- name: workflow_add
@@ -2895,5 +2895,5 @@ select w.id, w.name, w.created_by, w.created_at, greatest(w.updated_at, e.at), w
     (w.dead + coalesce(e.dead, 0))::int4, (w.cancelled + coalesce(e.cancelled, 0))::int4
 from (select * from punctual_workflows where id < $1::uuid order by id desc limit $2::int8) w left join lateral (
     select max(e.at) as at, sum(e.succeeded) as succeeded, sum(e.dead) as dead, sum(e.cancelled) as cancelled
-    from punctual_ends_new e where e.workflow = w.id) e on true
+    from punctual_ends_pending e where e.workflow = w.id) e on true
 order by w.id desc;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use punctual_core::{Change, Changed, JobError, Outcome, RetentionPolicy, Retry, Settled, Status, Verb};
 use punctual_sql::postgres::{
-    MIGRATIONS, Options, PostgresStore,
-    sqlx::{AssertSqlSafe, Connection, PgConnection, query, query_scalar, raw_sql},
+    Options,
+    sqlx::{AssertSqlSafe, Connection, PgConnection, query_scalar, raw_sql},
 };
 use punctual_testkit::Fixture;
 
@@ -57,7 +57,7 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
     let labelled = fx.enqueue(|spec| {
         spec.user_id = Some("ada".into());
         spec.unique_key = Some("once".into());
-        spec.extras.tags = vec!["blue".into()];
+        spec.options.tags = vec!["blue".into()];
     });
     let labelled = labelled.await;
     let kept = fx.enqueue(|spec| spec.keep_for = Some(Duration::from_secs(400 * DAY))).await;
@@ -330,7 +330,7 @@ async fn operators_do_not_wait_for_a_day_that_is_copied() {
     fx.settle(&claim, Outcome::Failed { fault: JobError::new("no"), retry: Retry::Never }).await;
     fx.pass(10 * DAY);
     // The copy is there, and what else is kept of the day's jobs is to be forgotten.
-    let blocker = Blocker::new(&options, "select from {s}.punctual_kept for update").await;
+    let blocker = Blocker::new(&options, "select from {s}.punctual_expiries for update").await;
     let exchange =
         tokio::spawn(
             async move { fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await },
@@ -343,31 +343,4 @@ async fn operators_do_not_wait_for_a_day_that_is_copied() {
     assert_eq!(other.job(dead).await.status, Status::Queued);
     assert_eq!(count(&options, CONSTRAINTS).await, 0);
     assert_healthy(&other).await;
-}
-
-/// Everybody waits behind a migration that waits for a table.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_migration_that_waits_for_a_table_lets_others_pass() {
-    let clock = Fixture::start();
-    let options = options(&clock);
-    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
-    let create = format!(
-        "create schema {0}; set search_path = {0}; create table punctual_schema (version integer not null primary key,
-             name text not null, checksum text not null, applied_at timestamptz not null default now())",
-        options.schema
-    );
-    raw_sql(AssertSqlSafe(create)).execute(&mut connection).await.unwrap();
-    // The second migration adds columns to it.
-    let first = &MIGRATIONS[0];
-    raw_sql(first.sql).execute(&mut connection).await.unwrap();
-    let note = query("insert into punctual_schema (version, name, checksum) values ($1, $2, $3)");
-    note.bind(first.version as i32).bind(first.name).bind(first.checksum()).execute(&mut connection).await.unwrap();
-
-    let blocker = Blocker::new(&options, "lock table {s}.punctual_ready in access share mode").await;
-    let open = tokio::spawn(PostgresStore::open(options.clone()));
-    blocker.is_waited_for(&options).await;
-    assert_eq!(count(&options, "select count(*) from {s}.punctual_ready").await, 0);
-    assert!(!open.is_finished());
-    blocker.end().await;
-    open.await.unwrap().unwrap();
 }

@@ -43,10 +43,10 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
     let fx = open(&options, &clock).await;
     let ids = fx.enqueue_all((0..3).map(|_| fx.new_job(|_| ())).collect()).await;
     let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
-    let mut set = async |extras: &str| {
+    let mut set = async |value: &str| {
         for table in ["jobs", "ready"] {
             let id = format!("{:032x}", ids[1].to_bits());
-            let sql = format!("update {}.punctual_{table} set extras = {extras} where id = '{id}'", options.schema);
+            let sql = format!("update {}.punctual_{table} set options = {value} where id = '{id}'", options.schema);
             raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
         }
     };
@@ -68,9 +68,9 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
     let options = options(&clock);
     let fx = open(&options, &clock).await;
     let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
-    let mut set = async |id: JobId, extras: &str| {
+    let mut set = async |id: JobId, value: &str| {
         let id = format!("{:032x}", id.to_bits());
-        let sql = format!("update {}.punctual_jobs set extras = {extras} where id = '{id}'", options.schema);
+        let sql = format!("update {}.punctual_jobs set options = {value} where id = '{id}'", options.schema);
         assert_eq!(raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap().rows_affected(), 1);
     };
     let due = [fx.enqueue_in(1, |_| ()).await, fx.enqueue_in(1, |_| ()).await];
@@ -231,7 +231,7 @@ async fn what_an_application_commits_late_is_told_once() {
         let found = store.changes(Some(cursor.clone()), 100).await.unwrap();
         *cursor = found.cursor;
         assert!(!found.missed);
-        found.events.into_iter().map(|told| told.job).collect::<Vec<_>>()
+        found.events.into_iter().map(|actual| actual.job).collect::<Vec<_>>()
     };
     let mut first = store.changes(None, 100).await.unwrap().cursor;
     let ids = punctual_core::Ids::seeded(fastrand::u64(..));

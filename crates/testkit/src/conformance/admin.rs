@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use punctual_core::{
     AttemptStatus, Change, Changed, Count, JobError, JobId, Outcome, Pending, Retry, Settled, Status, Verb,
-    measure::{self, Measure, Tally},
+    measure::{self, Measure, Rollup},
 };
 
 use crate::{
@@ -177,7 +177,7 @@ pub async fn pending_jobs_are_counted_by_user_and_name(fx: &Fixture) {
     assert_eq!(fx.store.pending_by_user(1).await.unwrap().len(), 1);
 }
 
-pub async fn tallies_tell_outcomes_durations_and_lateness(fx: &Fixture) {
+pub async fn rollups_tell_outcomes_durations_and_lateness(fx: &Fixture) {
     fx.enqueue_all((0..2).map(|_| fx.new_job(|spec| spec.max_attempts = 1)).collect()).await;
     fx.pass(2);
     let claims = fx.claim(fx.worker(), 2).await;
@@ -185,8 +185,8 @@ pub async fn tallies_tell_outcomes_durations_and_lateness(fx: &Fixture) {
     fx.settle(&claims[0], success()).await;
     fx.settle(&claims[1], Outcome::TimedOut).await;
     let (since, until) = (measure::hour(fx.now()), fx.now().after(Duration::from_secs(1)));
-    let mut tallies = fx.store.tallies(since, until).await.unwrap();
-    let tally = |measure, seconds, count| Tally {
+    let mut rollups = fx.store.rollups(since, until).await.unwrap();
+    let rollup = |measure, seconds, count| Rollup {
         name: "test".into(),
         queue: "default".into(),
         measure,
@@ -194,17 +194,17 @@ pub async fn tallies_tell_outcomes_durations_and_lateness(fx: &Fixture) {
         count,
     };
     let mut expected = vec![
-        tally(Measure::Lateness, 2, 2),
-        tally(Measure::Ended(AttemptStatus::Succeeded), 4, 1),
-        tally(Measure::Ended(AttemptStatus::TimedOut), 4, 1),
-        tally(Measure::Died, 4, 1),
+        rollup(Measure::Lateness, 2, 2),
+        rollup(Measure::Ended(AttemptStatus::Succeeded), 4, 1),
+        rollup(Measure::Ended(AttemptStatus::TimedOut), 4, 1),
+        rollup(Measure::Died, 4, 1),
     ];
-    tallies.sort();
+    rollups.sort();
     expected.sort();
-    assert_eq!(tallies, expected);
+    assert_eq!(rollups, expected);
     assert!(
         fx.store
-            .tallies(until.after(Duration::from_secs(3_600)), punctual_core::Timestamp::MAX)
+            .rollups(until.after(Duration::from_secs(3_600)), punctual_core::Timestamp::MAX)
             .await
             .unwrap()
             .is_empty()

@@ -35,7 +35,7 @@ impl<'a> Follower<'a> {
     }
 
     async fn statuses(&mut self) -> Vec<(JobId, Status)> {
-        self.look().await.into_iter().map(|told| (told.job, told.event.status)).collect()
+        self.look().await.into_iter().map(|actual| (actual.job, actual.event.status)).collect()
     }
 }
 
@@ -54,14 +54,14 @@ pub async fn what_happens_is_told_from_the_first_look_on(fx: &Fixture) {
             spec.queue = "mail".into();
             spec.user_id = Some("ada ✓".into());
             spec.correlation_id = Some("order-7".into());
-            spec.extras.tags = vec!["a".into(), "b".into()];
-            spec.extras.occurrence = Some(occurrence);
+            spec.options.tags = vec!["a".into(), "b".into()];
+            spec.options.occurrence = Some(occurrence);
         })
         .await;
-    let told = follower.look().await;
+    let actual = follower.look().await;
     let (job, story) = (fx.job(id).await, fx.store.events(id).await.unwrap());
-    assert_eq!(told, [JobEvent::of(id, &job.spec, story[0].clone())]);
-    assert_eq!((told[0].schedule.as_deref(), told[0].tags.len()), (Some("nightly"), 2));
+    assert_eq!(actual, [JobEvent::of(id, &job.spec, story[0].clone())]);
+    assert_eq!((actual[0].schedule.as_deref(), actual[0].tags.len()), (Some("nightly"), 2));
     assert_eq!(follower.look().await, []);
 }
 
@@ -76,10 +76,10 @@ pub async fn who_goes_on_from_a_cursor_is_told_everything_once(fx: &Fixture) {
     let kept = follower.cursor.clone();
     fx.pass(1);
     fx.settle(&claim, failure("no")).await;
-    let told = follower.look().await;
-    assert_eq!(told.iter().map(|told| told.event.status).collect::<Vec<_>>(), [Status::Failed, Status::Dead]);
+    let actual = follower.look().await;
+    assert_eq!(actual.iter().map(|actual| actual.event.status).collect::<Vec<_>>(), [Status::Failed, Status::Dead]);
     let story = fx.store.events(id).await.unwrap();
-    assert_eq!(told.into_iter().map(|told| told.event).collect::<Vec<_>>(), story[2..]);
+    assert_eq!(actual.into_iter().map(|actual| actual.event).collect::<Vec<_>>(), story[2..]);
     assert_eq!(follower.look().await, []);
     // A retry changes what is known of the end, not that it was told.
     change(fx, id, Verb::Retry).await;
@@ -87,8 +87,8 @@ pub async fn who_goes_on_from_a_cursor_is_told_everything_once(fx: &Fixture) {
     assert_eq!(follower.look().await, []);
     // Whoever had gone away is told all of it, but for what is over.
     let mut again = Follower { fx, cursor: kept };
-    let told = again.statuses().await;
-    assert_eq!((told.first(), told.last()), (Some(&(id, Status::Failed)), Some(&(id, Status::Queued))));
+    let actual = again.statuses().await;
+    assert_eq!((actual.first(), actual.last()), (Some(&(id, Status::Failed)), Some(&(id, Status::Queued))));
 }
 
 pub async fn a_job_that_is_touched_without_a_change_is_not_told_again(fx: &Fixture) {
@@ -120,16 +120,16 @@ pub async fn every_way_to_change_is_told(fx: &Fixture) {
     fx.store.promote(10).await.unwrap();
     assert_eq!(follower.statuses().await, [(later, Status::Queued)]);
     change(fx, later, Verb::Cancel).await;
-    let told = follower.look().await;
-    assert_eq!((told[0].event.status, told[0].event.actor.as_deref()), (Status::Cancelled, Some("ada")));
-    assert_eq!(told[0].event.detail.as_deref(), Some("so"));
+    let actual = follower.look().await;
+    assert_eq!((actual[0].event.status, actual[0].event.actor.as_deref()), (Status::Cancelled, Some("ada")));
+    assert_eq!(actual[0].event.detail.as_deref(), Some("so"));
     change(fx, later, Verb::Delete).await;
     assert_eq!(follower.statuses().await, [(later, Status::Deleted)]);
     let tried = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
     fx.settle(&claim, failure("once")).await;
-    let told = follower.statuses().await;
-    assert_eq!(told[told.len() - 2..], [(tried, Status::Failed), (tried, Status::Retrying)]);
+    let actual = follower.statuses().await;
+    assert_eq!(actual[actual.len() - 2..], [(tried, Status::Failed), (tried, Status::Retrying)]);
 }
 
 pub async fn a_job_that_comes_with_an_old_id_is_told(fx: &Fixture) {

@@ -278,7 +278,7 @@ pub async fn a_large_claim_brings_every_job_whole_and_in_order(fx: &Fixture) {
             spec.payload = Json::trusted(format!(r#"{{"n":{n}}}"#));
             spec.priority = (n % 3) as u8;
             spec.user_id = n.is_multiple_of(2).then(|| format!("user {n}"));
-            spec.extras.tags = vec![format!("tag {n}")];
+            spec.options.tags = vec![format!("tag {n}")];
         })
     };
     fx.enqueue_all((0..300).map(job).collect()).await;

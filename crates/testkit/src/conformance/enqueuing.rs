@@ -23,7 +23,7 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
         spec.workflow_id = Some(WorkflowId::from_bits(77));
         spec.keep_for = Some(Duration::from_secs(60));
         spec.ephemeral = true;
-        spec.extras = JobOptions {
+        spec.options = JobOptions {
             max_crashes: Some(5),
             retry: Some(RetryPolicy::list([1, 2].map(Duration::from_secs)).jitter(0.0)),
             tags: vec!["a".into(), "b".into()],
@@ -123,7 +123,7 @@ pub async fn a_unique_key_twice_in_one_batch_makes_one_job(fx: &Fixture) {
 /// A job with the key `k` that reaches as far as `unique` says.
 fn keyed(fx: &Fixture, unique: Unique, adjust: impl FnOnce(&mut Spec)) -> NewJob {
     fx.new_job(|spec| {
-        (spec.unique_key, spec.extras.unique) = (Some("k".into()), Some(unique));
+        (spec.unique_key, spec.options.unique) = (Some("k".into()), Some(unique));
         adjust(spec);
     })
 }
@@ -341,7 +341,7 @@ pub async fn the_longest_allowed_texts_and_odd_characters_are_kept(fx: &Fixture)
         spec.user_id = Some("%_\\\"'`$1?1:x@x".into());
         spec.unique_key = Some("é".repeat(limits::KEY_MAX_CHARS));
         spec.payload = Json::trusted(format!("\"{}\"", "x".repeat(limits::PAYLOAD_MAX_BYTES - 2)));
-        spec.extras.description = Some("\u{202e}rtl\u{1f468}\u{200d}\u{1f4bb}\r\n\t".into());
+        spec.options.description = Some("\u{202e}rtl\u{1f468}\u{200d}\u{1f4bb}\r\n\t".into());
     });
     assert_eq!(new.spec.check(), Ok(()));
     fx.enqueue_all(vec![new.clone()]).await;

@@ -16,7 +16,7 @@ fn child(fx: &Fixture, parents: &[JobId], adjust: impl FnOnce(&mut Spec)) -> New
 }
 
 async fn enqueue_child(fx: &Fixture, parents: &[JobId], policy: OnParentFailure) -> JobId {
-    fx.enqueue_all(vec![child(fx, parents, |spec| spec.extras.on_parent_failure = policy)]).await[0]
+    fx.enqueue_all(vec![child(fx, parents, |spec| spec.options.on_parent_failure = policy)]).await[0]
 }
 
 /// Runs the one job that can be claimed.
@@ -53,7 +53,7 @@ pub async fn a_refused_workflow_keeps_nobody_from_its_parents(fx: &Fixture) {
         let id = WorkflowId::from_bits(number + 1);
         let new = NewWorkflow { id, name: "refused".into(), created_by: None };
         let job = child(fx, &[parent, unknown], |spec| {
-            (spec.workflow_id, spec.extras.node) = (Some(id), Some("node".into()));
+            (spec.workflow_id, spec.options.node) = (Some(id), Some("node".into()));
         });
         assert!(matches!(fx.store.submit(new, vec![job]).await, Err(StoreError::UnknownParent(_))));
         fx.pass(1);
@@ -274,7 +274,7 @@ pub async fn many_parents_and_many_children_settle_in_any_batches(fx: &Fixture) 
 }
 
 pub async fn relatives_and_results_are_told(fx: &Fixture) {
-    let first = fx.enqueue(|spec| spec.extras.node = Some("a".into())).await;
+    let first = fx.enqueue(|spec| spec.options.node = Some("a".into())).await;
     let second = fx.enqueue(|_| ()).await;
     let id = enqueue_child(fx, &[first, second], OnParentFailure::Cancel).await;
     for claim in fx.claim(fx.worker(), 2).await {
@@ -282,8 +282,8 @@ pub async fn relatives_and_results_are_told(fx: &Fixture) {
         fx.settle(&claim, Outcome::Succeeded { result }).await;
     }
     let parents = fx.store.parents(id).await.unwrap();
-    let told: Vec<_> = parents.iter().map(|parent| (parent.id, parent.node.as_deref(), parent.status)).collect();
-    assert_eq!(told, [(first, Some("a"), Status::Succeeded), (second, None, Status::Succeeded)]);
+    let actual: Vec<_> = parents.iter().map(|parent| (parent.id, parent.node.as_deref(), parent.status)).collect();
+    assert_eq!(actual, [(first, Some("a"), Status::Succeeded), (second, None, Status::Succeeded)]);
     let children = fx.store.children(first, 10).await.unwrap();
     assert_eq!(children.iter().map(|child| (child.id, child.status)).collect::<Vec<_>>(), [(id, Status::Queued)]);
     assert!(fx.store.children(first, 0).await.unwrap().is_empty());
@@ -309,15 +309,15 @@ fn workflow(fx: &Fixture, number: u128) -> (NewWorkflow, Vec<NewJob>) {
     let id = WorkflowId::from_bits(number);
     let member = |node: &str, parents: &[&NewJob]| {
         let parents: Vec<JobId> = parents.iter().map(|parent| parent.id).collect();
-        child(fx, &parents, |spec| (spec.workflow_id, spec.extras.node) = (Some(id), Some(node.into())))
+        child(fx, &parents, |spec| (spec.workflow_id, spec.options.node) = (Some(id), Some(node.into())))
     };
     let a = member("a", &[]);
     let b = member("b", &[&a]);
     let c = member("c", &[&a, &b]);
     let callback = child(fx, &[a.id, b.id, c.id], |spec| {
-        spec.extras.callback_of = Some(id);
-        spec.extras.node = Some("on_failure".into());
-        spec.extras.on_parent_failure = OnParentFailure::Only;
+        spec.options.callback_of = Some(id);
+        spec.options.node = Some("on_failure".into());
+        spec.options.on_parent_failure = OnParentFailure::Only;
     });
     (NewWorkflow { id, name: "nightly".into(), created_by: Some("ada".into()) }, vec![a, b, c, callback])
 }
@@ -330,14 +330,14 @@ pub async fn a_workflow_is_stored_whole_and_counts_its_ends(fx: &Fixture) {
     assert_eq!((&*stored.name, stored.created_by.as_deref(), stored.created_at), ("nightly", Some("ada"), fx.now()));
     assert_eq!((stored.ends, stored.status()), (Ends { total: 3, ..Ends::default() }, WorkflowStatus::Running));
     let nodes = fx.store.nodes(new.id).await.unwrap();
-    let told: Vec<_> = nodes.iter().map(|node| (&*node.node, node.id, node.status, node.parents.len())).collect();
+    let actual: Vec<_> = nodes.iter().map(|node| (&*node.node, node.id, node.status, node.parents.len())).collect();
     let expected = [
         ("a", ids[0], Status::Queued, 0),
         ("b", ids[1], Status::Waiting, 1),
         ("c", ids[2], Status::Waiting, 2),
         ("on_failure", ids[3], Status::Waiting, 3),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(actual, expected);
     fx.pass(3);
     assert_eq!(run_one(fx, success()).await, ids[0]);
     assert_eq!(run_one(fx, death()).await, ids[1]);
@@ -365,7 +365,7 @@ pub async fn a_place_in_a_workflow_can_be_taken_by_another_job(fx: &Fixture) {
     run_one(fx, success()).await;
     let again = child(fx, &[a, b], |spec| {
         *spec = c.spec.clone();
-        spec.extras.rerun_of = Some(c.id);
+        spec.options.rerun_of = Some(c.id);
     });
     let retry = Change { job: b, verb: Verb::Retry, actor: "ada".into(), reason: None };
     let unknown = child(fx, &[JobId::from_bits(9)], |_| ());

@@ -119,7 +119,7 @@ pub async fn a_page_finds_jobs_that_are_far_between(fx: &Fixture) {
 }
 
 pub async fn a_tag_that_is_named_twice_finds_its_job_once(fx: &Fixture) {
-    let job = fx.enqueue(|spec| spec.extras.tags = ["vip", "VIP", "vip"].map(str::to_owned).to_vec()).await;
+    let job = fx.enqueue(|spec| spec.options.tags = ["vip", "VIP", "vip"].map(str::to_owned).to_vec()).await;
     for tag in ["vip", "VIP"] {
         assert_eq!(ids(fx, Filter { tag: Some(tag.to_owned()), ..Filter::default() }).await, [job]);
     }
@@ -130,8 +130,8 @@ pub async fn lists_filter_by_every_field(fx: &Fixture) {
         .enqueue(|spec| {
             (spec.queue, spec.name) = ("mail".into(), "send".into());
             (spec.user_id, spec.correlation_id) = (Some("ada".into()), Some("order-1".into()));
-            spec.extras.tags = vec!["vip".into(), "eu".into()];
-            spec.extras.occurrence = Some(Occurrence { schedule: "nightly".into(), at: fx.now() });
+            spec.options.tags = vec!["vip".into(), "eu".into()];
+            spec.options.occurrence = Some(Occurrence { schedule: "nightly".into(), at: fx.now() });
         })
         .await;
     fx.enqueue_all((0..5).map(|_| fx.new_job(|_| ())).collect()).await;

@@ -7,7 +7,7 @@ mod changes;
 mod claiming;
 mod enqueuing;
 mod flow;
-mod gates;
+mod limits;
 mod listing;
 mod notifications;
 mod queues;
@@ -24,7 +24,7 @@ pub use changes::*;
 pub use claiming::*;
 pub use enqueuing::*;
 pub use flow::*;
-pub use gates::*;
+pub use limits::*;
 pub use listing::*;
 pub use notifications::*;
 pub use queues::*;
@@ -129,7 +129,7 @@ macro_rules! for_all_behaviours {
             an_operators_action_is_an_event_with_its_actor
             counts_follow_every_step
             pending_jobs_are_counted_by_user_and_name
-            tallies_tell_outcomes_durations_and_lateness
+            rollups_tell_outcomes_durations_and_lateness
             lists_come_in_the_order_of_their_kind
             lists_are_paged_without_gaps_or_repeats
             a_page_finds_jobs_that_are_far_between
@@ -204,7 +204,7 @@ macro_rules! for_all_behaviours {
             a_slot_is_free_again_however_its_job_left_it
             the_first_of_a_key_is_the_most_urgent_then_the_oldest
             a_key_waits_for_no_worker_that_is_not_there
-            every_way_to_be_queued_leads_through_the_gate
+            every_way_to_be_queued_obeys_the_limits
             a_queued_job_with_a_key_can_be_cancelled_and_listed
             a_queue_runs_no_more_than_its_limit_whoever_asks
             a_changed_limit_counts_from_the_next_claim_on
@@ -214,10 +214,10 @@ macro_rules! for_all_behaviours {
             each_key_has_the_rate_of_its_queue
             a_shorter_period_counts_at_once
             keys_take_turns_where_a_queue_is_fair
-            what_passes_a_gate_is_not_claimed_ahead
+            limited_jobs_are_not_claimed_ahead
             many_keys_are_all_served_and_none_twice_at_once
             a_claim_that_waits_is_answered_when_a_slot_is_free
-            the_longest_key_of_the_longest_queue_passes_its_gate
+            the_longest_key_of_the_longest_queue_is_limited
             a_cancelled_job_keeps_the_slot_of_its_key_until_its_handler_is_gone
             a_cancelled_job_keeps_the_slot_of_its_queue_until_its_handler_is_gone
             the_slot_of_a_cancelled_job_is_free_when_its_lease_ends

@@ -22,10 +22,10 @@ pub async fn a_notification_is_read_back_as_it_was_told(fx: &Fixture) {
     let job = Some(JobId::from_bits(7));
     let new =
         NewNotification { user_id: Some("ada ✓".into()), message: r#"{"b": 1, "a": [1e9]}"#.parse().unwrap(), job };
-    let told = fx.store.notify(vec![new.clone()]).await.unwrap();
-    assert_eq!(told, [Notification::new(told[0].id, new, fx.now())]);
-    assert_eq!(fx.store.notifications(None, 0, 10).await.unwrap(), told);
-    assert_eq!(fx.store.last_notification().await.unwrap(), told[0].id);
+    let actual = fx.store.notify(vec![new.clone()]).await.unwrap();
+    assert_eq!(actual, [Notification::new(actual[0].id, new, fx.now())]);
+    assert_eq!(fx.store.notifications(None, 0, 10).await.unwrap(), actual);
+    assert_eq!(fx.store.last_notification().await.unwrap(), actual[0].id);
     assert!(fx.store.notify(Vec::new()).await.unwrap().is_empty());
 }
 

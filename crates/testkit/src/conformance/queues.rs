@@ -9,7 +9,7 @@ async fn save(fx: &Fixture, name: &str, paused: bool) -> bool {
     let revision = known.map_or(0, |queue| queue.revision);
     let settings = QueueSettings { paused, ..QueueSettings::default() };
     let what = if paused { "paused" } else { "resumed" };
-    let save = QueueSave { name: name.into(), settings, revision, actor: "ada".into(), what: what.into() };
+    let save = QueueSave { name: name.into(), settings, revision, actor: "ada".into(), action: what.into() };
     fx.store.save_queue(save).await.unwrap()
 }
 
@@ -47,11 +47,11 @@ pub async fn what_is_said_of_a_queue_is_kept_with_its_story(fx: &Fixture) {
         keep_for: Some(Duration::from_secs(60)),
     };
     let settings = QueueSettings { defaults, ..QueueSettings::default() };
-    let first = QueueSave { name: "mail".into(), settings, revision: 0, actor: "ada".into(), what: "made".into() };
+    let first = QueueSave { name: "mail".into(), settings, revision: 0, actor: "ada".into(), action: "made".into() };
     assert!(fx.store.save_queue(first.clone()).await.unwrap());
     assert!(!fx.store.save_queue(first.clone()).await.unwrap(), "somebody was first");
     fx.pass(1);
-    let second = QueueSave { revision: 1, actor: "bob".into(), what: "changed".into(), ..first.clone() };
+    let second = QueueSave { revision: 1, actor: "bob".into(), action: "changed".into(), ..first.clone() };
     assert!(fx.store.save_queue(second.clone()).await.unwrap());
     let unknown = QueueSave { name: "none".into(), ..second };
     assert!(!fx.store.save_queue(unknown).await.unwrap(), "nothing was said of it that could be changed");
@@ -60,8 +60,8 @@ pub async fn what_is_said_of_a_queue_is_kept_with_its_story(fx: &Fixture) {
     assert_eq!((&*queues[0].name, &queues[0].settings, queues[0].revision), ("mail", &first.settings, 2));
     assert_eq!((&*queues[0].updated_by, queues[0].updated_at), ("bob", fx.now()));
     let events = fx.store.queue_events("mail".into(), 10).await.unwrap();
-    let told: Vec<_> = events.iter().map(|event| (&*event.actor, &*event.what)).collect();
-    assert_eq!(told, [("bob", "changed"), ("ada", "made")]);
+    let actual: Vec<_> = events.iter().map(|event| (&*event.actor, &*event.action)).collect();
+    assert_eq!(actual, [("bob", "changed"), ("ada", "made")]);
     assert_eq!(fx.store.queue_events("mail".into(), 1).await.unwrap().len(), 1);
 }
 

@@ -43,7 +43,7 @@ pub async fn a_schedule_is_read_back_as_it_was_saved(fx: &Fixture) {
     let mut job = Spec::new("отчёт", Json::trusted(r#"{"a":  [1, "é\u0000"]}"#));
     (job.queue, job.priority, job.max_attempts) = ("reports".into(), 9, 7);
     (job.timeout, job.keep_for) = (Duration::from_millis(1_234), Some(Duration::from_secs(5)));
-    job.extras.tags = vec!["vip".into()];
+    job.options.tags = vec!["vip".into()];
     let spec = ScheduleSpec {
         zone: "Europe/Berlin".into(),
         misfire: Misfire::CatchUpLimited(3),
@@ -187,8 +187,8 @@ pub async fn what_is_done_to_a_schedule_is_remembered_even_when_it_is_gone(fx: &
     fx.pass(60);
     assert!(fx.store.remove_schedule("a".into(), "eve".into()).await.unwrap());
     let events = fx.store.schedule_events("a".into(), 10).await.unwrap();
-    let told: Vec<_> = events.iter().map(|event| (event.actor.as_str(), event.what.as_str())).collect();
-    assert_eq!(told, [("eve", "removed"), ("bob", "paused"), ("ada", "added")]);
+    let actual: Vec<_> = events.iter().map(|event| (event.actor.as_str(), event.action.as_str())).collect();
+    assert_eq!(actual, [("eve", "removed"), ("bob", "paused"), ("ada", "added")]);
     assert_eq!(events[0].at.since(events[2].at), Duration::from_secs(120));
     assert_eq!(fx.store.schedule_events("a".into(), 1).await.unwrap(), events[..1]);
     assert!(fx.store.schedule_events("b".into(), 10).await.unwrap().is_empty());

@@ -34,7 +34,7 @@ pub async fn a_failure_waits_for_its_retry_and_then_dies(fx: &Fixture) {
     let id = fx
         .enqueue(|spec| {
             spec.max_attempts = 2;
-            spec.extras.retry = Some(RetryPolicy::fixed(Duration::from_secs(10)).jitter(0.0));
+            spec.options.retry = Some(RetryPolicy::fixed(Duration::from_secs(10)).jitter(0.0));
         })
         .await;
     let claim = fx.claim_one(fx.worker()).await;
@@ -322,8 +322,8 @@ pub async fn what_a_dead_worker_holds_is_settled_by_whoever_knows_of_its_death(f
     assert_eq!(fx.store.confirm(dead, vec![claims[0].attempt_id()]).await.unwrap(), [true]);
     assert_eq!(fx.settle(&claims[2], success()).await, Settled::Done);
     let held = fx.store.claims_of_dead(dead, 10).await.unwrap();
-    let told: Vec<_> = held.iter().map(|claim| (claim.attempt_id(), claim.worker, claim.confirmed)).collect();
-    assert_eq!(told, [(claims[0].attempt_id(), dead, true), (claims[1].attempt_id(), dead, false)]);
+    let actual: Vec<_> = held.iter().map(|claim| (claim.attempt_id(), claim.worker, claim.confirmed)).collect();
+    assert_eq!(actual, [(claims[0].attempt_id(), dead, true), (claims[1].attempt_id(), dead, false)]);
     assert_eq!(fx.store.claims_of_dead(dead, 1).await.unwrap(), held[..1]);
     assert!(fx.store.claims_of_dead(fx.worker(), 10).await.unwrap().is_empty());
     assert!(fx.store.expired(10).await.unwrap().is_empty(), "nobody else may say why");

@@ -6,7 +6,7 @@ use punctual_core::{
     AttemptId, AttemptStatus, Change, Claim, ClaimRequest, Limits, Outcome, Settled, Spec, Status, Verb,
 };
 
-use super::gates::{cancel, claim, ids, keyed, limit, per, release_slot, request};
+use super::limits::{cancel, claim, ids, keyed, limit, per, release_slot, request};
 use crate::{
     Fixture,
     fixture::{failure, success},
@@ -214,7 +214,7 @@ pub async fn a_job_that_is_run_again_waits_for_the_handler_of_the_cancelled_one(
     let again = fx
         .enqueue(|spec| {
             spec.unique_key = Some("u".into());
-            spec.extras.rerun_of = Some(first);
+            spec.options.rerun_of = Some(first);
             keyed("a")(spec);
         })
         .await;

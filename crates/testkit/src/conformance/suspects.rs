@@ -6,7 +6,7 @@ use punctual_core::{
     Change, Changed, ClaimRequest, JobError, JobId, Limits, Outcome, Retry, Settled, Spec, Status, Verb,
 };
 
-use super::gates::limit;
+use super::limits::limit;
 use crate::{
     Fixture,
     fixture::{LEASE, failure, success},
@@ -30,7 +30,7 @@ pub async fn a_job_that_kills_its_workers_ends_dead(fx: &Fixture) {
 }
 
 pub async fn a_job_may_say_how_many_crashes_it_may_be_there_at(fx: &Fixture) {
-    let id = fx.enqueue(|spec| spec.extras.max_crashes = Some(1)).await;
+    let id = fx.enqueue(|spec| spec.options.max_crashes = Some(1)).await;
     crash(fx, id).await;
     assert_eq!(fx.job(id).await.status, Status::Dead);
 }
@@ -67,9 +67,9 @@ async fn claimable(fx: &Fixture) -> [Vec<JobId>; 2] {
 
 pub async fn a_suspect_is_handed_out_only_to_claims_of_suspects_whatever_becomes_of_it(fx: &Fixture) {
     for key in [None, Some("key".to_owned())] {
-        let id = fx.enqueue(|spec| spec.extras.concurrency_key = key.clone()).await;
+        let id = fx.enqueue(|spec| spec.options.concurrency_key = key.clone()).await;
         crash(fx, id).await;
-        let other = fx.enqueue(|spec| spec.extras.concurrency_key = key.clone()).await;
+        let other = fx.enqueue(|spec| spec.options.concurrency_key = key.clone()).await;
         assert_eq!(claimable(fx).await, [vec![id], vec![other]], "{key:?}");
         // Snoozed, failed, retried by hand: a suspect stays one.
         for outcome in [Outcome::Snoozed { after: Duration::from_secs(60) }, failure("no")] {
@@ -94,7 +94,7 @@ pub async fn a_suspect_is_handed_out_only_to_claims_of_suspects_whatever_becomes
 pub async fn suspects_pass_the_limits_of_their_queue_and_key_like_others(fx: &Fixture) {
     let limits = Limits { concurrency: Some(2), key_concurrency: Some(1), ..Limits::default() };
     limit(fx, "default", limits).await;
-    let keyed = |spec: &mut Spec| spec.extras.concurrency_key = Some("key".into());
+    let keyed = |spec: &mut Spec| spec.options.concurrency_key = Some("key".into());
     let suspect = fx.enqueue(keyed).await;
     crash(fx, suspect).await;
     let others = [fx.enqueue(keyed).await, fx.enqueue(|_| ()).await, fx.enqueue(|_| ()).await];

@@ -66,7 +66,7 @@ pub async fn retention_keeps_a_job_while_the_period_of_its_unique_key_lasts(fx: 
     let keyed = |key: &'static str, keep_for| {
         move |spec: &mut punctual_core::Spec| {
             (spec.unique_key, spec.keep_for) = (Some(key.to_owned()), keep_for);
-            spec.extras.unique = Some(Unique { period: Some(10 * HOUR), ..Unique::default() });
+            spec.options.unique = Some(Unique { period: Some(10 * HOUR), ..Unique::default() });
         }
     };
     let first = finished(fx, keyed("a", None)).await;

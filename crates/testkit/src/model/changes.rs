@@ -11,11 +11,11 @@ impl State {
         if since.is_too_old(now) || since.last > self.events {
             return Ok(Changes::none(cursor, true));
         }
-        let told = |record: &super::state::Record| {
+        let actual = |record: &super::state::Record| {
             let new = record.events.iter().filter(|event| event.id.number() > since.last);
             new.map(|event| JobEvent::of(record.job.id, &record.job.spec, event.clone())).collect::<Vec<_>>()
         };
-        let mut events: Vec<JobEvent> = self.jobs.iter().flat_map(told).collect();
+        let mut events: Vec<JobEvent> = self.jobs.iter().flat_map(actual).collect();
         events.sort_by_key(|event| event.event.id.number());
         let missed = events.len() > limit;
         events.truncate(limit);

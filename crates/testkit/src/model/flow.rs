@@ -18,7 +18,7 @@ impl State {
         for job in jobs {
             let place = job.spec.place().map(|(workflow, node)| (workflow, node.to_owned()));
             let former = place.and_then(|place| self.nodes.get(&place)).copied();
-            if let Some(former) = former.filter(|former| job.spec.extras.rerun_of != Some(*former)) {
+            if let Some(former) = former.filter(|former| job.spec.options.rerun_of != Some(*former)) {
                 return Err(StoreError::Superseded(former));
             }
         }
@@ -50,12 +50,12 @@ impl State {
 
     /// How a new job begins.
     pub(super) fn begin(&mut self, new: &NewJob) -> Next {
-        flow::begin(new.spec.extras.on_parent_failure, &self.statuses(&new.parents)).0
+        flow::begin(new.spec.options.on_parent_failure, &self.statuses(&new.parents)).0
     }
 
     /// A new job joins its parents; says for how many it waits.
     pub(super) fn join(&mut self, new: &NewJob) -> u32 {
-        let policy = new.spec.extras.on_parent_failure;
+        let policy = new.spec.options.on_parent_failure;
         let (_, fates) = flow::begin(policy, &self.statuses(&new.parents));
         for (parent, fate) in new.parents.iter().zip(&fates) {
             let dependency = Dependency { parent: *parent, child: new.id, policy, succeeded: fate.succeeded() };
@@ -223,7 +223,7 @@ impl State {
         ids.sort_unstable();
         let relative = |id: JobId| {
             let job = &self.find(id)?.job;
-            Some(Relative { id, node: job.spec.extras.node.clone(), status: job.status })
+            Some(Relative { id, node: job.spec.options.node.clone(), status: job.status })
         };
         ids.into_iter().filter_map(relative).collect()
     }

@@ -39,9 +39,9 @@ impl State {
                 self.schedule_events.extend(done.into_iter().rev().map(|event| (name.clone(), event)));
                 self.schedules.insert(name, schedule).is_none()
             }),
-            ExportBatch::Tallies(hour, all) => new_of(all, |tally| {
-                let key = (hour, tally.name, tally.queue, tally.measure, tally.bucket);
-                self.tallies.insert(key, tally.count).is_none()
+            ExportBatch::Rollups(hour, all) => new_of(all, |rollup| {
+                let key = (hour, rollup.name, rollup.queue, rollup.measure, rollup.bucket);
+                self.rollups.insert(key, rollup.count).is_none()
             }),
             ExportBatch::Notifications(all) => new_of(all, |message| {
                 if self.notifications.iter().any(|known| known.id == message.id) {
@@ -72,8 +72,8 @@ impl State {
         // What another store has started is not to start a second time here, if it runs at most once.
         let confirmed = (job.status == Status::Processing).then_some(job.run);
         // Those that come later are older.
-        let passed_gate = job.status == Status::Processing && self.is_gated(&job);
-        self.jobs.insert(0, Record { job, attempts, events, logs, confirmed, passed_gate });
+        let was_limited = job.status == Status::Processing && self.is_limited(&job);
+        self.jobs.insert(0, Record { job, attempts, events, logs, confirmed, was_limited });
         true
     }
 }

@@ -2,8 +2,8 @@
 
 mod changes;
 mod flow;
-mod gates;
 mod import;
+mod limiter;
 mod notifications;
 mod state;
 mod tokens;
@@ -22,9 +22,9 @@ use punctual_core::{
     NewWorkflow, Node, Notification, Page, Pending, ProgressReport, Queue, QueueEvent, QueueSave, Relative,
     RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Status, StoreError, StoreInfo,
     StoreResult, SystemClock, Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
-    gate::{LimitUsage, OccupiedSlot},
+    limiter::{LimitUsage, OccupiedSlot},
     limits,
-    measure::{self, Measure, Tally},
+    measure::{self, Measure, Rollup},
     store::ports::*,
     transfer::{Dependency, ExportBatch},
 };
@@ -260,15 +260,15 @@ impl JobReader for ModelStore {
         Ok(counts)
     }
 
-    async fn tallies(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Tally>> {
+    async fn rollups(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Rollup>> {
         let mut sums = BTreeMap::<(String, String, Measure, u16), u64>::new();
-        for ((hour, name, queue, measure, bucket), count) in &self.state().tallies {
+        for ((hour, name, queue, measure, bucket), count) in &self.state().rollups {
             if *hour >= measure::hour(since) && *hour < until {
                 *sums.entry((name.clone(), queue.clone(), *measure, *bucket)).or_default() += count;
             }
         }
-        let tally = |((name, queue, measure, bucket), count)| Tally { name, queue, measure, bucket, count };
-        Ok(sums.into_iter().map(tally).collect())
+        let rollup = |((name, queue, measure, bucket), count)| Rollup { name, queue, measure, bucket, count };
+        Ok(sums.into_iter().map(rollup).collect())
     }
 }
 
@@ -347,7 +347,7 @@ impl ScheduleStore for ModelStore {
         self.write(|state, at| {
             let removed = state.schedules.remove(&name).is_some();
             if removed {
-                state.schedule_events.push((name, ScheduleEvent { at, actor, what: "removed".into() }));
+                state.schedule_events.push((name, ScheduleEvent { at, actor, action: "removed".into() }));
             }
             removed
         })
@@ -536,13 +536,13 @@ impl RetentionStore for ModelStore {
             }
             let workers = state.workers.len();
             state.workers.retain(|_, worker| worker.seen_at > now.before(limits::WORKER_SILENT_MAX));
-            let tallies = state.tallies.len();
-            state.tallies.retain(|(hour, ..), _| *hour >= now.before(limits::TALLIES_KEPT));
+            let rollups = state.rollups.len();
+            state.rollups.retain(|(hour, ..), _| *hour >= now.before(limits::ROLLUPS_KEPT));
             let workflows = state.workflows.len();
             state.trim_workflows(cutoff);
-            state.trim_gates(now);
+            state.trim_limits(now);
             state.trim_tokens(now);
-            gone + workers - state.workers.len() + tallies - state.tallies.len() + workflows - state.workflows.len()
+            gone + workers - state.workers.len() + rollups - state.rollups.len() + workflows - state.workflows.len()
         })
     }
 

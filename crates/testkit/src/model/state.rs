@@ -16,7 +16,7 @@ use punctual_core::{
     transfer::Dependency,
 };
 
-use super::gates::{Gates, Slot};
+use super::limiter::{Limiters, Slot};
 
 /// What decides between jobs of the same priority and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) jobs: Vec<Record>,
     /// Who holds each unique key, and until when.
     pub(super) keys: BTreeMap<(String, String), (JobId, Option<Timestamp>)>,
-    pub(super) tallies: BTreeMap<(Timestamp, String, String, Measure, u16), u64>,
+    pub(super) rollups: BTreeMap<(Timestamp, String, String, Measure, u16), u64>,
     pub(super) workers: BTreeMap<WorkerId, WorkerRecord>,
     pub(super) schedules: BTreeMap<String, Schedule>,
     pub(super) schedule_events: Vec<(String, ScheduleEvent)>,
@@ -48,7 +48,7 @@ pub(super) struct State {
     pub(super) queues: BTreeMap<String, Queue>,
     pub(super) queue_events: Vec<(String, QueueEvent)>,
     /// What queues and their keys started lately, and whose turn it is.
-    pub(super) gates: Gates,
+    pub(super) limits: Limiters,
     /// Slots of executions whose jobs were cancelled, each with its queue.
     pub(super) slots: Vec<Slot>,
     pub(super) dependencies: Vec<Dependency>,
@@ -68,8 +68,8 @@ pub(super) struct Record {
     pub(super) logs: BTreeMap<(u32, u32), LogLine>,
     /// The execution whose handler is about to start, as its worker has confirmed.
     pub(super) confirmed: Option<u32>,
-    /// Whether its last execution had to pass a gate.
-    pub(super) passed_gate: bool,
+    /// Whether its last execution was limited.
+    pub(super) was_limited: bool,
 }
 
 impl Record {
@@ -115,9 +115,9 @@ impl State {
         }
     }
 
-    pub(super) fn tally(&mut self, now: Timestamp, job: &Job, measure: Measure, took: Duration) {
+    pub(super) fn rollup(&mut self, now: Timestamp, job: &Job, measure: Measure, took: Duration) {
         let key = (measure::hour(now), job.spec.name.clone(), job.spec.queue.clone(), measure, measure::bucket(took));
-        *self.tallies.entry(key).or_default() += 1;
+        *self.rollups.entry(key).or_default() += 1;
     }
 
     /// Stores all jobs or none.
@@ -150,7 +150,7 @@ impl State {
             events: Vec::new(),
             logs: BTreeMap::new(),
             confirmed: None,
-            passed_gate: false,
+            was_limited: false,
         });
         self.event(id, now, status, None, (None, None));
         self.keys.extend(key.map(|key| (key, (id, expires_at))));
@@ -207,7 +207,7 @@ impl State {
 
     pub(super) fn claim(&mut self, now: Timestamp, request: &ClaimRequest) -> Claimed {
         self.promote(now, limits::PROMOTE_MAX_JOBS);
-        let (places, opens_at) = self.pass_gates(now, request);
+        let (places, opens_at) = self.apply_limits(now, request);
         let mut claims: Vec<Claim> = places.into_iter().map(|place| self.hold(now, now, place, request)).collect();
         claims.extend(self.claim_ahead(now, request, request.limit - claims.len()));
         let timed = self.jobs.iter().filter(|record| record.job.status.is_timed());
@@ -220,12 +220,12 @@ impl State {
     }
 
     pub(super) fn save_queue(&mut self, now: Timestamp, save: QueueSave) -> bool {
-        let QueueSave { name, settings, revision, actor, what } = save;
+        let QueueSave { name, settings, revision, actor, action } = save;
         let fits = self.queues.get(&name).map_or(0, |queue| queue.revision) == revision;
         if fits {
             let former = self.queues.get(&name).map(|queue| queue.settings.limits.clone()).unwrap_or_default();
             if former != settings.limits {
-                self.gates.limits_changed(&name, now);
+                self.limits.limits_changed(&name, now);
             }
             let queue = Queue {
                 name: name.clone(),
@@ -235,7 +235,7 @@ impl State {
                 updated_by: actor.clone(),
             };
             self.queues.insert(name.clone(), queue);
-            self.queue_events.push((name, QueueEvent { at: now, actor, what }));
+            self.queue_events.push((name, QueueEvent { at: now, actor, action }));
         }
         fits
     }
@@ -247,7 +247,7 @@ impl State {
                 job.status.is_timed()
                     && (now..=now.after(request.ahead)).contains(&job.run_at)
                     && self.serves(request, job)
-                    && !self.is_gated(job)
+                    && !self.is_limited(job)
             })
             .collect();
         places.sort_by_key(|place| (self.jobs[*place].job.run_at, self.rank(*place)));
@@ -262,9 +262,9 @@ impl State {
 
     /// Gives a job to a worker, which starts it `at` some time.
     pub(super) fn hold(&mut self, now: Timestamp, at: Timestamp, place: usize, request: &ClaimRequest) -> Claim {
-        let passed_gate = self.is_gated(&self.jobs[place].job);
+        let was_limited = self.is_limited(&self.jobs[place].job);
         let record = &mut self.jobs[place];
-        record.passed_gate = passed_gate;
+        record.was_limited = was_limited;
         let job = &mut record.job;
         job.begin(job.run + 1, job.attempt + 1, request.worker, at, request.lease);
         record.attempts.push(Attempt {
@@ -278,7 +278,7 @@ impl State {
         });
         let job = job.clone();
         self.event(job.id, at, Status::Processing, Some(job.run), (None, None));
-        self.tally(now, &job, Measure::Lateness, at.since(job.run_at));
+        self.rollup(now, &job, Measure::Lateness, at.since(job.run_at));
         Claim::new(Box::new(job), request.worker)
     }
 
@@ -336,9 +336,9 @@ impl State {
             self.event(before.id, now, *step, Some(before.run), (None, None));
         }
         let took = now.since(before.started_at.unwrap_or(now));
-        self.tally(now, &before, Measure::Ended(settlement.attempt_status), took);
+        self.rollup(now, &before, Measure::Ended(settlement.attempt_status), took);
         if ending.status() == Status::Dead {
-            self.tally(now, &before, Measure::Died, took);
+            self.rollup(now, &before, Measure::Died, took);
         }
         self.moved(now, before.id, before.status, ending.status());
         Settled::Done
@@ -389,11 +389,11 @@ impl State {
         let was_running = before.status == Status::Processing;
         if was_running {
             close_attempt(record, now, AttemptStatus::Cancelled, None);
-            if record.passed_gate {
+            if record.was_limited {
                 self.occupy_slot(now, before);
             }
             let took = now.since(before.started_at.unwrap_or(now));
-            self.tally(now, before, Measure::Ended(AttemptStatus::Cancelled), took);
+            self.rollup(now, before, Measure::Ended(AttemptStatus::Cancelled), took);
         }
         if matches!(status, Status::Cancelled | Status::Deleted) {
             self.keys.retain(|_, (holder, _)| *holder != before.id);
@@ -472,8 +472,8 @@ impl State {
         };
         if fits {
             schedule.revision += 1;
-            if let Some(what) = done {
-                let event = ScheduleEvent { at: now, actor: schedule.updated_by.clone(), what };
+            if let Some(action) = done {
+                let event = ScheduleEvent { at: now, actor: schedule.updated_by.clone(), action };
                 self.schedule_events.push((schedule.spec.name.clone(), event));
             }
             self.schedules.insert(schedule.spec.name.clone(), schedule);

@@ -21,6 +21,6 @@ n as (
     insert into punctual_counts_new (lane, status, n)
     select g.lane, s.status, sum(s.sign * g.n) from g, (values ('queued', -1), ('processing', 1)) s (status, sign) group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', {now}, 'UTC'), lane, 'lateness', bucket, n from g)
 select id, (select set_config('synchronous_commit', 'off', true)) from x

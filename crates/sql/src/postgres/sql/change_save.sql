@@ -3,7 +3,7 @@
 with o as materialized (select $1::uuid as id, $2::timestamptz as scheduled_at, $3::timestamptz as now),
 h as (delete from punctual_running r using o where r.id = o.id returning r.*),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', o.now, 'UTC'), h.lane, 'cancelled',
         width_bucket(round(greatest(0, date_part('epoch', o.now - h.started_at)) * 1000000), {buckets}), 1
     from h, o),
@@ -13,19 +13,19 @@ j as (
     from o where j.scheduled_at = o.scheduled_at and j.id = o.id
     returning j.*),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key)
     select run_at, id, updated_at, lane, attempt, run, events, keep_for_ms, user_id, flow, {key} from j where status = 'queued'),
 m as (
-    insert into punctual_marks (queue, at, key)
+    insert into punctual_limit_wakeups (queue, at, key)
     select queue, updated_at, {key} from j
     where {key} is not null and (status = 'queued' or $16::text in ('queued', 'processing'))),
--- If its execution passed a gate, it keeps its slot until its handler is gone, or its lease ends: then claims look at its key.
+-- If its execution is limited, it keeps its slot until its handler is gone, or its lease ends: then claims look at its key.
 s as (
-    insert into punctual_occupied_slots (job_id, run, worker_id, queue, gate, lease_until)
-    select h.id, h.run, h.worker_id, j.queue, h.gate, h.lease_until from h join j on j.id = h.id
-    where h.gate is not null and h.lease_until > j.updated_at
-    on conflict do nothing returning queue, lease_until, gate),
-m2 as (insert into punctual_marks (queue, at, key) select * from s),
+    insert into punctual_occupied_slots (job_id, run, worker_id, queue, limit_key, lease_until)
+    select h.id, h.run, h.worker_id, j.queue, h.limit_key, h.lease_until from h join j on j.id = h.id
+    where h.limit_key is not null and h.lease_until > j.updated_at
+    on conflict do nothing returning queue, lease_until, limit_key),
+m2 as (insert into punctual_limit_wakeups (queue, at, key) select * from s),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome, actor,
         detail)
@@ -43,14 +43,14 @@ x2 as (
     insert into punctual_deleted (deleted_at, id, finished_at) select updated_at, id, finished_at from j where status = 'deleted'),
 w as (delete from punctual_waiting w using o where w.id = o.id),
 n as (
-    insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
+    insert into punctual_ends_pending (workflow, at, succeeded, dead, cancelled)
     select workflow_id, o.now, $20::int4, $21::int4, $22::int4 from j, o
     where workflow_id is not null and exists (select from punctual_nodes n where n.job_id = j.id) and ($20::int4, $21::int4, $22::int4) <> (0, 0, 0)),
 k1 as (
-    delete from punctual_kept d using j
+    delete from punctual_expiries d using j
     where d.expires_at = $17::timestamptz + j.keep_for_ms * interval '1 millisecond' and d.id = j.id),
 k2 as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select finished_at + keep_for_ms * interval '1 millisecond', id from j
     where status = 'cancelled' and keep_for_ms is not null),
 c as (

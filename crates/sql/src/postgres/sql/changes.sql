@@ -4,9 +4,9 @@
 -- those that are as they came. Index: punctual_events_final, one range for each end; a range of the jobs' primary key. What is running is
 -- read whole.
 with parts as materialized (
-    select l.xmin::text::int8 as part, l.began, {new:l} as is_new from punctual_latecomers l where l.written >= $1::timestamptz),
+    select l.xmin::text::int8 as part, l.began, {new:l} as is_new from punctual_late_commits l where l.written >= $1::timestamptz),
 late as materialized (select distinct part, began from parts where is_new),
-told as (
+found as (
     select e.* from unnest('{0, 1, 2, 3}'::int2[]) f (final) cross join lateral (
         select e.job_id, e.n, e.at, e.status, e.run, e.actor, e.detail from punctual_events e
         where e.final = f.final and e.at >= $1::timestamptz and {new:e} and {standing}
@@ -17,7 +17,7 @@ told as (
         select e.job_id, e.n, e.at, e.status, e.run, e.actor, e.detail from punctual_events e
         where {any_end} and e.at = late.began and e.xmin::text::int8 = late.part and {standing} limit $8::int8) e
     union all
-    -- An extension is no beginning: those are told soon after, or not at all.
+    -- Only starts: a lease that was extended has an earlier one.
     select r.id, r.events, r.started_at, 'processing', r.run, null, null from punctual_running r
     where r.started_at >= $2::timestamptz - interval '500 milliseconds' and {new:r}
     union all
@@ -31,4 +31,4 @@ told as (
         select j.id, 1, j.created_at, 'queued', null::int4, null, null from punctual_jobs j
         where j.scheduled_at >= late.began - interval '1 second' and j.scheduled_at <= late.began + interval '1 second'
             and j.xmin::text::int8 = late.part and {as_it_came} limit $8::int8) j)
-select * from told order by at, job_id, n limit $8::int8
+select * from found order by at, job_id, n limit $8::int8

@@ -25,7 +25,7 @@ g as (
     union all
     select lane, 'processing', count(*) from j group by lane),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', {now}, 'UTC'), lane, 'lateness', 0, count(*) from j group by 1, 2)
 select {now}, (
         select d.run_at from punctual_due d where d.ctid <> all (array(select place from c)) order by d.run_at limit 1) as next_run_at,

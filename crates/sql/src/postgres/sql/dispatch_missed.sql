@@ -1,2 +1,2 @@
 -- A process that claims jobs cannot reach the dispatcher.
-update punctual_dispatch set missed_at = clock_timestamp()
+update punctual_dispatch set unreachable_at = clock_timestamp()

@@ -1,5 +1,5 @@
 -- Jobs of workflows have come to an end. In: the time (or null), ids, when each is scheduled for, their statuses. Index: the whole primary key.
-insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
+insert into punctual_ends_pending (workflow, at, succeeded, dead, cancelled)
 select j.workflow_id, {now}, count(*) filter (where u.status = 'succeeded'), count(*) filter (where u.status = 'dead'),
     count(*) filter (where u.status in ('cancelled', 'deleted'))
 from unnest($2::uuid[], $3::timestamptz[], $4::text[]) u (id, scheduled_at, status)

@@ -8,19 +8,19 @@ with x as materialized (
           from {rows}) y),
 i as (
     insert into punctual_jobs (id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id,
-        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, extras, payload, flow)
+        correlation_id, unique_key, workflow_id, keep_for_ms, ephemeral, created_at, updated_at, options, payload, flow)
     select id, scheduled_at, lane, name, queue, status, priority, run_at, max_attempts, timeout_ms, user_id, correlation_id,
-        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, extras, payload, workflow_id is not null
+        unique_key, workflow_id, keep_for_ms, ephemeral, created_at, created_at, options, payload, workflow_id is not null
     from x {passing}),
 r as (
     insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, max_attempts, timeout_ms, keep_for_ms, ephemeral,
-        user_id, correlation_id, unique_key, workflow_id, extras, flow, gate, payload, told)
+        user_id, correlation_id, unique_key, workflow_id, options, flow, limit_key, payload, dispatched)
     select run_at, id, created_at, lane, 0, 0, 1, max_attempts, timeout_ms, keep_for_ms, ephemeral, user_id, correlation_id,
-        unique_key, workflow_id, extras, workflow_id is not null, {key}, case when octet_length(payload) <= {inline} then payload end, {told}
+        unique_key, workflow_id, options, workflow_id is not null, {key}, case when octet_length(payload) <= {inline} then payload end, {dispatched}
     from {new} where status = 'queued'),
 e as (
     insert into punctual_events (job_id, n, at, status)
     select id, 1, created_at, status from {new} where status <> 'queued' or not ({fresh})),
-{extras}c as (
+{options}c as (
     insert into punctual_counts_new (lane, status, n) select lane, status, count(*) from {new} group by lane, status)
 select id, created_at from {answer}

@@ -11,10 +11,10 @@ e as (
     select id, events, {now}, since, lane, 2, 'cancelled', reason from j),
 k as (delete from punctual_keys k using j where j.unique_key is not null and k.job_id = j.id),
 k2 as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select {now} + keep_for_ms * interval '1 millisecond', id from j where keep_for_ms is not null),
 n as (
-    insert into punctual_ends_new (workflow, at, succeeded, dead, cancelled)
+    insert into punctual_ends_pending (workflow, at, succeeded, dead, cancelled)
     select workflow_id, {now}, 0, 0, count(*) from j
     where workflow_id is not null and exists (select from punctual_nodes n where n.job_id = j.id) group by workflow_id),
 c as (

@@ -5,13 +5,13 @@ j as (
     update {jobs} j set status = case when j.run_at > {now} then 'scheduled' else 'queued' end, run_at = greatest(j.run_at, {now}),
         updated_at = {now}, events = j.events + 1, waiting_on = 0
     from w where j.scheduled_at = w.scheduled_at and j.id = w.id
-    returning j.id, j.scheduled_at, j.status, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, j.{key} as gate, w.since),
+    returning j.id, j.scheduled_at, j.status, j.lane, j.run_at, j.attempt, j.run, j.events, j.keep_for_ms, j.user_id, j.flow, j.queue, j.{key} as limit_key, w.since),
 r as (
-    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, gate)
-    select run_at, id, {now}, lane, attempt, run, events, keep_for_ms, user_id, flow, gate from j where status = 'queued'),
+    insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key)
+    select run_at, id, {now}, lane, attempt, run, events, keep_for_ms, user_id, flow, limit_key from j where status = 'queued'),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct queue, {now}, gate from j where status = 'queued' and gate is not null),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct queue, {now}, limit_key from j where status = 'queued' and limit_key is not null),
 d as (
     insert into punctual_due (run_at, id, scheduled_at, since, lane, status)
     select run_at, id, scheduled_at, {now}, lane, status from j where status = 'scheduled'),

@@ -1,5 +1,5 @@
 -- Adds up the ends of workflows' jobs.
-with d as (delete from punctual_ends_new returning *)
+with d as (delete from punctual_ends_pending returning *)
 update punctual_workflows w set succeeded = w.succeeded + s.succeeded, dead = w.dead + s.dead, cancelled = w.cancelled + s.cancelled,
     updated_at = greatest(w.updated_at, s.at)
 from (

@@ -6,10 +6,10 @@ with j as (
     where j.scheduled_at = $3::timestamptz and j.id = $2::uuid
     returning j.id, j.lane, j.run_at, j.status, j.events),
 r as (
-    update punctual_ready r set payload = null, told = false, queued_at = {now}, events = j.events
+    update punctual_ready r set payload = null, dispatched = false, queued_at = {now}, events = j.events
     from j where r.lane = j.lane and r.run_at = j.run_at and r.id = j.id and j.status = 'queued'),
 d as (
-    update punctual_due d set run_at = j.run_at, since = {now}, told = false
+    update punctual_due d set run_at = j.run_at, since = {now}, dispatched = false
     from j where d.run_at = $8::timestamptz and d.id = j.id and j.status in ('scheduled', 'retrying')),
 w as (update punctual_waiting w set since = {now} from j where w.id = j.id)
 insert into punctual_events (job_id, n, at, previous_at, status, detail)

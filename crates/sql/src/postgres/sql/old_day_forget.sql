@@ -5,7 +5,7 @@ select j.lane, j.status, -count(*) from {jobs} j where {gone} group by j.lane, j
 delete from punctual_keys where ctid = any (array(
     select k.ctid from punctual_keys k join {jobs} j on j.unique_key is not null and k.job_id = j.id
     where {gone} order by k.scope collate "C", k.key collate "C" for update of k));
-delete from punctual_kept k using {jobs} j
+delete from punctual_expiries k using {jobs} j
 where j.keep_for_ms is not null and {gone} and k.expires_at = j.finished_at + j.keep_for_ms * interval '1 millisecond' and k.id = j.id;
 delete from punctual_deleted d using {jobs} j
 where j.status = 'deleted' and {gone} and d.deleted_at = j.updated_at and d.id = j.id;

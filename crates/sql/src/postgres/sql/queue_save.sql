@@ -8,4 +8,4 @@ with s as (
         updated_at = excluded.updated_at, updated_by = excluded.updated_by
     where q.revision = $5::int8
     returning name)
-insert into punctual_queue_events (queue, at, actor, what) select name, {now}, $6::text, $7::text from s
+insert into punctual_queue_events (queue, at, actor, action) select name, {now}, $6::text, $7::text from s

@@ -15,14 +15,14 @@ l as (
         union all
         select 'correlation', correlation_id, scheduled_at, id from j where correlation_id is not null
         union all
-        select 'tag', tag, scheduled_at, id from j, json_array_elements_text(j.extras::json -> 'tags') tag where extras is not null
+        select 'tag', tag, scheduled_at, id from j, json_array_elements_text(j.options::json -> 'tags') tag where options is not null
         union all
-        select 'schedule', extras::json #>> '{occurrence,schedule}', scheduled_at, id from j
-        where extras::json #>> '{occurrence,schedule}' is not null) x
+        select 'schedule', options::json #>> '{occurrence,schedule}', scheduled_at, id from j
+        where options::json #>> '{occurrence,schedule}' is not null) x
     where l.kind = x.kind and l.value = x.value and l.scheduled_at = x.scheduled_at and l.id = x.id),
 r as (delete from punctual_ready r using j where r.lane = j.lane and r.run_at = j.run_at and r.id = j.id),
 m as (
-    insert into punctual_marks (queue, at, key)
+    insert into punctual_limit_wakeups (queue, at, key)
     select distinct queue, updated_at, {key} from j where status = 'queued' and {key} is not null),
 d as (delete from punctual_due d using j where d.run_at = j.run_at and d.id = j.id),
 w as (delete from punctual_waiting w using j where w.id = j.id),
@@ -32,7 +32,7 @@ n as (delete from punctual_nodes n using u where n.job_id = u.id),
 k as (delete from punctual_keys k using j where j.unique_key is not null and k.job_id = j.id),
 x1 as (delete from punctual_deleted x using j where j.status = 'deleted' and x.deleted_at = j.updated_at and x.id = j.id),
 x2 as (
-    delete from punctual_kept x using j
+    delete from punctual_expiries x using j
     where x.expires_at = j.finished_at + j.keep_for_ms * interval '1 millisecond' and x.id = j.id),
 f as (delete from punctual_ephemeral f using j where f.id = j.id),
 c as (

@@ -1,12 +1,12 @@
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Those from whose end something follows are left out, or included where the caller sees to it.
 -- In: the time (or null), then one array a column, in the order of ids, so that two of these never wait for each other.
--- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them had passed a gate, so that
+-- Out: how many fences held, how many jobs there were for them; if not all held, which did; whether any of them was limited, so that
 -- another may now. Index: primary keys.
 with l as ({held}),
 m as (
-    insert into punctual_marks (queue, at, key)
-    select distinct n.queue, {now}, l.gate from l join punctual_lanes n on n.lane = l.lane where l.gate <> ''),
+    insert into punctual_limit_wakeups (queue, at, key)
+    select distinct n.queue, {now}, l.limit_key from l join punctual_lanes n on n.lane = l.lane where l.limit_key <> ''),
 e as (
     insert into punctual_events (job_id, n, at, previous_at, started_at, lane, run, attempt, worker_id, final, status, outcome,
         error)
@@ -24,7 +24,7 @@ u as (
     select id, lane, keep_for_ms, user_id from l
     where (keep_for_ms is not null or user_id is not null) and {l.status} in ('succeeded', 'dead')),
 k as (
-    insert into punctual_kept (expires_at, id)
+    insert into punctual_expiries (expires_at, id)
     select {now} + keep_for_ms * interval '1 millisecond', id from z where keep_for_ms is not null),
 p as (
     insert into punctual_pending_new (user_id, name, n)
@@ -39,12 +39,12 @@ c as (
     select g.lane, s.status, sum(s.sign * g.n) from g cross join lateral (values ('{was}', -1), (g.status, 1)) s (status, sign)
     group by 1, 2),
 y as (
-    insert into punctual_tallies_new (hour, lane, measure, bucket, n)
+    insert into punctual_rollups_new (hour, lane, measure, bucket, n)
     select date_trunc('hour', {now}, 'UTC'), g.lane, m.measure, g.bucket, sum(g.n)
     from g cross join lateral (select g.attempt_status as measure union all select 'died' where g.status = 'dead') m
     group by 1, 2, 3, 4){lateness}
 select d.n, (select count(*) from u), case when d.n < cardinality($2::uuid[]) then (select array_agg(id) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(run) from l) end,
     case when d.n < cardinality($2::uuid[]) then (select array_agg(worker_id) from l) end,
-    d.gated
-from (select count(*) as n, coalesce(bool_or(gate is not null), false) as gated from l) d
+    d.limited
+from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as limited from l) d

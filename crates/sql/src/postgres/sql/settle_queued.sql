@@ -7,4 +7,4 @@
     where r.lane = any (array[s.lane]) and r.run_at = s.run_at and r.id = s.id
         and r.run = 0 and r.events = 1 and not r.flow
     returning r.id, s.scheduled_at, s.run, r.attempt + 1 as attempt, $6::uuid as worker_id, greatest(s.started_at, r.queued_at) as started_at, r.queued_at, r.events + 1 as events,
-        r.lane, r.keep_for_ms, r.user_id, r.flow, null::text as gate, s.result, r.run_at
+        r.lane, r.keep_for_ms, r.user_id, r.flow, null::text as limit_key, s.result, r.run_at

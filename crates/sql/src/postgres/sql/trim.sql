@@ -13,12 +13,12 @@ a as (
 l as (
     delete from punctual_logs where (job_id, run, line, at) in (
         select job_id, run, line, at from punctual_logs where at <= $1::timestamptz limit $4::int8) returning 1),
-t as (delete from punctual_tallies where hour < $2::timestamptz returning 1),
+t as (delete from punctual_rollups where hour < $2::timestamptz returning 1),
 w as (delete from punctual_workers where seen_at <= $3::timestamptz returning 1),
 f as (
     delete from punctual_workflows where id in (
         select w.id from punctual_workflows w
         where w.id <= $6::uuid and w.updated_at <= $1::timestamptz and not exists (select from punctual_nodes n where n.workflow = w.id)
-            and not exists (select from punctual_ends_new e where e.workflow = w.id)
+            and not exists (select from punctual_ends_pending e where e.workflow = w.id)
         limit $4::int8) returning 1)
 select (select count(*) from a) + (select count(*) from l) + (select count(*) from t) + (select count(*) from w) + (select count(*) from f), (select max(at) from o)

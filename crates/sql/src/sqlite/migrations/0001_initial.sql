@@ -2,8 +2,9 @@
 -- The views at the end show all of it in readable form.
 --
 -- A job's life touches one wide row twice, at enqueue and at settle. In between it moves through three narrow
--- tables: punctual_due (waits for its time), punctual_ready (may be claimed), punctual_running (is held). While a
--- job is held, punctual_jobs still has the status it rested in; punctual_jobs_now has the true one.
+-- tables: punctual_due (waits for its time), punctual_waiting (waits for other jobs), punctual_ready or punctual_keyed
+-- (may be claimed), punctual_running (is held). While a job is held, punctual_jobs still has the status it had before;
+-- punctual_jobs_now has the current one.
 
 create table punctual_jobs (
     seq             integer primary key,
@@ -30,14 +31,18 @@ create table punctual_jobs (
     updated_at      integer not null,
     started_at      integer,
     finished_at     integer,
-    extras          text,
+    -- Its newest event.
+    last_event      integer,
+    -- Whether a workflow or another job depends on its end. A job without this is settled without a look for them.
+    flow            integer not null default 0,
+    options          text,
     payload         text    not null,
     progress        text,
     result          text,
     error           text
 ) strict;
 
--- Few indexes: each one costs every insert and update, used or not. What few jobs have is found by tables of its own.
+-- Few indexes: each one costs every insert and update, used or not. What few jobs have is indexed by tables of its own.
 -- Lists by name, newest first.
 create index punctual_jobs_name on punctual_jobs (name, id);
 -- Lists of finished jobs, last finished first; retention reads it from the other end.
@@ -52,8 +57,8 @@ create table punctual_labels (
     primary key (kind, value, id)
 ) strict, without rowid;
 
--- Finished jobs that say themselves how long they are kept, first to go first.
-create table punctual_kept (
+-- Finished jobs with a retention of their own, first to expire first.
+create table punctual_expiries (
     expires_at integer not null,
     job        integer not null,
     primary key (expires_at, job)
@@ -67,7 +72,7 @@ create table punctual_dead (
     primary key (died_at, job)
 ) strict, without rowid;
 
--- Deleted jobs, longest deleted first.
+-- Deleted jobs, oldest deletion first.
 create table punctual_deleted (
     deleted_at integer not null,
     job        integer not null,
@@ -96,7 +101,28 @@ create table punctual_due (
     primary key (run_at, job)
 ) strict, without rowid;
 
--- Held jobs. As small as the fleet's concurrency, so the search for expired leases needs no index.
+-- Queued jobs with a concurrency key, which are not in punctual_ready: each key's in the order in which they start.
+create table punctual_keyed (
+    queue    text    not null,
+    key      text    not null,
+    name     text    not null,
+    priority integer not null,
+    run_at   integer not null,
+    job      integer not null,
+    primary key (queue, key, name, priority desc, run_at, job)
+) strict, without rowid;
+create index punctual_keyed_time on punctual_keyed (run_at, job);
+
+-- Jobs that wait for other jobs.
+create table punctual_waiting (
+    run_at     integer not null,
+    job        integer not null,
+    -- Whether one of its parents has failed and it waits for the others.
+    any_failed integer not null,
+    primary key (run_at, job)
+) strict, without rowid;
+
+-- Running jobs and their leases. As small as the fleet's concurrency, so the search for expired leases needs no index.
 create table punctual_running (
     job_id      blob    not null primary key,
     job         integer not null,
@@ -110,9 +136,14 @@ create table punctual_running (
     name        text    not null,
     keep_for_ms integer,
     user_id     text,
-    -- Whether its worker has said that its handler is about to start: of jobs that run at most once.
+    last_event  integer,
+    flow        integer not null default 0,
+    -- The concurrency key; empty for a job without one in a limited queue, null for a job without any limit.
+    limit_key        text,
+    -- Whether its worker has confirmed that its handler is about to start: of jobs that run at most once.
     confirmed   integer not null default 0
 ) strict, without rowid;
+create index punctual_running_limit_key on punctual_running (queue, limit_key) where limit_key is not null;
 
 -- Executions that have ended.
 create table punctual_attempts (
@@ -137,16 +168,27 @@ create table punctual_logs (
     primary key (job, run, line)
 ) strict, without rowid;
 
+-- A job's events are found from its last one backwards, each naming the one before. That takes the place of an index,
+-- which would cost every event a second entry in the middle of a large tree; a history is read rarely and has few events.
 create table punctual_events (
-    seq    integer primary key,
-    job    integer not null,
-    at     integer not null,
-    status text    not null,
-    run    integer,
-    actor  text,
-    detail text
+    seq      integer primary key,
+    job      integer not null,
+    -- The job's event before this one.
+    previous integer,
+    at       integer not null,
+    status   text    not null,
+    run      integer,
+    actor    text,
+    detail   text
 ) strict;
-create index punctual_events_job on punctual_events (job);
+
+-- The number of the last event, if that has been removed: a reader that follows the numbers would take a reused one for
+-- one that it has seen.
+create table punctual_event_numbers (
+    only_one integer primary key check (only_one = 1),
+    last     integer not null
+) strict;
+insert into punctual_event_numbers (only_one, last) values (1, 0);
 
 -- Unique keys in force. The scope is the job's name.
 create table punctual_keys (
@@ -174,8 +216,8 @@ create table punctual_pending (
     primary key (user_id, name)
 ) strict, without rowid;
 
--- What ended in each hour, by duration; and what started, by lateness.
-create table punctual_tallies (
+-- Histograms of each hour: ends by duration, starts by lateness.
+create table punctual_rollups (
     hour    integer not null,
     name    text    not null,
     queue   text    not null,
@@ -199,7 +241,7 @@ create table punctual_workers (
     registered_by blob
 ) strict, without rowid;
 
--- A freed lock keeps its row, so that its token never goes back.
+-- A released lock keeps its row, so that its token never decreases.
 create table punctual_locks (
     name       text    not null primary key,
     owner      text,
@@ -216,26 +258,175 @@ create table punctual_clock (
     step_micros   integer
 ) strict;
 
+-- Jobs that wait for other jobs.
 create table punctual_dependencies (
-    parent integer not null,
-    child  integer not null,
+    parent    integer not null,
+    child     integer not null,
+    -- What the child does if the parent fails.
+    policy    text    not null,
+    -- How the parent ended; null while the child waits for it.
+    succeeded integer,
     primary key (parent, child)
 ) strict, without rowid;
-create index punctual_dependencies_child on punctual_dependencies (child);
+create index punctual_dependencies_child on punctual_dependencies (child, parent);
+
+create table punctual_workflows (
+    id         blob    not null primary key,
+    name       text    not null,
+    created_by text,
+    created_at integer not null,
+    updated_at integer not null,
+    total      integer not null,
+    succeeded  integer not null default 0,
+    dead       integer not null default 0,
+    cancelled  integer not null default 0
+) strict, without rowid;
+
+-- The jobs of workflows and their callbacks, by the names they have there: of each the latest.
+create table punctual_nodes (
+    workflow blob    not null,
+    node     text    not null,
+    job      integer not null,
+    primary key (workflow, node)
+) strict, without rowid;
+create index punctual_nodes_job on punctual_nodes (job);
 
 create table punctual_schedules (
-    id           blob    not null primary key,
-    name         text    not null unique,
-    definition   text    not null,
-    enabled      integer not null default 1,
-    last_run_at  integer,
-    next_run_at  integer,
-    created_at   integer not null,
-    updated_at   integer not null
+    name        text    not null primary key,
+    id          blob    not null unique,
+    definition  text    not null,
+    enabled     integer not null,
+    problem     text,
+    -- Incremented by each change.
+    revision    integer not null,
+    -- The last occurrence that was enqueued, the next one, and the job of the last.
+    last_run_at integer,
+    next_run_at integer,
+    last_job    blob,
+    created_at  integer not null,
+    updated_at  integer not null,
+    updated_by  text    not null
 ) strict, without rowid;
-create index punctual_schedules_next on punctual_schedules (next_run_at) where enabled = 1;
+create index punctual_schedules_next on punctual_schedules (next_run_at, name) where enabled = 1 and next_run_at is not null;
 
--- Every job as it stands now.
+-- The history of schedules.
+create table punctual_schedule_events (
+    id       integer primary key,
+    schedule text    not null,
+    at       integer not null,
+    actor    text    not null,
+    action   text    not null
+) strict;
+create index punctual_schedule_events_schedule on punctual_schedule_events (schedule, id);
+
+-- Settings of queues, and their history.
+create table punctual_queues (
+    name       text    not null primary key,
+    paused     integer not null,
+    settings   text    not null,
+    -- Incremented by each change.
+    revision   integer not null,
+    updated_at integer not null,
+    updated_by text    not null,
+    limited    integer not null default 0
+) strict, without rowid;
+create index punctual_queues_limited on punctual_queues (name) where paused = 1 or limited = 1;
+
+create table punctual_queue_events (
+    id     integer primary key,
+    queue  text    not null,
+    at     integer not null,
+    actor  text    not null,
+    action text    not null
+) strict;
+create index punctual_queue_events_queue on punctual_queue_events (queue, id);
+
+-- Keys that may start a job: the first job of each, by name. A claim reads only these, however many keys wait.
+create table punctual_limit_heads (
+    queue    text    not null,
+    name     text    not null,
+    priority integer not null,
+    -- The key's turn in a fair queue; 0 elsewhere.
+    turn     integer not null,
+    run_at   integer not null,
+    job      integer not null,
+    key      text    not null,
+    primary key (queue, name, priority desc, turn, run_at, job)
+) strict, without rowid;
+create index punctual_limit_heads_key on punctual_limit_heads (queue, key);
+
+-- Keys that the next claim checks: the limits of their queue changed, or their rate allows more from a time on. Changes of
+-- a key's jobs need no row: the same transaction checks the key.
+create table punctual_limit_wakeups (
+    queue text    not null,
+    at    integer not null,
+    key   text    not null,
+    primary key (queue, at, key)
+) strict, without rowid;
+
+-- Recent starts where there is a rate, per key, or under an empty key per queue.
+create table punctual_limit_starts (
+    queue text    not null,
+    key   text    not null,
+    at    integer not null,
+    n     integer not null,
+    primary key (queue, key, at)
+) strict, without rowid;
+
+-- The turn that each key of a fair queue has reached, and under an empty key its queue. Jobs without a key have a blank,
+-- which no key can be.
+create table punctual_limit_fairness (
+    queue text    not null,
+    key   text    not null,
+    turn  integer not null,
+    primary key (queue, key)
+) strict, without rowid;
+
+-- Slots that executions of cancelled jobs occupy until their handlers have ended or their leases expire.
+create table punctual_occupied_slots (
+    job_id      blob    not null,
+    run         integer not null,
+    worker_id   blob    not null,
+    queue       text    not null,
+    limit_key        text    not null,
+    lease_until integer not null,
+    primary key (job_id, run)
+) strict, without rowid;
+create index punctual_occupied_slots_limit_key on punctual_occupied_slots (queue, limit_key);
+
+-- Messages to users. An id is never used again, so that a reader can resume after it.
+create table punctual_notifications (
+    id         integer primary key autoincrement,
+    -- All users, if null.
+    user_id    text,
+    message    text    not null,
+    job_id     blob,
+    created_at integer not null
+) strict;
+create index punctual_notifications_user on punctual_notifications (user_id, id);
+
+-- API tokens. Only the hash of a secret is stored.
+create table punctual_tokens (
+    id         blob    primary key,
+    name       text    not null,
+    roles      text    not null,
+    hash       blob    not null unique,
+    session_of blob,
+    created_by text    not null,
+    created_at integer not null,
+    expires_at integer
+) strict, without rowid;
+
+-- Idempotency: requests whose repetitions have no further effect.
+create table punctual_idempotency (
+    key         text    primary key,
+    fingerprint blob    not null,
+    at          integer not null,
+    seed        integer not null
+) strict, without rowid;
+create index punctual_idempotency_at on punctual_idempotency (at);
+
+-- The current state of every job.
 create view punctual_jobs_now as
 select j.seq, j.id, j.name, j.queue,
        case when r.job is null then j.status else 'processing' end as status,
@@ -246,8 +437,9 @@ select j.seq, j.id, j.name, j.queue,
        j.keep_for_ms, j.ephemeral, j.waiting_on, j.created_at,
        coalesce(r.started_at, j.updated_at) as updated_at,
        coalesce(r.started_at, j.started_at) as started_at,
-       j.finished_at, j.extras, j.payload, j.progress, j.result, j.error,
-       r.worker_id, r.lease_until
+       j.finished_at, j.options, j.payload, j.progress, j.result, j.error,
+       r.worker_id, r.lease_until,
+       coalesce(r.last_event, j.last_event) as last_event
 from punctual_jobs j left join punctual_running r on r.job_id = j.id;
 
 -- The same, for people: `select name, count(*) from punctual_jobs_readable where status = 'dead'
@@ -256,9 +448,10 @@ create view punctual_jobs_readable as
 select 'job_' || lower(hex(id)) as id, name, queue, status, priority,
        strftime('%Y-%m-%dT%H:%M:%fZ', scheduled_at / 1e6, 'unixepoch') as scheduled_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', run_at / 1e6, 'unixepoch') as run_at,
-       attempt, max_attempts, crash_count, timeout_ms, user_id, correlation_id, unique_key,
-       extras ->> 'tags' as tags, extras ->> 'created_by' as created_by, extras ->> 'description' as description,
-       extras ->> 'metadata' as metadata,
+       attempt, max_attempts, crash_count, timeout_ms, user_id, correlation_id, unique_key, waiting_on,
+       'wfl_' || lower(hex(workflow_id)) as workflow_id, options ->> 'node' as node,
+       options ->> 'tags' as tags, options ->> 'created_by' as created_by, options ->> 'description' as description,
+       options ->> 'metadata' as metadata,
        'wrk_' || lower(hex(worker_id)) as worker_id,
        strftime('%Y-%m-%dT%H:%M:%fZ', lease_until / 1e6, 'unixepoch') as lease_until,
        strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1e6, 'unixepoch') as created_at,
@@ -285,3 +478,28 @@ select 'job_' || lower(hex(j.id)) as job_id, j.name,
        strftime('%Y-%m-%dT%H:%M:%fZ', e.at / 1e6, 'unixepoch') as at,
        e.status, e.run, e.actor, e.detail
 from punctual_events e join punctual_jobs j on j.seq = e.job;
+
+create view punctual_dependencies_readable as
+select 'job_' || lower(hex(p.id)) as parent, p.name as parent_name, 'job_' || lower(hex(c.id)) as child, c.name as child_name,
+       d.policy, case d.succeeded when 1 then 'succeeded' when 0 then 'failed' else 'pending' end as state
+from punctual_dependencies d join punctual_jobs p on p.seq = d.parent join punctual_jobs c on c.seq = d.child;
+
+create view punctual_workflows_readable as
+select 'wfl_' || lower(hex(id)) as id, name,
+       case when total > succeeded + dead + cancelled then 'running' when dead > 0 then 'failed'
+            when cancelled > 0 then 'cancelled' else 'succeeded' end as status,
+       total, succeeded, dead, cancelled, created_by,
+       strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1e6, 'unixepoch') as created_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1e6, 'unixepoch') as updated_at
+from punctual_workflows;
+
+create view punctual_schedules_readable as
+select 'sch_' || lower(hex(id)) as id, name, definition ->> 'cron' as cron, definition ->> 'zone' as zone,
+       definition -> 'job' ->> 'name' as job, enabled, problem, definition ->> 'owner' as owner,
+       strftime('%Y-%m-%dT%H:%M:%fZ', last_run_at / 1e6, 'unixepoch') as last_run_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', next_run_at / 1e6, 'unixepoch') as next_run_at,
+       'job_' || lower(hex(last_job)) as last_job,
+       strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1e6, 'unixepoch') as created_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1e6, 'unixepoch') as updated_at,
+       updated_by
+from punctual_schedules;

@@ -1,2 +1,2 @@
 -- A key has been looked at. In: queue, time, key. Index: the whole primary key.
-delete from punctual_marks where queue = ?1 and at = ?2 and key = ?3
+delete from punctual_limit_wakeups where queue = ?1 and at = ?2 and key = ?3

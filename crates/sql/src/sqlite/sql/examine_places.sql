@@ -2,16 +2,16 @@
 select
     (select count(*) from punctual_jobs_now j where j.status = 'queued' and not exists (select 1 from punctual_ready r
         where r.queue = j.queue and r.name = j.name and r.priority = j.priority + 16 * (j.crash_count > 0) and r.run_at = j.run_at and r.job = j.seq
-            and j.extras ->> 'concurrency_key' is null)
-        and not exists (select 1 from punctual_keyed k where k.queue = j.queue and k.key = j.extras ->> 'concurrency_key'
+            and j.options ->> 'concurrency_key' is null)
+        and not exists (select 1 from punctual_keyed k where k.queue = j.queue and k.key = j.options ->> 'concurrency_key'
             and k.name = j.name and k.priority = j.priority + 16 * (j.crash_count > 0) and k.run_at = j.run_at and k.job = j.seq))
   + (select count(*) from punctual_keyed k left join punctual_jobs j on j.seq = k.job where j.status is not 'queued')
   -- A key that waits must be known to claims: by its first job, by a mark, or because it is held back until one of its jobs ends.
   + (select count(*) from (select distinct queue, key from punctual_keyed) k
-        where not exists (select 1 from punctual_heads h where h.queue = k.queue and h.key = k.key)
-            and not exists (select 1 from punctual_marks m where m.queue = k.queue and m.key = k.key)
-            and not exists (select 1 from punctual_running r where r.queue = k.queue and r.gate = k.key))
-  + (select count(*) from punctual_heads h where not exists (select 1 from punctual_marks m
+        where not exists (select 1 from punctual_limit_heads h where h.queue = k.queue and h.key = k.key)
+            and not exists (select 1 from punctual_limit_wakeups m where m.queue = k.queue and m.key = k.key)
+            and not exists (select 1 from punctual_running r where r.queue = k.queue and r.limit_key = k.key))
+  + (select count(*) from punctual_limit_heads h where not exists (select 1 from punctual_limit_wakeups m
             where m.queue = h.queue and m.key = h.key)
         and not exists (select 1 from punctual_keyed k where k.job = h.job and k.queue = h.queue and k.key = h.key))
   + (select count(*) from punctual_jobs_now j where j.status in ('scheduled', 'retrying') and not exists
@@ -35,7 +35,7 @@ select
   + (select count(*) from punctual_jobs j where j.status = 'dead' and not exists
         (select 1 from punctual_dead d where d.died_at = j.finished_at and d.job = j.seq and d.name = j.name))
   + (select count(*) from punctual_dead d left join punctual_jobs j on j.seq = d.job where j.status is not 'dead')
-  + (select count(*) from punctual_kept k left join punctual_jobs j on j.seq = k.job
+  + (select count(*) from punctual_expiries k left join punctual_jobs j on j.seq = k.job
         where j.finished_at + j.keep_for_ms * 1000 is not k.expires_at)
   + (select count(*) from punctual_labels l left join punctual_jobs j on j.seq = l.job where j.id is not l.id)
   + (select count(*) from punctual_ephemeral e left join punctual_jobs j on j.seq = e.job where j.ephemeral is not 1)

@@ -1,2 +1,2 @@
 -- A finished job goes at its own time.
-insert into punctual_kept (expires_at, job) values (?1, ?2)
+insert into punctual_expiries (expires_at, job) values (?1, ?2)

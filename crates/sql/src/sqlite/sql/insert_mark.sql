@@ -1,2 +1,2 @@
 -- A key is to be looked at, from a time on. In: queue, time, key.
-insert or ignore into punctual_marks (queue, at, key) values (?1, ?2, ?3)
+insert or ignore into punctual_limit_wakeups (queue, at, key) values (?1, ?2, ?3)

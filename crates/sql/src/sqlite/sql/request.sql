@@ -1,2 +1,2 @@
 -- What is known of a request. In: its key.
-select fingerprint, at, seed from punctual_requests where key = ?1
+select fingerprint, at, seed from punctual_idempotency where key = ?1

@@ -1,2 +1,2 @@
 -- Forgets requests from before a time, so many. In: the time, how many.
-delete from punctual_requests where key in (select key from punctual_requests where at < ?1 order by at limit ?2)
+delete from punctual_idempotency where key in (select key from punctual_idempotency where at < ?1 order by at limit ?2)

@@ -32,7 +32,7 @@ create table punctual_jobs (
     updated_at     bigint         not null,
     started_at     bigint,
     finished_at    bigint,
-    extras         nvarchar(max)  collate Latin1_General_BIN2,
+    options         nvarchar(max)  collate Latin1_General_BIN2,
     payload        nvarchar(max)  not null,
     progress       nvarchar(max),
     result         nvarchar(max),
@@ -60,7 +60,7 @@ create clustered index punctual_labels_job on punctual_labels (job)
 go
 
 -- Finished jobs that say themselves how long they are kept, first to go first; dead jobs; deleted ones; those that are dropped at restart.
-create table punctual_kept (expires_at bigint not null, job bigint not null, primary key (expires_at, job));
+create table punctual_expiries (expires_at bigint not null, job bigint not null, primary key (expires_at, job));
 create table punctual_dead (died_at bigint not null, job bigint not null, name nvarchar(256) collate Latin1_General_BIN2 not null, primary key (died_at, job));
 create table punctual_deleted (deleted_at bigint not null, job bigint not null, primary key (deleted_at, job));
 create table punctual_ephemeral (job bigint not null primary key)
@@ -85,7 +85,7 @@ create table punctual_waiting (
 )
 go
 
--- Held jobs. gate: the key that it passed, or nothing for that of its queue alone; null if it passed none.
+-- Held jobs. limit_key: its concurrency key; empty for a job without one in a limited queue, null for a job without limits.
 create table punctual_running (
     job_id      binary(16)     not null primary key,
     job         bigint         not null,
@@ -101,15 +101,15 @@ create table punctual_running (
     user_id     nvarchar(512)  collate Latin1_General_BIN2,
     last_event  bigint,
     flow        bit            not null,
-    gate        nvarchar(1024) collate Latin1_General_BIN2,
-    gate_hash   binary(32),
+    limit_key        nvarchar(1024) collate Latin1_General_BIN2,
+    limit_key_hash   binary(32),
     -- Whether its worker has said that its handler is about to start: of jobs that run at most once.
     confirmed   bit            not null default 0
 )
 go
 create index punctual_running_lease on punctual_running (lease_until, job)
 go
-create index punctual_running_gate on punctual_running (queue, gate_hash) where gate is not null
+create index punctual_running_limit_key on punctual_running (queue, limit_key_hash) where limit_key is not null
 go
 
 create table punctual_attempts (
@@ -179,7 +179,7 @@ create table punctual_pending (
     id      bigint        not null identity unique clustered,
     primary key nonclustered (user_id, name, id)
 );
-create table punctual_tallies (
+create table punctual_rollups (
     hour    bigint        not null,
     name    nvarchar(256) collate Latin1_General_BIN2 not null,
     queue   nvarchar(256) collate Latin1_General_BIN2 not null,
@@ -204,7 +204,7 @@ create table punctual_workers (
     -- The token of a remote worker.
     registered_by binary(16)
 );
--- A freed lock keeps its row, so that its token never goes back.
+-- A released lock keeps its row, so that its token never decreases.
 create table punctual_locks (
     name       nvarchar(512) collate Latin1_General_BIN2 not null primary key nonclustered,
     owner      nvarchar(512) collate Latin1_General_BIN2,
@@ -218,7 +218,7 @@ create table punctual_dependencies (
     child     bigint      not null,
     -- What the child does if the parent fails.
     policy    varchar(16) collate Latin1_General_BIN2 not null,
-    -- How the parent ended; nothing while the child waits for it.
+    -- How the parent ended; null while the child waits for it.
     succeeded bit,
     primary key (parent, child)
 );
@@ -251,7 +251,7 @@ create table punctual_schedules (
     definition  nvarchar(max) not null,
     enabled     bit           not null,
     problem     nvarchar(max),
-    -- Counts its changes.
+    -- Incremented by each change.
     revision    bigint        not null,
     -- The last occurrence that was enqueued, the next one, and the job of the last.
     last_run_at bigint,
@@ -266,24 +266,24 @@ create table punctual_schedule_events (
     schedule nvarchar(256) collate Latin1_General_BIN2 not null,
     at       bigint        not null,
     actor    nvarchar(512) not null,
-    what     nvarchar(max) not null
+    action   nvarchar(max) not null
 );
 create table punctual_queues (
     name       nvarchar(256) collate Latin1_General_BIN2 not null primary key,
     paused     bit           not null,
     settings   nvarchar(max) not null,
-    -- Counts its changes.
+    -- Incremented by each change.
     revision   bigint        not null,
     updated_at bigint        not null,
     updated_by nvarchar(512) not null,
     limited    bit           not null
 );
 create table punctual_queue_events (
-    id    bigint        not null identity primary key,
-    queue nvarchar(256) collate Latin1_General_BIN2 not null,
-    at    bigint        not null,
-    actor nvarchar(512) not null,
-    what  nvarchar(max) not null
+    id     bigint        not null identity primary key,
+    queue  nvarchar(256) collate Latin1_General_BIN2 not null,
+    at     bigint        not null,
+    actor  nvarchar(512) not null,
+    action nvarchar(max) not null
 )
 go
 create index punctual_schedules_next on punctual_schedules (next_run_at, name) where enabled = 1 and next_run_at is not null
@@ -304,11 +304,11 @@ create table punctual_keyed (
     hash     binary(32)     not null,
     primary key nonclustered (queue, hash, name, priority desc, run_at, job)
 );
-create table punctual_heads (
+create table punctual_limit_heads (
     queue    nvarchar(256)  collate Latin1_General_BIN2 not null,
     name     nvarchar(256)  collate Latin1_General_BIN2 not null,
     priority tinyint        not null,
-    -- Whose turn it is, where keys take turns; 0 elsewhere.
+    -- The key's turn in a fair queue; 0 elsewhere.
     turn     bigint         not null,
     run_at   bigint         not null,
     job      bigint         not null unique clustered,
@@ -317,26 +317,26 @@ create table punctual_heads (
     primary key nonclustered (queue, name, priority desc, turn, run_at, job)
 );
 -- Keys that the next claim looks at, or at a time at which their rate lets more through.
-create table punctual_marks (
+create table punctual_limit_wakeups (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     at    bigint         not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
     hash  binary(32)     not null,
     primary key nonclustered (queue, at, hash)
 );
--- Slots that executions of cancelled jobs occupy, of the gate that they passed, until their handlers are gone or their leases end.
+-- Slots that executions of cancelled jobs occupy until their handlers have ended or their leases expire.
 create table punctual_occupied_slots (
     job_id      binary(16)     not null,
     run         int            not null,
     worker_id   binary(16)     not null,
     queue       nvarchar(256)  collate Latin1_General_BIN2 not null,
-    gate        nvarchar(1024) collate Latin1_General_BIN2 not null,
+    limit_key        nvarchar(1024) collate Latin1_General_BIN2 not null,
     lease_until bigint         not null,
-    gate_hash   binary(32)     not null,
+    limit_key_hash   binary(32)     not null,
     primary key (job_id, run)
 );
--- What was started lately where there is a rate, by the key, or under an empty key by the queue.
-create table punctual_starts (
+-- Recent starts where there is a rate, per key, or under an empty key per queue.
+create table punctual_limit_starts (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
     at    bigint         not null,
@@ -344,8 +344,8 @@ create table punctual_starts (
     hash  binary(32)     not null,
     primary key nonclustered (queue, hash, at)
 );
--- How far keys have come that take turns, and under an empty key how far their queue has.
-create table punctual_turns (
+-- The turn that each key of a fair queue has reached, and under an empty key its queue.
+create table punctual_limit_fairness (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
     turn  bigint         not null,
@@ -357,20 +357,20 @@ create index punctual_keyed_time on punctual_keyed (run_at, job)
 go
 create clustered index punctual_keys_hash on punctual_keys (hash)
 go
-create clustered index punctual_marks_hash on punctual_marks (hash)
+create clustered index punctual_limit_wakeups_hash on punctual_limit_wakeups (hash)
 go
-create clustered index punctual_starts_hash on punctual_starts (hash, at)
+create clustered index punctual_limit_starts_hash on punctual_limit_starts (hash, at)
 go
-create clustered index punctual_turns_hash on punctual_turns (hash)
+create clustered index punctual_limit_fairness_hash on punctual_limit_fairness (hash)
 go
-create index punctual_heads_key on punctual_heads (queue, hash)
+create index punctual_limit_heads_key on punctual_limit_heads (queue, hash)
 go
-create index punctual_occupied_slots_gate on punctual_occupied_slots (queue, gate_hash)
+create index punctual_occupied_slots_limit_key on punctual_occupied_slots (queue, limit_key_hash)
 go
 
 create table punctual_notifications (
     id         bigint        not null primary key,
-    -- Everybody, if nobody in particular.
+    -- All users, if null.
     user_id    nvarchar(512) collate Latin1_General_BIN2,
     message    nvarchar(max) not null,
     job_id     binary(16),
@@ -386,7 +386,7 @@ create table punctual_tokens (
     created_at bigint        not null,
     expires_at bigint
 );
-create table punctual_requests (
+create table punctual_idempotency (
     [key]       nvarchar(1024) collate Latin1_General_BIN2 not null,
     hash        binary(32)     not null primary key,
     fingerprint varbinary(32)  not null,
@@ -396,7 +396,7 @@ create table punctual_requests (
 go
 create index punctual_notifications_user on punctual_notifications (user_id, id)
 go
-create index punctual_requests_at on punctual_requests (at)
+create index punctual_idempotency_at on punctual_idempotency (at)
 go
 
 -- A large batch is not to lock whole tables.
@@ -409,16 +409,16 @@ alter table punctual_attempts set (lock_escalation = disable);
 alter table punctual_logs set (lock_escalation = disable);
 alter table punctual_events set (lock_escalation = disable);
 alter table punctual_ephemeral set (lock_escalation = disable);
-alter table punctual_kept set (lock_escalation = disable);
+alter table punctual_expiries set (lock_escalation = disable);
 alter table punctual_dead set (lock_escalation = disable);
-alter table punctual_heads set (lock_escalation = disable);
-alter table punctual_marks set (lock_escalation = disable);
+alter table punctual_limit_heads set (lock_escalation = disable);
+alter table punctual_limit_wakeups set (lock_escalation = disable);
 alter table punctual_counts set (lock_escalation = disable);
 alter table punctual_pending set (lock_escalation = disable);
-alter table punctual_tallies set (lock_escalation = disable)
+alter table punctual_rollups set (lock_escalation = disable)
 go
 
--- Every job as it stands now.
+-- The current state of every job.
 create view punctual_jobs_now as
 select j.seq, j.id, j.name, j.queue,
        case when r.job is null then j.status else 'processing' end as status,
@@ -429,7 +429,7 @@ select j.seq, j.id, j.name, j.queue,
        j.keep_for_ms, j.ephemeral, j.waiting_on, j.created_at,
        coalesce(r.started_at, j.updated_at) as updated_at,
        coalesce(r.started_at, j.started_at) as started_at,
-       j.finished_at, j.extras, j.payload, j.progress, j.result, j.error,
+       j.finished_at, j.options, j.payload, j.progress, j.result, j.error,
        r.worker_id, r.lease_until,
        coalesce(r.last_event, j.last_event) as last_event
 from punctual_jobs j left join punctual_running r on r.job_id = j.id

@@ -1,2 +1,2 @@
 -- In: queue, now. Index: all of the queue's.
-delete from punctual_starts where queue = @P1 and at > @P2
+delete from punctual_limit_starts where queue = @P1 and at > @P2

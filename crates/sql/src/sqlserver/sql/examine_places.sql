@@ -2,16 +2,16 @@
 select
     (select count(*) from punctual_jobs_now j where j.status = 'queued' and not exists (select 1 from punctual_ready r
         where r.queue = j.queue and r.name = j.name and r.priority = j.priority + iif(j.crash_count > 0, 16, 0) and r.run_at = j.run_at and r.job = j.seq
-            and json_value(j.extras, '$.concurrency_key') is null)
-        and not exists (select 1 from punctual_keyed k where k.queue = j.queue and k.[key] = json_value(j.extras, '$.concurrency_key') collate Latin1_General_BIN2
+            and json_value(j.options, '$.concurrency_key') is null)
+        and not exists (select 1 from punctual_keyed k where k.queue = j.queue and k.[key] = json_value(j.options, '$.concurrency_key') collate Latin1_General_BIN2
             and k.name = j.name and k.priority = j.priority + iif(j.crash_count > 0, 16, 0) and k.run_at = j.run_at and k.job = j.seq))
   + (select count(*) from punctual_keyed k left join punctual_jobs j on j.seq = k.job where (j.status is null or j.status <> 'queued'))
   -- A key that waits must be known to claims: by its first job, by a mark, or because it is held back until one of its jobs ends.
   + (select count(*) from (select distinct queue, hash from punctual_keyed) k
-        where not exists (select 1 from punctual_heads h where h.queue = k.queue and h.hash = k.hash)
-            and not exists (select 1 from punctual_marks m where m.queue = k.queue and m.hash = k.hash)
-            and not exists (select 1 from punctual_running r where r.queue = k.queue and r.gate_hash = k.hash))
-  + (select count(*) from punctual_heads h where not exists (select 1 from punctual_marks m
+        where not exists (select 1 from punctual_limit_heads h where h.queue = k.queue and h.hash = k.hash)
+            and not exists (select 1 from punctual_limit_wakeups m where m.queue = k.queue and m.hash = k.hash)
+            and not exists (select 1 from punctual_running r where r.queue = k.queue and r.limit_key_hash = k.hash))
+  + (select count(*) from punctual_limit_heads h where not exists (select 1 from punctual_limit_wakeups m
             where m.queue = h.queue and m.hash = h.hash)
         and not exists (select 1 from punctual_keyed k where k.job = h.job and k.queue = h.queue and k.hash = h.hash))
   + (select count(*) from punctual_jobs_now j where j.status in ('scheduled', 'retrying') and not exists
@@ -35,7 +35,7 @@ select
   + (select count(*) from punctual_jobs j where j.status = 'dead' and not exists
         (select 1 from punctual_dead d where d.died_at = j.finished_at and d.job = j.seq and d.name = j.name))
   + (select count(*) from punctual_dead d left join punctual_jobs j on j.seq = d.job where (j.status is null or j.status <> 'dead'))
-  + (select count(*) from punctual_kept k left join punctual_jobs j on j.seq = k.job
+  + (select count(*) from punctual_expiries k left join punctual_jobs j on j.seq = k.job
         where (j.finished_at is null or j.keep_for_ms is null or j.finished_at + j.keep_for_ms * 1000 <> k.expires_at))
   + (select count(*) from punctual_labels l left join punctual_jobs j on j.seq = l.job where (j.id is null or j.id <> l.id))
   + (select count(*) from punctual_ephemeral e left join punctual_jobs j on j.seq = e.job where (j.ephemeral is null or j.ephemeral <> 1))

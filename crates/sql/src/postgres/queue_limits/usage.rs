@@ -1,0 +1,179 @@
+//! The usage of limits, keys that may start a job, and the turns of keys in fair queues.
+
+use std::collections::BTreeSet;
+
+use punctual_core::{Rate, Timestamp, limiter::LimitUsage};
+use sqlx::{PgConnection, Row};
+
+use super::{
+    super::{
+        core::Core,
+        queues::{self, Known},
+        rows, statements as sql,
+        value::At,
+    },
+    QUEUE, QueueKey,
+};
+
+/// The usage of a limit, all that is known of it.
+pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx::Result<LimitUsage> {
+    let mut unit = store.sessions.single().await?;
+    let held = match key {
+        Some(key) => sqlx::query(*sql::LIMITS_HELD).bind([queue]).bind([key]),
+        None => sqlx::query(*sql::LIMITS_HELD_OF_QUEUES).bind([queue]),
+    };
+    let held = held.bind(At(store.clock_now())).fetch_optional(&mut *unit).await?;
+    let running = held.map(|row| row.try_get::<i64, _>(1)).transpose()?.unwrap_or(0) as u32;
+    let all = Rate { count: 1, period: std::time::Duration::MAX };
+    let starts = starts(&mut unit, &[(queue, key.unwrap_or(QUEUE), all)], store.clock_now()).await?;
+    unit.done().await?;
+    Ok(LimitUsage { running, starts: starts.into_iter().flatten().collect() })
+}
+
+/// Removes what limits no longer need.
+pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: usize) -> sqlx::Result<()> {
+    let queues = queues::read(connection).await?;
+    let horizons = queues.iter().filter_map(|queue| Some((queue.name.as_str(), queue.settings.limits.horizon(now)?)));
+    let (names, horizons): (Vec<&str>, Vec<At>) = horizons.map(|(name, at)| (name, At(at))).unzip();
+    let fair = queues.iter().filter(|queue| queue.settings.limits.fair).map(|queue| queue.name.as_str());
+    sqlx::query(*sql::LIMITS_TRIM)
+        .bind(limit as i64)
+        .bind(names)
+        .bind(horizons)
+        .bind(fair.collect::<Vec<_>>())
+        .bind(At(now))
+        .execute(connection)
+        .await
+        .map(drop)
+}
+
+/// Looks whether keys have something to start; says when the first of those may whose rates hold them back.
+pub(super) async fn look_at(
+    connection: &mut PgConnection,
+    known: &Known,
+    keys: &BTreeSet<QueueKey>,
+    now: Timestamp,
+) -> sqlx::Result<Option<Timestamp>> {
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    close(connection, keys).await?;
+    let passed = key_usages(connection, known, keys, now).await?;
+    let (mut open, mut marks) = (Vec::new(), Vec::new());
+    for ((queue, key), passed) in keys.iter().zip(passed) {
+        let limits = known.limits(queue);
+        if limits.key_free(&passed, now) > 0 {
+            open.push((queue.as_str(), key.as_str()));
+        } else if let Some(rate) = limits.key_rate {
+            // A slot that is freed leaves a mark; time does not.
+            marks.push((queue, rate.opens_at(&passed.starts, now), key));
+        }
+    }
+    marks.retain(|(_, at, _)| *at > now);
+    let mut opens_at = None;
+    if !marks.is_empty() {
+        let rows = sqlx::query(*sql::LIMITS_MARK)
+            .bind(marks.iter().map(|(queue, ..)| *queue).collect::<Vec<_>>())
+            .bind(marks.iter().map(|(_, at, _)| At(*at)).collect::<Vec<_>>())
+            .bind(marks.iter().map(|(.., key)| *key).collect::<Vec<_>>())
+            .fetch_all(&mut *connection)
+            .await?;
+        let times = rows.iter().map(|row| rows::instant(row, 0)).collect::<sqlx::Result<Vec<_>>>()?;
+        opens_at = times.into_iter().min();
+    }
+    if open.is_empty() {
+        return Ok(opens_at);
+    }
+    let own = turns(connection, known, &open).await?;
+    let clocks: Vec<(&str, &str)> = open.iter().map(|(queue, _)| (*queue, QUEUE)).collect();
+    let clocks = turns(connection, known, &clocks).await?;
+    sqlx::query(*sql::LIMITS_OPEN)
+        .bind(open.iter().map(|(queue, _)| *queue).collect::<Vec<_>>())
+        .bind(open.iter().map(|(_, key)| *key).collect::<Vec<_>>())
+        .bind(own.iter().zip(&clocks).map(|(own, clock)| *own.max(clock) as i64).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(opens_at)
+}
+
+/// Keys have nothing to start, as far as known.
+pub(super) async fn close(connection: &mut PgConnection, keys: &BTreeSet<QueueKey>) -> sqlx::Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let (queues, names) = queues_and_keys(keys);
+    sqlx::query(*sql::LIMITS_CLOSE).bind(queues).bind(names).execute(connection).await.map(drop)
+}
+
+fn queues_and_keys(keys: &BTreeSet<QueueKey>) -> (Vec<&str>, Vec<&str>) {
+    keys.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).unzip()
+}
+
+/// The usage of the limits of keys, in their order.
+pub(super) async fn key_usages(
+    connection: &mut PgConnection,
+    known: &Known,
+    keys: &BTreeSet<QueueKey>,
+    now: Timestamp,
+) -> sqlx::Result<Vec<LimitUsage>> {
+    let mut passed = vec![LimitUsage::default(); keys.len()];
+    if keys.is_empty() {
+        return Ok(passed);
+    }
+    let (queues, names) = queues_and_keys(keys);
+    for row in sqlx::query(*sql::LIMITS_HELD).bind(queues).bind(names).bind(At(now)).fetch_all(&mut *connection).await?
+    {
+        passed[row.try_get::<i64, _>(0)? as usize - 1].running = row.try_get::<i64, _>(1)? as u32;
+    }
+    let rated = keys.iter().enumerate().filter_map(|(number, (queue, key))| {
+        Some((number, (queue.as_str(), key.as_str(), known.limits.get(queue)?.key_rate?)))
+    });
+    let (numbers, rates): (Vec<usize>, Vec<_>) = rated.unzip();
+    for (number, starts) in numbers.into_iter().zip(starts(connection, &rates, now).await?) {
+        passed[number].starts = starts;
+    }
+    Ok(passed)
+}
+
+/// Recent starts of limits, in their order.
+pub(super) async fn starts(
+    connection: &mut PgConnection,
+    limits: &[(&str, &str, Rate)],
+    now: Timestamp,
+) -> sqlx::Result<Vec<Vec<(Timestamp, u32)>>> {
+    let mut starts = vec![Vec::new(); limits.len()];
+    if limits.is_empty() {
+        return Ok(starts);
+    }
+    let rows = sqlx::query(*sql::LIMITS_STARTS)
+        .bind(limits.iter().map(|(queue, ..)| *queue).collect::<Vec<_>>())
+        .bind(limits.iter().map(|(_, key, _)| *key).collect::<Vec<_>>())
+        .bind(limits.iter().map(|(.., rate)| At(rate.horizon(now))).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    for row in &rows {
+        let start = (rows::instant(row, 1)?, row.try_get::<i64, _>(2)? as u32);
+        starts[row.try_get::<i64, _>(0)? as usize - 1].push(start);
+    }
+    Ok(starts)
+}
+
+/// How far keys have come, in their order; nowhere if they take no turns.
+pub(super) async fn turns(
+    connection: &mut PgConnection,
+    known: &Known,
+    keys: &[(&str, &str)],
+) -> sqlx::Result<Vec<u64>> {
+    let mut turns = vec![0; keys.len()];
+    let fair =
+        keys.iter().enumerate().filter(|(_, (queue, _))| known.limits.get(*queue).is_some_and(|limits| limits.fair));
+    let (numbers, keys): (Vec<usize>, Vec<&(&str, &str)>) = fair.unzip();
+    if keys.is_empty() {
+        return Ok(turns);
+    }
+    let (queues, keys): (Vec<&str>, Vec<&str>) = keys.into_iter().copied().unzip();
+    for row in sqlx::query(*sql::LIMITS_TURNS).bind(queues).bind(keys).fetch_all(connection).await? {
+        turns[numbers[row.try_get::<i64, _>(0)? as usize - 1]] = row.try_get::<i64, _>(1)? as u64;
+    }
+    Ok(turns)
+}
