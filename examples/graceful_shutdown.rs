@@ -1,4 +1,4 @@
-//! Stop a worker: what is running may finish, what does not finish in time goes back to its queue at once.
+//! Stop a worker: running jobs may finish; those that do not finish in time are returned to their queue at once.
 //!
 //! `cargo run -p examples --example graceful_shutdown`
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual::{Context, Draft, Failure, HandlerResult, Punctual, Status, Worker};
 
-/// Works in steps and looks at its signal between them.
+/// Works in steps and checks its stop signal between them.
 async fn render(ctx: Context) -> HandlerResult {
     let steps: u64 = ctx.claim().job.spec.payload.read()?;
     for step in 0..steps {

@@ -1,6 +1,6 @@
-//! A store in a temporary folder, which is all that the examples share.
+//! A store in a temporary folder, shared by the examples.
 
-/// A folder that is removed at the end, and the address of a store in it.
+/// Creates a folder that is removed at the end, and the URL of a store in it.
 pub fn temporary_store() -> std::io::Result<(tempfile::TempDir, String)> {
     let folder = tempfile::tempdir()?;
     let url = format!("sqlite:{}", folder.path().join("punctual.db").display());

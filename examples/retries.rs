@@ -1,4 +1,4 @@
-//! Fail, and be tried again; fail for good; ask for a later time; not fail but wait.
+//! Fail and be retried, fail permanently, retry at a given time, or snooze without a failure.
 //!
 //! `cargo run -p examples --example retries`
 
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
 enum Charge {
-    /// The bank is away for two attempts.
+    /// The bank is unavailable for two attempts.
     Flaky,
-    /// The card is stolen: trying again would not help.
+    /// The card is stolen: a retry would not help.
     Refused,
-    /// The bank says when to come back.
+    /// The bank responds with the time of the next attempt.
     Busy,
-    /// The order is not packed yet: not a failure, so it costs no attempt.
+    /// The order is not packed yet: a snooze is not a failure and costs no attempt.
     Early,
 }
 

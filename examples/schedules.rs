@@ -1,4 +1,4 @@
-//! A job that recurs: a report of each second, with the time that it is for.
+//! A schedule: one report per second, with the time that it is for.
 //!
 //! `cargo run -p examples --example schedules`
 

@@ -1,4 +1,4 @@
-//! Test your own jobs: a clock that you set, and a worker that runs when you say so.
+//! Test your own jobs: a clock that the test sets, and a worker that runs jobs when called.
 //!
 //! `cargo run -p examples --example testing`
 

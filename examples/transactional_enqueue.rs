@@ -1,4 +1,4 @@
-//! A job that exists if and only if your own transaction commits, and one whose effect and end are one.
+//! A job that exists if and only if your own transaction commits, and a job whose effect and end commit together.
 //!
 //! `cargo run -p examples --example transactional_enqueue`
 
@@ -25,7 +25,7 @@ impl Job for ShipOrder {
         connection.busy_timeout(Duration::from_secs(5))?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute("update orders set shipped = shipped + 1 where id = ?1", [self.order])?;
-        // The row above and the job's end commit together: shipped exactly once, whatever crashes.
+        // The row above and the job's end commit together: shipped exactly once, even after a crash.
         if ctx.complete_in(&transaction, &())? == Settled::Stale {
             return Err(Failure::new("another worker has taken over"));
         }
@@ -50,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
     transaction.rollback()?;
     assert!(punctual.job(lost.id).await.is_err());
 
-    // Committed: both do.
+    // Committed: both exist.
     let transaction = connection.transaction()?;
     transaction.execute("insert into orders (id) values (2)", [])?;
     let kept = punctual.enqueue_in(&transaction, [ShipOrder { order: 2 }])?[0];

@@ -1,4 +1,4 @@
-//! Jobs that wait for others: two numbers are made, a third is their sum, and somebody is told.
+//! Jobs with dependencies: two jobs return numbers, a third one adds them, and a callback runs at the end.
 //!
 //! `cargo run -p examples --example workflow`
 

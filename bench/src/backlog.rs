@@ -1,4 +1,4 @@
-//! Whether a claim costs the same with ten thousand rows and with ten million.
+//! Measures whether a claim costs the same with ten thousand rows and with ten million.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 use crate::{OnProgress, Place, object, payload};
 
 const SMALL: usize = 10_000;
-/// Claims of this size.
+/// The number of jobs per claim.
 const CLAIM: usize = 100;
-/// Measured in turns, so that a machine whose speed drifts is as fast for one as for the other.
+/// Number of alternating turns. They alternate so that drift in the machine's speed affects both measurements equally.
 const TURNS: usize = 20;
-/// Claims in one turn.
+/// The number of claims per turn.
 const ROUNDS: usize = 20;
 
-/// The claim rate among `jobs` queued jobs, and beside `jobs` scheduled ones, to that among few.
+/// The ratio of the claim rate with `jobs` queued jobs, and with `jobs` scheduled ones, to that with few jobs.
 pub(crate) async fn backlog(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let (few, many) = (place.fresh("few-queued").await?, place.fresh("many-queued").await?);
     fill(&few, SMALL, None, on_progress).await?;
@@ -59,10 +59,10 @@ async fn fill(punctual: &Punctual, jobs: usize, delay: Option<Duration>, on_prog
     Ok(())
 }
 
-/// Jobs claimed a second from each of two stores, in turns.
+/// Jobs claimed per second from each of two stores, in alternating turns.
 async fn claim_rates(first: &Punctual, second: &Punctual) -> Result<(f64, f64)> {
     let (mut spent_on_first, mut spent_on_second) = (Duration::ZERO, Duration::ZERO);
-    // One turn of each is not counted: both files are then as warm as they get.
+    // One turn of each is not measured: it warms up both stores.
     claim_turn(first).await?;
     claim_turn(second).await?;
     for _ in 0..TURNS {
@@ -73,14 +73,14 @@ async fn claim_rates(first: &Punctual, second: &Punctual) -> Result<(f64, f64)> 
     Ok((rate(spent_on_first), rate(spent_on_second)))
 }
 
-/// The time that some claims take.
+/// The duration of one turn of claims.
 async fn claim_turn(punctual: &Punctual) -> Result<Duration> {
     let worker = WorkerId::from_bits(punctual.ids().next(punctual.store().now()));
     let mut spent = Duration::ZERO;
     for _ in 0..ROUNDS {
         let request = ClaimRequest {
             names: vec!["noop".into()],
-            // Only the first waits: Redis may have to be told of the queue anew.
+            // Only the first claim waits: the queue may have to be activated in Redis first.
             wait: Duration::from_secs(10),
             ..ClaimRequest::new(worker, CLAIM, Duration::from_secs(3_600))
         };
@@ -90,7 +90,7 @@ async fn claim_turn(punctual: &Punctual) -> Result<Duration> {
         ensure!(claims.len() == CLAIM, "a claim of {CLAIM} got {}: the run is invalid", claims.len());
         let done = claims.iter().map(|claim| settle(claim, Outcome::Succeeded { result: None }, 0.5)).collect();
         punctual.store().settle(done).await?;
-        // As many come as go, so that the backlog stays what it is however long it is measured.
+        // Enqueues as many jobs as were claimed, so that the backlog keeps its size.
         punctual.enqueue_all((0..CLAIM).map(|number| Draft::new("noop", &payload(number)))).await?;
     }
     Ok(spent)

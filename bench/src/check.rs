@@ -1,12 +1,12 @@
-//! A run counts only if the store agrees: every job succeeded once, with one attempt and the right events.
+//! Validates a run: every job must have succeeded once, with one attempt and the right events.
 
 use anyhow::{Result, ensure};
 use punctual::{AttemptStatus, Filter, JobId, Page, Punctual, Status};
 
-/// Jobs whose whole story is read; of the others the counters are compared.
+/// Number of jobs whose complete history is read; for the others, only the counters are compared.
 const SAMPLE: usize = 200;
 
-/// Checks that `jobs` jobs succeeded and nothing else is there.
+/// Checks that `jobs` jobs succeeded and that there are no others.
 pub(crate) async fn all_succeeded(punctual: &Punctual, jobs: usize) -> Result<()> {
     let overview = punctual.admin("bench").overview().await?;
     for (status, count) in &overview.jobs {

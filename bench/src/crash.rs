@@ -1,4 +1,4 @@
-//! From the death of a worker process to its jobs' start elsewhere.
+//! Measures the time from the death of a worker process to the start of its jobs elsewhere.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, time};
 
 use crate::{Place, Settings, object, payload, percentile};
 
-/// Jobs that the victim holds when it dies.
+/// Number of jobs that the victim holds when it is killed.
 const HELD: usize = 10;
 
 /// A worker process whose handlers never end, for the scenario `crash` to kill.
@@ -31,7 +31,7 @@ pub async fn victim(url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Kills a worker process, and measures until each of its jobs starts in another, `rounds` times.
+/// Kills a worker process, and measures until each of its jobs starts in another one; repeated `rounds` times.
 pub(crate) async fn crash(place: &Place, settings: &Settings, rounds: usize) -> Result<Map<String, Value>> {
     let mut seconds = Vec::new();
     for round in 0..rounds {
@@ -80,7 +80,7 @@ async fn one(place: &Place, settings: &Settings, round: usize) -> Result<Vec<f64
     Ok(seconds)
 }
 
-/// Killed when it goes out of scope, so that none is left behind by an error.
+/// Killed when dropped, so that no process is left behind after an error.
 struct Victim(Child);
 
 impl Drop for Victim {

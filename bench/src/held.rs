@@ -1,4 +1,4 @@
-//! What a transaction that somebody keeps open costs: the server clears away nothing that ended after it began.
+//! Measures the cost of a transaction that stays open: PostgreSQL cannot remove rows that were deleted after it began.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use tokio::time;
 
 use crate::{OnProgress, Place, Settings, check, object, throughput};
 
-/// Jobs a second meanwhile.
+/// Jobs per second while the transaction is open.
 const LOAD: usize = 5_000;
-/// The load comes in so many batches a second.
+/// Batches per second of this load.
 const BATCHES: usize = 10;
-/// Drains before and after, for the rate without such a transaction.
+/// Number of drains before and after, for the rate without such a transaction.
 const FREE_DRAINS: usize = 2;
 
-/// The drain rate after a transaction was open for a minute and for five, to that without it.
+/// The ratio of the drain rate after a transaction was open for one minute and for five minutes to the rate without it.
 pub(crate) async fn held(
     place: &Place,
     settings: &Settings,
@@ -35,7 +35,7 @@ pub(crate) async fn held(
         free.push(drain(&punctual, settings, jobs, &mut done).await?);
     }
     let mut transaction = other.begin().await?;
-    // It has written something and seen something: neither what is older nor what is newer can be cleared away.
+    // The transaction has an id and a snapshot: both hold back the horizon of vacuum while it is open.
     sqlx::query("select txid_current()").execute(&mut *transaction).await?;
     sqlx::query("declare held cursor for select * from pg_class").execute(&mut *transaction).await?;
     let opened = Instant::now();
@@ -59,7 +59,7 @@ pub(crate) async fn held(
     })))
 }
 
-/// Jobs a second of a bulk of them.
+/// Enqueues jobs in bulk and drains them; returns jobs per second.
 async fn drain(punctual: &Punctual, settings: &Settings, jobs: usize, done: &mut usize) -> Result<f64> {
     throughput::bulk_enqueue(punctual, jobs, &|_, _, _| ()).await?;
     let start = Instant::now();
@@ -71,7 +71,7 @@ async fn drain(punctual: &Punctual, settings: &Settings, jobs: usize, done: &mut
     Ok(rate)
 }
 
-/// A steady load until the transaction has been open for so long.
+/// Applies a steady load until the transaction has been open for a given time.
 async fn work_until(
     punctual: &Punctual,
     settings: &Settings,
@@ -81,9 +81,9 @@ async fn work_until(
     on_progress: OnProgress<'_>,
 ) -> Result<()> {
     let worker = throughput::noop_worker(punctual, settings.concurrency).await?;
-    let mut beat = time::interval(Duration::from_secs(1) / BATCHES as u32);
+    let mut heartbeat = time::interval(Duration::from_secs(1) / BATCHES as u32);
     while opened.elapsed() < age {
-        beat.tick().await;
+        heartbeat.tick().await;
         let to = *done + LOAD / BATCHES;
         punctual.enqueue_all(throughput::batch(*done, to)).await?;
         *done = to;

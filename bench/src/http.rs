@@ -1,4 +1,4 @@
-//! The same work over HTTP as through the library, in the same batches, one after the other.
+//! Measures the same work over HTTP and through the library, in the same batches, one after the other.
 
 use std::{
     future::Future,
@@ -21,14 +21,14 @@ use tokio::task::JoinSet;
 
 use crate::{OnProgress, Place, check, object, payload};
 
-/// Who sends at once.
+/// Number of concurrent senders.
 const SENDERS: usize = 4;
-/// Jobs of one enqueue.
+/// Jobs per enqueue.
 const BATCH: usize = 1_000;
-/// Jobs of one claim, and of one settle.
+/// Jobs per claim, and per settle.
 const CLAIM: usize = 100;
 
-/// Enqueues and runs as many jobs in both ways.
+/// Enqueues and runs the same number of jobs in both ways.
 pub(crate) async fn http(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let library = measure(Arc::new(Library(place.fresh("library").await?)), jobs, on_progress).await?;
     let punctual = place.fresh("http").await?;
@@ -49,20 +49,20 @@ pub(crate) async fn http(place: &Place, jobs: usize, on_progress: OnProgress<'_>
 
 /// A client of the server.
 pub(crate) fn client() -> Result<Client> {
-    // It wants one, although it speaks no TLS here.
+    // The client requires a provider, although it uses no TLS here.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(Client::builder().build()?)
 }
 
-/// A way to Punctual.
+/// A way to access Punctual.
 trait Way: Send + Sync + 'static {
     fn punctual(&self) -> &Punctual;
     fn enqueue(&self, first: usize, jobs: usize) -> impl Future<Output = Result<()>> + Send;
-    /// Claims some and settles them; says how many.
+    /// Claims jobs and settles them; returns how many.
     fn work(&self, worker: WorkerId) -> impl Future<Output = Result<usize>> + Send;
 }
 
-/// Jobs enqueued, and run, in a second.
+/// Jobs enqueued per second, and jobs executed per second.
 async fn measure<W: Way>(way: Arc<W>, jobs: usize, on_progress: OnProgress<'_>) -> Result<(f64, f64)> {
     let (began, next) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     let mut senders = JoinSet::new();
@@ -134,7 +134,7 @@ impl Way for Library {
     }
 }
 
-/// The same over HTTP.
+/// The HTTP API of a server.
 struct Remote {
     client: Client,
     url: String,
@@ -161,8 +161,8 @@ impl Way for Remote {
     }
 
     async fn work(&self, worker: WorkerId) -> Result<usize> {
-        let wish = json!({"worker": worker, "names": ["noop"], "limit": CLAIM, "lease": "60s", "wait": "100ms"});
-        let claimed = self.post("/v1/work/claim", &wish).await?;
+        let request = json!({"worker": worker, "names": ["noop"], "limit": CLAIM, "lease": "60s", "wait": "100ms"});
+        let claimed = self.post("/v1/work/claim", &request).await?;
         let jobs = claimed["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
         if jobs.is_empty() {
             return Ok(0);

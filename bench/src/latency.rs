@@ -1,4 +1,4 @@
-//! How soon a job starts.
+//! Measures how soon a job starts.
 
 use std::{
     sync::Arc,
@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, time};
 
 use crate::{OnProgress, Place, check, object, payload, percentile, usage::Metronome};
 
-/// An idle system: from the call of enqueue to the start of the handler.
+/// Latency on an idle system: from the call of enqueue to the start of the handler.
 pub(crate) async fn pickup(place: &Place, samples: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let punctual = place.fresh("pickup").await?;
     let (started, mut starts) = mpsc::unbounded_channel();
@@ -27,7 +27,7 @@ pub(crate) async fn pickup(place: &Place, samples: usize, on_progress: OnProgres
     worker.until_empty().await;
     let mut millis = Vec::with_capacity(samples);
     for number in 0..samples {
-        // Idle means idle: the former job is settled and the claimer waits again.
+        // Idle means that the previous job is settled and the claimer waits again.
         worker.until_empty().await;
         time::sleep(Duration::from_millis(2)).await;
         let asked = Instant::now();
@@ -47,7 +47,7 @@ pub(crate) async fn pickup(place: &Place, samples: usize, on_progress: OnProgres
     })))
 }
 
-/// Jobs at random milliseconds over ten seconds: how long after its time each one starts.
+/// Jobs scheduled at random milliseconds over ten seconds: how late each one starts.
 pub(crate) async fn ontime(place: &Place, jobs: usize) -> Result<Map<String, Value>> {
     const SPAN_MS: u64 = 10_000;
     let punctual = place.fresh("ontime").await?;
@@ -67,7 +67,7 @@ pub(crate) async fn ontime(place: &Place, jobs: usize) -> Result<Map<String, Val
         .retention(None)
         .start()
         .await?;
-    // Far enough ahead that all are stored before the first is due.
+    // Far enough in the future that all jobs are stored before the first is due.
     let first = punctual.store().now().after(Duration::from_secs(2));
     let draft = |number| {
         let at = first.after(Duration::from_millis(fastrand::u64(0..SPAN_MS)));

@@ -1,4 +1,5 @@
-//! The benchmark: each scenario works in a place of its own, and is no result unless the store passes its check.
+//! The benchmark: each scenario works in a place of its own, and its result is valid only if the store passes its
+//! check.
 //!
 //! Payloads have about 100 bytes, handlers do nothing, the audit trail is on, commits are durable.
 
@@ -26,16 +27,16 @@ use serde_json::{Map, Value, json};
 pub use crash::victim;
 pub use place::Place;
 
-/// What can be measured.
+/// The scenarios that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
     /// Bulk enqueue, then drain.
     Lifecycle,
-    /// Enqueue and work at once.
+    /// Concurrent enqueue and work.
     Steady,
-    /// One job at a time, from 1 and from 64 tasks.
+    /// Enqueue of single jobs, from 1 and from 64 tasks.
     Single,
-    /// Idle system: from enqueue to the handler's start.
+    /// Latency on an idle system: from enqueue to the handler's start.
     Pickup,
     /// Jobs at random milliseconds: how late they start.
     Ontime,
@@ -45,24 +46,24 @@ pub enum Scenario {
     Held,
     /// Reports and lists over many finished jobs.
     Report,
-    /// Claims where queues and keys are limited, to claims where nothing is.
+    /// Claim rate with limits on queues and keys, relative to that without limits.
     Limits,
     /// Many schedules that are due at the same instant.
     Schedules,
-    /// From the death of a worker to its jobs' start elsewhere.
+    /// Time from the death of a worker to the start of its jobs elsewhere.
     Crash,
-    /// From the loss of all that Redis knew to its knowing all again.
+    /// Time to reload all jobs into Redis after it has lost them.
     Rebuild,
-    /// Programs as handlers: one process a job, and a pool.
+    /// Programs as handlers: one process per job, and a pool.
     Programs,
-    /// The same over HTTP as through the library.
+    /// The same work over HTTP and through the library.
     Http,
-    /// Many who listen to a server and hear nothing.
+    /// Many idle subscribers of a server.
     Sockets,
 }
 
 impl Scenario {
-    /// All of them.
+    /// All scenarios.
     pub const ALL: [Self; 15] = [
         Self::Lifecycle,
         Self::Steady,
@@ -81,7 +82,7 @@ impl Scenario {
         Self::Sockets,
     ];
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Lifecycle => "lifecycle",
@@ -133,20 +134,20 @@ impl FromStr for Scenario {
     }
 }
 
-/// How to measure.
+/// Settings of a measurement.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How many jobs, if not as many as the scenario takes by itself.
+    /// Number of jobs; by default that of the scenario.
     pub jobs: Option<usize>,
-    /// How many jobs run at once.
+    /// Maximum concurrent jobs.
     pub concurrency: usize,
-    /// How long `steady` lasts, in seconds.
+    /// Duration of `steady`, in seconds.
     pub seconds: u64,
-    /// The program that can be started as a worker process, for `crash`.
+    /// The program to start as a worker process, for `crash`.
     pub program: std::path::PathBuf,
 }
 
-/// Told of progress: what is being done, how much of it, of how much.
+/// Called with the current phase, the amount done, and the total amount.
 pub type OnProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
 
 /// Measures a scenario and returns its fields.
@@ -189,7 +190,7 @@ pub async fn run(
         "stolen_s": used.stolen_s - before.stolen_s,
     }));
     for (field, value) in common {
-        // What a scenario measured itself stands: the check after it needs memory of its own.
+        // Fields that the scenario measured itself take precedence: the check after it needs memory of its own.
         fields.entry(field).or_insert(value);
     }
     Ok(fields)
@@ -207,7 +208,7 @@ fn payload(number: usize) -> Value {
     json!({"n": number, "pad": "x".repeat(80)})
 }
 
-/// The value below which `share` of the sorted samples lie.
+/// The value below which the given share of the sorted samples lies.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let place = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1));
     sorted.get(place - 1).copied().unwrap_or(f64::NAN)

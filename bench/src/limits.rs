@@ -1,4 +1,4 @@
-//! What limits cost: a claim where there are none, where a queue has some, and where a hundred thousand keys wait.
+//! Measures the cost of limits: claims without limits, from a limited queue, and with a hundred thousand waiting keys.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,22 @@ use serde_json::{Map, Value, json};
 
 use crate::{OnProgress, Place, object, payload};
 
-/// Claims of this size.
+/// The number of jobs per claim.
 const CLAIM: usize = 100;
-/// Measured in turns, so that a machine whose speed drifts is as fast for one as for the other.
+/// Number of alternating turns. They alternate so that drift in the machine's speed affects all cases equally.
 const TURNS: usize = 10;
-/// Claims in one turn.
+/// The number of claims per turn.
 const ROUNDS: usize = 10;
-/// How many a limit lets through that is never reached.
+/// A limit that is never reached.
 const PLENTY: u32 = 1_000_000;
 
-/// A way to be limited.
+/// A kind of limit.
 struct Case {
     name: &'static str,
     limits: Limits,
-    /// The key of the job of that number.
+    /// The concurrency key of job `number`.
     key: fn(usize) -> Option<String>,
-    /// Jobs of one key that nobody may start, and that stand before all others.
+    /// Whether jobs of one key, none of which may start, are queued before all others.
     held_back: bool,
 }
 
@@ -65,8 +65,8 @@ struct Measured {
     cycles: Duration,
 }
 
-/// The claim rate, and that of claim, settle and enqueue together, among `jobs` that wait, each of a key of its own
-/// where there are keys.
+/// Measures the rate of claims, and of claim, settle and enqueue together, with `jobs` jobs waiting, each with its own
+/// key in cases with keys.
 pub(crate) async fn limits(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let mut all = Vec::new();
     for case in cases() {
@@ -77,12 +77,12 @@ pub(crate) async fn limits(place: &Place, jobs: usize, on_progress: OnProgress<'
         one.fill(jobs, on_progress).await?;
         all.push(one);
     }
-    // Until every key has been looked at once, nothing is counted.
+    // The warm-up: turns are not measured until every key has been considered once.
     let warm_up = 1 + jobs / (1_000 * ROUNDS);
     for turn in 0..warm_up + TURNS {
         for one in &mut all {
             let (claims, cycles) = one.turn().await?;
-            // As workers do now and then.
+            // Workers do this periodically, too.
             one.punctual.store().maintain().await?;
             if turn >= warm_up {
                 one.claims += claims;
@@ -139,7 +139,7 @@ impl Measured {
         Ok(self.punctual.store().claim(self.request(limit)).await?.claims.len())
     }
 
-    /// The time that some claims take, and that claims, settles and enqueues take together.
+    /// The duration of the claims, and of claims, settles and enqueues together.
     async fn turn(&self) -> Result<(Duration, Duration)> {
         let (mut claiming, start) = (Duration::ZERO, Instant::now());
         for _ in 0..ROUNDS {
@@ -150,7 +150,7 @@ impl Measured {
             ensure!(got == CLAIM, "{}: a claim of {CLAIM} got {got}: the run is invalid", self.case.name);
             let done = claims.iter().map(|claim| settle(claim, Outcome::Succeeded { result: None }, 0.5)).collect();
             self.punctual.store().settle(done).await?;
-            // As many come as go, with the same keys.
+            // Enqueues as many jobs as were claimed, with the same keys.
             let again = claims.into_iter().map(|claim| {
                 let draft = Draft::raw("noop", claim.job.spec.payload);
                 match claim.job.spec.options.concurrency_key {

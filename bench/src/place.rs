@@ -1,4 +1,4 @@
-//! A store of a benchmark's or a verification's own, made for one run and removed after it.
+//! Stores for a benchmark or a verification, created for one run and removed afterwards.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,34 +16,34 @@ use tempfile::TempDir;
 
 use crate::usage;
 
-/// Where a scenario works.
+/// The place in which a scenario creates its stores.
 #[derive(Debug)]
 pub struct Place {
     /// The address of the store.
     pub url: String,
-    /// The engine.
+    /// The database engine.
     pub engine: String,
-    /// Its version.
+    /// The version of the engine.
     pub engine_version: String,
-    /// The settings that matter.
+    /// The relevant settings.
     pub settings: String,
     ground: Ground,
 }
 
-/// What is cleared away at the end.
+/// What has to be removed at the end.
 #[derive(Debug)]
 enum Ground {
     Folder(TempDir),
-    /// A database, and the beginning of the names of the schemas that were made in it.
+    /// A database, and the name prefix of the schemas created in it.
     Database {
         url: String,
         prefix: String,
         /// The server's main process, if it runs on this machine.
         server: Option<u32>,
-        /// Redis in front of it, if there is one.
+        /// The address of Redis in front of it, if any.
         dispatcher: Option<String>,
     },
-    /// A server, and the databases that were made on it.
+    /// A server, and the databases created on it.
     Server {
         options: Box<sqlserver::Options>,
         url: String,
@@ -53,8 +53,8 @@ enum Ground {
 }
 
 impl Place {
-    /// A place for the engine that `store` names, in schemas or databases whose names begin with `punctual_{purpose}_`.
-    /// What `store` itself holds is never touched.
+    /// Creates a place for the engine of `store`, in schemas or databases whose names begin with `punctual_{purpose}_`.
+    /// The data of `store` itself is never touched.
     pub async fn new(store: &str, purpose: &str) -> Result<Self> {
         let kind = store.split(':').next().unwrap_or_default();
         let (ground, settings) = match kind {
@@ -77,12 +77,12 @@ impl Place {
         Ok(Self { url, engine: info.engine.to_owned(), engine_version: info.version, settings, ground })
     }
 
-    /// A connection to an empty store in this place.
+    /// Connects to a new, empty store in this place.
     pub async fn fresh(&self, name: &str) -> Result<Punctual> {
         Ok(Punctual::connect(&self.fresh_url(name).await?).await?)
     }
 
-    /// The same, with a clock of its own.
+    /// The same, with a given clock.
     pub(crate) async fn fresh_at(&self, name: &str, clock: ManualClock) -> Result<Punctual> {
         Ok(Punctual::connect_with_clock(&primary(&self.fresh_url(name).await?), clock).await?)
     }
@@ -94,12 +94,12 @@ impl Place {
         Ok(Some(PgConnection::connect_with(&options.connect).await?))
     }
 
-    /// The address of an empty store in this place.
+    /// The address of a new, empty store in this place.
     pub async fn fresh_url(&self, name: &str) -> Result<String> {
         self.ground.fresh_url(&self.url, name).await
     }
 
-    /// The processor time that the store's server has used, if it has one and that runs on this machine.
+    /// The processor time that the store's server has used, if it has a server that runs on this machine.
     pub(crate) fn server_cpu_s(&self) -> Option<f64> {
         match &self.ground {
             Ground::Database { server, .. } => server.map(usage::server_cpu_s),
@@ -107,12 +107,12 @@ impl Place {
         }
     }
 
-    /// The processor time that Redis in front of it has used, if it is one server.
+    /// The processor time that Redis in front of it has used, if it is a single server.
     pub(crate) async fn dispatcher_cpu_s(&self) -> Option<f64> {
         Some(self.dispatcher_info("used_cpu_sys:").await? + self.dispatcher_info("used_cpu_user:").await?)
     }
 
-    /// The memory that it uses.
+    /// The memory that Redis uses, in MiB.
     pub(crate) async fn dispatcher_memory_mib(&self) -> Option<f64> {
         Some(self.dispatcher_info("used_memory:").await? / 1024.0 / 1024.0)
     }
@@ -122,7 +122,7 @@ impl Place {
         info.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
     }
 
-    /// Makes it forget everything.
+    /// Removes all data from Redis.
     pub(crate) async fn empty_dispatcher(&self) -> Result<()> {
         self.ask_dispatcher("FLUSHALL").await
     }
@@ -133,7 +133,7 @@ impl Place {
         Ok(redis::cmd(command).query_async(&mut connection).await?)
     }
 
-    /// The schema of the store `name` here, if there are schemas.
+    /// The schema of the store `name` in this place, if the engine has schemas.
     pub(crate) fn schema(&self, name: &str) -> Option<String> {
         match &self.ground {
             Ground::Database { prefix, .. } => Some(own(prefix, name)),
@@ -141,7 +141,7 @@ impl Place {
         }
     }
 
-    /// Removes the store `name` from here, and what Redis knows of it.
+    /// Removes the store `name`, and its keys in Redis.
     pub async fn remove(&self, name: &str) -> Result<()> {
         let url = self.ground.url(&self.url, name);
         match &self.ground {
@@ -169,14 +169,14 @@ impl Place {
         Ok(())
     }
 
-    /// Clears it away. A folder goes by itself.
+    /// Removes everything that was created. A folder is removed when it is dropped.
     pub async fn clear(&self) -> Result<()> {
         self.ground.clear().await
     }
 }
 
 impl Ground {
-    /// The address of an empty store here, which is made where it does not make itself.
+    /// The address of a new, empty store; its database is created if the store does not do that itself.
     async fn fresh_url(&self, like: &str, name: &str) -> Result<String> {
         if let Self::Server { options, prefix, made, .. } = self {
             let database = own(prefix, name);
@@ -188,7 +188,7 @@ impl Ground {
         Ok(self.url(like, name))
     }
 
-    /// The address of the store `name` here, with the settings of `like`.
+    /// The address of the store `name`, with the settings of `like`.
     fn url(&self, like: &str, name: &str) -> String {
         let settings: Vec<&str> = like.split_once('?').map_or(Vec::new(), |(_, query)| query.split('&').collect());
         let settings: Vec<&str> = settings.into_iter().filter(|setting| !setting.starts_with("schema=")).collect();
@@ -231,7 +231,7 @@ impl Ground {
     }
 }
 
-/// Removes what Redis knows of a store.
+/// Removes the keys of a store from Redis.
 async fn forget_in_redis(url: &str) -> Result<()> {
     let punctual = Punctual::connect(url).await?;
     let store: &dyn std::any::Any = punctual.engine();
@@ -241,12 +241,12 @@ async fn forget_in_redis(url: &str) -> Result<()> {
     }
 }
 
-/// The name of a schema or a database of the benchmark's own.
+/// The name of a schema or a database of the benchmark.
 fn own(prefix: &str, name: &str) -> String {
     format!("{prefix}{}", name.replace('-', "_"))
 }
 
-/// The address of the database, without that of the dispatcher before it.
+/// The address of the database, without that of the dispatcher in front of it.
 fn primary(url: &str) -> String {
     let (address, query) = url.split_once('?').unwrap_or((url, ""));
     let of_redis = |setting: &&str| ["dispatch=", "locks=", "lock_jobs="].iter().any(|name| setting.starts_with(name));
@@ -254,7 +254,7 @@ fn primary(url: &str) -> String {
     format!("{address}?{}", settings.join("&"))
 }
 
-/// A folder beside the file that was named, so that it measures the disk that the user means.
+/// A folder next to the given file, so that the benchmark measures the disk that the user means.
 fn folder(store: &str) -> Result<Ground> {
     let path = store.trim_start_matches("sqlite:").trim_start_matches("//");
     let path = std::path::Path::new(path.split('?').next().unwrap_or_default());
@@ -262,7 +262,7 @@ fn folder(store: &str) -> Result<Ground> {
     Ok(Ground::Folder(beside.map_or_else(tempfile::tempdir, tempfile::tempdir_in)?))
 }
 
-/// Schemas of the benchmark's own in the database that was named.
+/// Schemas of the benchmark in the given database.
 async fn database(store: &str, prefix: String) -> Result<(Ground, String)> {
     let options: postgres::Options = primary(store).parse()?;
     let settings = postgres::server_settings(&options).await.context("cannot reach the database")?;
@@ -275,11 +275,11 @@ async fn database(store: &str, prefix: String) -> Result<(Ground, String)> {
     Ok((Ground::Database { url: store.to_owned(), prefix, server, dispatcher }, settings))
 }
 
-/// Databases of the benchmark's own on the server that was named.
+/// Databases of the benchmark on the given server.
 async fn server(store: &str, prefix: String) -> Result<(Ground, String)> {
     let options: sqlserver::Options = store.parse()?;
     let mut client = options.connect().await.context("cannot reach the server")?;
-    // New databases have the settings of this one.
+    // New databases get the settings of the given one.
     let settings = client
         .simple_query(
             "select delayed_durability_desc, recovery_model_desc, is_read_committed_snapshot_on \

@@ -1,4 +1,4 @@
-//! Programs as handlers: how many run in a time, and how long one takes from enqueue to its end.
+//! Measures programs as handlers: throughput, and latency from enqueue to the end of the job.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use tokio::time;
 
 use crate::{OnProgress, Place, check, object, payload, percentile};
 
-/// Jobs that run at once.
+/// Number of concurrent jobs.
 const CONCURRENCY: usize = 8;
-/// One at a time, for latency.
+/// Number of jobs, run one after the other, for latency.
 const SAMPLES: usize = 200;
 
-/// Measures one process a job, and a pool: a shell in both, which does as little as a program can.
+/// Measures one process per job, and a pool; in both, the program is a shell that does as little as possible.
 pub(crate) async fn programs(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let once = Program::shell("read -r payload; echo 1");
     let answer = r#"while read -r job; do echo '{"punctual":"done","result":1}'; done"#;
@@ -51,7 +51,7 @@ async fn measure(
     Ok(json!({"per_s": per_s, "ms_p50": percentile(&millis, 0.5), "ms_p99": percentile(&millis, 0.99)}))
 }
 
-/// From enqueue until the job's end is stored, on an idle machine.
+/// Latencies from enqueue until the job's end is stored, on an idle machine.
 async fn latencies(
     punctual: &Punctual,
     worker: &RunningWorker,

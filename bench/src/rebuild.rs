@@ -1,4 +1,4 @@
-//! How long it takes until Redis knows all jobs again after it has lost them, while enqueues go on.
+//! Measures how long it takes to reload all jobs into Redis after it has lost them, while enqueues continue.
 
 use std::{
     sync::{
@@ -18,10 +18,10 @@ use tokio::time;
 
 use crate::{OnProgress, Place, check, object, throughput};
 
-/// Jobs in each enqueue meanwhile, and how long after the one before.
+/// The size of each enqueue during the reload, and the pause between enqueues.
 const MEANWHILE: (usize, Duration) = (100, Duration::from_millis(20));
 
-/// Empties Redis with `jobs` queued. One worker goes on, slowly, and somebody goes on enqueuing.
+/// Empties Redis with `jobs` jobs queued, while one slow worker and one enqueuer continue.
 pub(crate) async fn rebuild(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let needs = "`rebuild` needs a Redis to empty: name one with --dispatch redis://…";
     let mut server = place.server().await?.context(needs)?;
@@ -44,7 +44,7 @@ pub(crate) async fn rebuild(place: &Place, jobs: usize, on_progress: OnProgress<
         if epoch > before && loaded {
             all.get_or_insert_with(|| start.elapsed());
         }
-        // What was in the worker's hands when Redis was emptied is done by then.
+        // Jobs that the worker had claimed when Redis was emptied are done by then.
         if epoch > before && done.load(Ordering::Relaxed) > had + 1 {
             first.get_or_insert_with(|| start.elapsed());
         }
@@ -67,7 +67,7 @@ pub(crate) async fn rebuild(place: &Place, jobs: usize, on_progress: OnProgress<
     })))
 }
 
-/// One that does little, so that the backlog stays.
+/// Starts a slow worker, so that the backlog remains.
 async fn slow_worker(punctual: &Punctual, done: &Arc<AtomicU64>) -> Result<punctual::RunningWorker> {
     let done = done.clone();
     let handler = move |_: Context| {
@@ -82,7 +82,7 @@ async fn slow_worker(punctual: &Punctual, done: &Arc<AtomicU64>) -> Result<punct
     Ok(worker.start().await?)
 }
 
-/// Enqueues until it is told to stop; says how many.
+/// Enqueues until it is stopped; returns the number of jobs.
 async fn enqueue_on(punctual: Punctual, from: usize, stop: Arc<AtomicBool>) -> Result<usize> {
     let (count, pause) = MEANWHILE;
     let mut to = from;
@@ -94,7 +94,7 @@ async fn enqueue_on(punctual: Punctual, from: usize, stop: Arc<AtomicBool>) -> R
     Ok(to - from)
 }
 
-/// How often the queue was given to Redis, and whether that knows all its jobs.
+/// The queue's epoch, and whether Redis knows all its jobs.
 async fn epoch(server: &mut PgConnection, query: &str) -> Result<(i64, bool)> {
     let row: Option<(i64, bool)> = sqlx::query_as(AssertSqlSafe(query.to_owned())).fetch_optional(server).await?;
     Ok(row.unwrap_or_default())

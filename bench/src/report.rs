@@ -1,4 +1,4 @@
-//! Reports and lists over a long history.
+//! Measures reports and lists over a long history.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ const DAYS: u64 = 90;
 const NAMES: usize = 20;
 const BATCH: usize = 5_000;
 
-/// `jobs` jobs over ninety days, one in a hundred dead, and a hundredth more still pending; then every report, and
-/// every page.
+/// Stores `jobs` jobs over ninety days, one percent of them dead, and another one percent still pending; then measures
+/// every report and every page.
 pub(crate) async fn report(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
     let now = SystemClock.now();
     let clock = ManualClock::at(now.before(Duration::from_secs(DAYS * 24 * 3_600)));
@@ -40,7 +40,7 @@ pub(crate) async fn report(place: &Place, jobs: usize, on_progress: OnProgress<'
     measure(&punctual, last).await
 }
 
-/// Jobs that were enqueued, run and settled.
+/// Stores jobs that were enqueued, executed and settled.
 async fn history(punctual: &Punctual, from: usize, to: usize) -> Result<JobId> {
     let draft = |number: usize| {
         Draft::new(format!("name-{}", number % NAMES), &payload(number))
@@ -71,8 +71,8 @@ async fn measure(punctual: &Punctual, some_job: Option<JobId>) -> Result<Map<Str
     Ok(object(json!({"ms": ms.0, "pages_ms": pages_ms.0})))
 }
 
-/// What was asked, and how many milliseconds it took at first and at best: the first time reads from the disk what an
-/// operator's second look finds in memory.
+/// The queries, with the milliseconds of the first and of the fastest run: the first one reads from disk what later
+/// ones find in memory.
 #[derive(Default)]
 struct Times(Map<String, Value>);
 
@@ -91,7 +91,7 @@ impl Times {
     }
 }
 
-/// Every report, and lists by all that they are filtered by.
+/// Runs every report, and lists with every filter.
 async fn ask(punctual: &Punctual, some_job: Option<JobId>, ms: &mut Times) -> Result<()> {
     let (admin, now) = (&punctual.admin("bench"), punctual.store().now());
     let day = Duration::from_secs(24 * 3_600);
@@ -122,7 +122,7 @@ async fn ask(punctual: &Punctual, some_job: Option<JobId>, ms: &mut Times) -> Re
     Ok(())
 }
 
-/// The pages of the dashboard, as a browser gets them.
+/// Requests the pages of the dashboard, like a browser.
 async fn open_pages(punctual: &Punctual, some_job: Option<JobId>, ms: &mut Times) -> Result<()> {
     let server = Server::new(punctual.clone()).start(([127, 0, 0, 1], 0).into()).await?;
     let client = http::client()?;

@@ -1,4 +1,5 @@
-//! Many schedules that are due at the same instant: how fast their jobs come, and what other jobs notice of it.
+//! Measures many schedules that are due at the same instant: how fast their jobs are enqueued, and the effect on other
+//! jobs.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -12,7 +13,7 @@ use tokio::{sync::mpsc, time};
 
 use crate::{OnProgress, Place, Settings, check, object, payload, percentile};
 
-/// How often a job of somebody else's is enqueued meanwhile.
+/// Interval between enqueues of unrelated jobs meanwhile.
 const PROBE_PERIOD: Duration = Duration::from_millis(20);
 
 pub(crate) async fn schedules(
@@ -23,7 +24,7 @@ pub(crate) async fn schedules(
 ) -> Result<Map<String, Value>> {
     let punctual = place.fresh("schedules").await?;
     let put = Instant::now();
-    // Far enough ahead that all are stored before; every hour, so that they are due once.
+    // Far enough in the future that all schedules are stored before; hourly, so that they are due once.
     let due = punctual.store().now().after(Duration::from_secs(3_600));
     let recurring = |number| {
         Recurring::new(format!("s{number:06}"), "@every 1h", Draft::new("noop", &payload(number))).starts_at(due)
@@ -52,7 +53,7 @@ pub(crate) async fn schedules(
     let mut enqueued_at = None;
     while late_ms.lock().unwrap_or_else(PoisonError::into_inner).len() < count {
         let asked = Instant::now();
-        // Before all that the schedules bring: it is theirs that should wait.
+        // With a higher priority than the scheduled jobs, which should wait.
         punctual.enqueue(Draft::new("probe", &payload(0)).priority(10)).await?;
         let start = starts.recv().await.context("the worker has gone")?;
         probes.push(start.duration_since(asked).as_secs_f64() * 1e3);
@@ -83,10 +84,10 @@ pub(crate) async fn schedules(
     })))
 }
 
-/// Makes all schedules due at the same instant, a few seconds from now; returns it.
+/// Makes all schedules due at the same instant, a few seconds from now; returns that instant.
 async fn bring_near(punctual: &Punctual, on_progress: OnProgress<'_>, count: usize) -> Result<Timestamp> {
     let store = punctual.store();
-    // By the speed of the machine: all of them are to be stored by then.
+    // The more schedules, the later: all of them have to be stored by then.
     let due = store.now().after(Duration::from_millis(2_000 + count as u64 / 4));
     let (mut after, mut done) = (None, 0);
     loop {

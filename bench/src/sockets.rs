@@ -1,5 +1,5 @@
-//! Many who listen to a server and hear nothing: what they cost it, whether it keeps them, and how soon all hear of
-//! something.
+//! Measures many idle subscribers of a server: their memory, whether the server keeps them, and how soon all of them
+//! receive an event.
 
 use std::{
     process::Stdio,
@@ -29,14 +29,14 @@ use tokio_tungstenite::{
 
 use crate::{OnProgress, Place, Settings, object};
 
-/// Who comes at once.
+/// Number of connections opened concurrently.
 const COMING: usize = 64;
-/// Longer than a server waits for somebody who says nothing.
+/// Longer than the server's timeout for silent clients.
 const HOLD: Duration = Duration::from_secs(70);
-/// Files that a process needs beside its sockets.
+/// Number of open files that a process needs in addition to its sockets.
 const OTHER_FILES: u64 = 200;
 
-/// Opens so many sockets to a server in a process of its own, each for another user.
+/// Opens sockets to a server in a process of its own, each for another user.
 pub(crate) async fn sockets(
     place: &Place,
     settings: &Settings,
@@ -52,7 +52,7 @@ pub(crate) async fn sockets(
     let punctual = punctual::Punctual::connect(&url).await?;
     let (mut server, address) = start(settings, &url).await?;
     let pid = server.id().context("the server has gone")?;
-    // Once, so that what only the first one needs is there before.
+    // One connection first, so that memory allocated for the first connection only is not counted.
     drop(open(&address, 0).await?);
     let before = memory_kib(pid)?;
     let began = Instant::now();
@@ -92,7 +92,7 @@ pub(crate) async fn sockets(
     })))
 }
 
-/// A server without workers; where it listens it says itself.
+/// Starts a server without workers; returns the address that it reports.
 async fn start(settings: &Settings, url: &str) -> Result<(Child, String)> {
     let mut server = Command::new(&settings.program)
         .args(["serve", "--workers", "0", "--listen", "127.0.0.1:0", "--store", url])
@@ -127,7 +127,7 @@ async fn open(address: &str, number: usize) -> Result<Socket> {
     }
 }
 
-/// Answers pings, and waits for the one thing that is told.
+/// Answers pings, and waits for the broadcast.
 async fn listen(mut socket: Socket, heard: Arc<AtomicUsize>, gone: watch::Sender<usize>) {
     while let Some(Ok(frame)) = socket.next().await {
         if frame.to_text().is_ok_and(|text| text.contains("\"broadcast\"")) {
@@ -137,7 +137,7 @@ async fn listen(mut socket: Socket, heard: Arc<AtomicUsize>, gone: watch::Sender
     gone.send_modify(|gone| *gone += 1);
 }
 
-/// What a process has in memory.
+/// The resident memory of a process.
 fn memory_kib(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("cannot look at the server")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS not found")?;

@@ -1,4 +1,4 @@
-//! How many jobs a second.
+//! Measures jobs per second.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use tokio::time;
 
 use crate::{OnProgress, Place, Settings, check, object, payload, percentile, usage::Usage};
 
-/// Jobs in one bulk enqueue.
+/// Jobs per bulk enqueue.
 const BATCH: usize = 1_000;
 
 pub(crate) async fn noop_worker(punctual: &Punctual, concurrency: usize) -> Result<RunningWorker> {
@@ -30,7 +30,7 @@ pub(crate) fn batch(from: usize, to: usize) -> Vec<Draft> {
     (from..to).map(|number| Draft::new("noop", &payload(number))).collect()
 }
 
-/// Bulk enqueue, then one worker drains.
+/// Bulk enqueue; then one worker drains the queue.
 pub(crate) async fn lifecycle(
     place: &Place,
     settings: &Settings,
@@ -89,7 +89,7 @@ pub(crate) async fn bulk_enqueue(punctual: &Punctual, jobs: usize, on_progress: 
     Ok(())
 }
 
-/// Enqueue and work at once, at the highest rate that holds: two enqueuers that stop whenever the backlog is long.
+/// Concurrent enqueue and work at the highest sustainable rate: two enqueuers that pause whenever the backlog is long.
 pub(crate) async fn steady(
     place: &Place,
     settings: &Settings,
@@ -106,7 +106,7 @@ pub(crate) async fn steady(
             let (handled, late) = (handled.clone(), late.clone());
             async move {
                 let number = handled.fetch_add(1, Ordering::Relaxed);
-                // Every hundredth is enough for a percentile.
+                // Every hundredth sample is enough for a percentile.
                 if number.is_multiple_of(100) {
                     let waited = ctx.punctual().store().now().since(ctx.claim().job.created_at);
                     late.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(waited.as_secs_f64() * 1e3);
@@ -160,7 +160,7 @@ pub(crate) async fn steady(
     })))
 }
 
-/// One job at a time, from 1 task and from 64.
+/// Enqueue of single jobs, from 1 task and from 64.
 pub(crate) async fn single(place: &Place, jobs: usize) -> Result<Map<String, Value>> {
     let alone = rate_of_tasks(place, 1, (jobs / 5).max(1)).await?;
     let crowd = rate_of_tasks(place, 64, jobs.max(64)).await?;

@@ -1,4 +1,4 @@
-//! What this process has used, and how steady the machine was meanwhile.
+//! Resource usage of this process, and disturbances of the machine meanwhile.
 
 use std::{
     sync::{
@@ -9,12 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// CPU and memory, from the kernel's books.
+/// CPU and memory usage, as reported by the kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     pub(crate) cpu_s: f64,
     pub(crate) peak_memory_mib: f64,
-    /// Time that the machine's other guests took from its processors.
+    /// Steal time: time that other guests of the machine took from its processors.
     pub(crate) stolen_s: f64,
 }
 
@@ -25,7 +25,7 @@ impl Usage {
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = peak.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
         let machine = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        // The first line sums up all processors; the eighth figure in it is what was stolen.
+        // The first line is the sum over all processors; its eighth figure is the steal time.
         let stolen = machine.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse::<f64>().ok());
         Self {
             cpu_s: ticks as f64 / 100.0,
@@ -35,13 +35,13 @@ impl Usage {
     }
 }
 
-/// The processor time that a server on this machine has used, with all its processes. `main` is the process that
-/// started them.
+/// The processor time of a server on this machine, with all its processes. `main` is the process that started the
+/// others.
 pub(crate) fn server_cpu_s(main: u32) -> f64 {
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // Fields after the name: the parent is the 2nd, own time the 12th and 13th, that of children that have ended the
-    // next two.
+    // Fields after the name: the 2nd is the parent, the 12th and 13th are the process's own time, the next two are the
+    // time of children that have ended.
     let ticks = |fields: &[u64], many| fields.iter().skip(11).take(many).sum::<u64>();
     let used = |pid: u32| {
         let fields = stat(pid)?;
@@ -61,14 +61,14 @@ pub(crate) fn parent_of(pid: u32) -> Option<u32> {
     (name(pid)? == name(parent)?).then_some(parent)
 }
 
-/// The numbers in the kernel's line about a process, after its name; 0 where there is none.
+/// The fields of the kernel's status line of a process, after its name; a field that is not a number is 0.
 fn stat(pid: u32) -> Option<Vec<u64>> {
     let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = line.rsplit_once(')')?;
     Some(rest.split_whitespace().map(|field| field.parse().unwrap_or_default()).collect())
 }
 
-/// A thread that only sleeps and wakes, two hundred times a second: how late the machine itself is.
+/// A thread that only sleeps and wakes, 200 times per second, to measure how late the machine itself is.
 pub(crate) struct Metronome {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<f64>>,
@@ -81,18 +81,18 @@ impl Metronome {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = thread::spawn(move || {
-            let (mut beat, mut millis) = (Instant::now(), Vec::new());
+            let (mut heartbeat, mut millis) = (Instant::now(), Vec::new());
             while !stopped.load(Ordering::Relaxed) {
-                beat += Self::BEAT;
-                thread::sleep(beat.saturating_duration_since(Instant::now()));
-                millis.push(beat.elapsed().as_secs_f64() * 1e3);
+                heartbeat += Self::BEAT;
+                thread::sleep(heartbeat.saturating_duration_since(Instant::now()));
+                millis.push(heartbeat.elapsed().as_secs_f64() * 1e3);
             }
             millis
         });
         Self { stop, thread }
     }
 
-    /// How late each beat was, in milliseconds, sorted.
+    /// Stops the thread; returns the lateness of each heartbeat, in milliseconds, sorted.
     pub(crate) fn stop(self) -> Vec<f64> {
         self.stop.store(true, Ordering::Relaxed);
         let mut millis = self.thread.join().unwrap_or_default();

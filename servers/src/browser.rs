@@ -1,4 +1,4 @@
-//! A browser that a program drives.
+//! A browser controlled by WebDriver.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::{debian, watchdog::Watchdog};
 
-/// So many drivers are started until one has found a port.
+/// Maximum number of drivers started until one has found a free port.
 const TRIES_MAX: usize = 5;
 
 /// A running WebDriver for Chromium. It ends when this is dropped, and also when this process is killed.
@@ -26,16 +26,16 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Finds its programs, Chromium and the driver, or installs them.
+    /// Finds Chromium and its driver, or installs them.
     pub fn find() -> Result<(PathBuf, PathBuf)> {
         let chromium = debian::program_on_path("chromium", "chromium")?;
         Ok((chromium, debian::program_on_path("chromedriver", "chromium-driver")?))
     }
 
-    /// Starts it with programs that are found, or installed.
+    /// Starts the driver; installs missing programs.
     ///
-    /// The driver listens on one port of IPv4 and IPv6 both. The system picks it for one of them, and for the other it
-    /// may be in use: then the driver ends, and another one is started.
+    /// The driver listens on the same port of IPv4 and IPv6. The system chooses it for one of them, and it may be in
+    /// use for the other: then the driver exits, and another one is started.
     pub fn start() -> Result<Self> {
         let mut tries = 1;
         loop {
@@ -79,12 +79,12 @@ impl Browser {
         Ok(Self { port, chromium, watchdog, driver, folder })
     }
 
-    /// Where it takes commands.
+    /// The URL of the driver.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// How a session is to start Chromium, as the driver wants to be told.
+    /// The arguments for starting Chromium in a session, as the driver expects them.
     pub fn arguments(&self) -> Vec<String> {
         let profile = format!("--user-data-dir={}", self.folder.path().join("profile").display());
         let mut arguments = vec!["--headless".to_owned(), profile];
@@ -100,7 +100,7 @@ impl Browser {
         arguments
     }
 
-    /// The program that it drives.
+    /// The path of Chromium.
     pub fn chromium(&self) -> &str {
         &self.chromium
     }

@@ -1,16 +1,16 @@
-//! Certificates for servers that speak TLS.
+//! Certificates for servers that use TLS.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-/// Files in the server's folder.
+/// File names in the server's folder.
 pub(crate) const AUTHORITY: &str = "authority.pem";
 pub(crate) const CERTIFICATE: &str = "certificate.pem";
 pub(crate) const KEY: &str = "key.pem";
 
-/// Makes an authority, and by it a certificate for `localhost`.
+/// Creates an authority, and a certificate for `localhost` issued by it.
 pub(crate) fn make(folder: &Path) -> Result<()> {
     let (authority_key, key) = (KeyPair::generate()?, KeyPair::generate()?);
     let mut authority = CertificateParams::new(Vec::new())?;

@@ -1,4 +1,4 @@
-//! What is missing is installed, where that is possible; and servers are run by whoever may run them.
+//! Installs missing programs where possible, and finds an unprivileged account for servers that refuse to run as root.
 
 use std::os::unix::process::CommandExt;
 use std::{
@@ -10,9 +10,9 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::{User, geteuid};
 
-/// Finds a program, or installs the package it comes in.
+/// Finds a program, or installs its package.
 pub(crate) fn find_or_install(what: &str, package: &str, find: impl Fn() -> Option<PathBuf>) -> Result<PathBuf> {
-    // Tests run side by side, and only one may install at a time.
+    // Tests run in parallel, and only one of them may install at any time.
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _turn = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = find() {
@@ -29,7 +29,7 @@ pub(crate) fn find_or_install(what: &str, package: &str, find: impl Fn() -> Opti
     find().with_context(|| format!("{what} is missing although apt-get installed it: {advice}"))
 }
 
-/// Finds a program on the path, or installs the package it comes in.
+/// Finds a program on the path, or installs its package.
 pub fn program_on_path(name: &str, package: &str) -> Result<PathBuf> {
     let find = || {
         let folders = std::env::var_os("PATH")?;
@@ -38,7 +38,7 @@ pub fn program_on_path(name: &str, package: &str) -> Result<PathBuf> {
     find_or_install(name, package, find)
 }
 
-/// Whom to run a server as that refuses to be run by root. Nobody else is needed for anybody else.
+/// The account for servers that refuse to run as root; `None` if this process does not run as root.
 pub(crate) fn unprivileged() -> Result<Option<User>> {
     if !geteuid().is_root() {
         return Ok(None);
@@ -51,7 +51,7 @@ pub(crate) fn unprivileged() -> Result<Option<User>> {
     bail!("servers refuse to run as root, and there is no user postgres or nobody to run them as")
 }
 
-/// A program, run in the folder by that account.
+/// A command that runs the program in the folder under this account.
 pub(crate) fn program(path: &Path, account: Option<&User>, folder: &Path) -> Command {
     let mut command = Command::new(path);
     if let Some(account) = account {

@@ -1,5 +1,5 @@
 //! A disk that fails on demand, for one program: its calls of `fsync` and `write` go through a library that is built
-//! here and loaded before libc.
+//! here and preloaded before libc.
 
 use std::{
     ffi::OsString,
@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-/// What the disk does not do any more.
+/// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
     /// Each `fsync` and `fdatasync` fails with `EIO`.
@@ -30,7 +30,7 @@ impl DiskFault {
     }
 }
 
-/// A disk that works until it is told to fail.
+/// A disk that works until [`fail`](Self::fail) is called.
 #[derive(Debug)]
 pub struct FaultyDisk {
     control: TempDir,
@@ -40,7 +40,7 @@ impl FaultyDisk {
     /// Builds the library, which needs a C compiler.
     pub fn new() -> Result<Self> {
         let control = tempfile::tempdir()?;
-        // Servers are run by others.
+        // Servers may run under another account.
         fs::set_permissions(control.path(), Permissions::from_mode(0o755))?;
         let source = control.path().join("disk_faults.c");
         fs::write(&source, include_str!("disk_faults.c"))?;
@@ -51,8 +51,8 @@ impl FaultyDisk {
         Ok(Self { control })
     }
 
-    /// Variables for a program whose files below `folder` are to be on this disk; or one file, and those beside it
-    /// whose names begin with its own.
+    /// The environment variables for a program whose files below `folder` are on this disk; `folder` may also be one
+    /// file, together with the files next to it whose names begin with its name.
     pub fn variables(&self, folder: &Path) -> Result<[(&'static str, OsString); 3]> {
         let folder = folder.canonicalize()?;
         Ok([
@@ -62,12 +62,12 @@ impl FaultyDisk {
         ])
     }
 
-    /// The disk fails from now on.
+    /// Makes the disk fail from now on.
     pub fn fail(&self, fault: DiskFault) -> Result<()> {
         Ok(fs::write(self.control.path().join(fault.file()), "")?)
     }
 
-    /// The disk works again.
+    /// Makes the disk work again.
     pub fn mend(&self, fault: DiskFault) -> Result<()> {
         Ok(fs::remove_file(self.control.path().join(fault.file()))?)
     }

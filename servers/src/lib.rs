@@ -1,4 +1,5 @@
-//! Throw-away servers for tests and benchmarks: each in a temporary folder, on a free port, gone when its starter is.
+//! Temporary servers for tests and benchmarks: each in a temporary folder, on a free port, removed when its process
+//! ends.
 
 #![allow(clippy::print_stderr)]
 

@@ -1,4 +1,4 @@
-//! A PgBouncer of our own before a PostgreSQL of our own.
+//! Starts a PgBouncer in front of a PostgreSQL of this crate.
 
 use std::{
     fs,
@@ -17,8 +17,8 @@ use crate::{debian, postgres::Postgres, watchdog::Watchdog};
 
 const START_MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// A running pooler, which gives each transaction any connection it has. It ends when this is dropped, and also when
-/// this process is killed.
+/// A running PgBouncer in transaction mode: each transaction may use another connection. It ends when this is dropped,
+/// and also when this process is killed.
 #[derive(Debug)]
 pub struct PgBouncer {
     port: u16,
@@ -28,7 +28,7 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts one with so many connections to the server.
+    /// Starts a pooler with this number of connections to the server.
     pub fn start(postgres: &Postgres, connections: u32) -> Result<Self> {
         let path = debian::find_or_install("PgBouncer", "pgbouncer", || {
             ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].iter().map(PathBuf::from).find(|path| path.exists())
@@ -59,7 +59,7 @@ impl PgBouncer {
         Ok(Self { port, watchdog, server, _folder: folder })
     }
 
-    /// The server's address by way of the pooler.
+    /// The server's address through the pooler.
     pub fn url(&self) -> String {
         format!("postgres://punctual@127.0.0.1:{}/postgres", self.port)
     }

@@ -1,4 +1,4 @@
-//! A PostgreSQL of our own: in a temporary folder, on a free port, gone when we are.
+//! Starts PostgreSQL servers: in a temporary folder, on a free port, removed when this process ends.
 
 use std::{
     ffi::OsString,
@@ -27,13 +27,13 @@ use crate::{
 
 /// How long the server may take to start.
 const START_MAX_WAIT: Duration = Duration::from_secs(60);
-/// The folder of the tablespace that is on a disk which fails on demand.
+/// The folder of the tablespace on a disk that fails on demand.
 const TABLESPACE: &str = "tablespace";
 
-/// Whether a loss of power may cost what was committed: no matter in a test, all that matters in a benchmark.
+/// Whether commits must survive a loss of power: not in tests, but in benchmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Care {
-    /// Waits for no disk.
+    /// Commits do not wait for the disk.
     None,
     /// Commits are durable.
     Durable,
@@ -46,7 +46,7 @@ pub struct Postgres {
     account: Option<User>,
     port: u16,
     care: Care,
-    /// Variables that it is started with.
+    /// Environment variables of the server.
     environment: Vec<(&'static str, OsString)>,
     watchdog: Watchdog,
     server: Child,
@@ -54,18 +54,19 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server with programs that are found, or installed.
+    /// Starts a server; installs the programs if they are missing.
     pub fn start(care: Care) -> Result<Self> {
         Self::start_with(care, |_| Ok(Vec::new()))
     }
 
-    /// Starts one that also speaks TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its
-    /// own.
+    /// Starts a server that also accepts TLS, as `localhost`, with a certificate issued by an
+    /// [authority](Self::authority) of its own.
     pub fn start_with_tls(care: Care) -> Result<Self> {
         Self::start_with(care, |folder| certificate::make(folder).map(|()| Vec::new()))
     }
 
-    /// Starts one whose tablespace `faulty` is on a disk that fails on demand. Its write-ahead log is on another.
+    /// Starts a server whose tablespace `faulty` is on a disk that fails on demand. Its write-ahead log is on another
+    /// disk.
     pub fn start_on(disk: &FaultyDisk, care: Care) -> Result<Self> {
         let server = Self::start_with(care, |folder| {
             fs::create_dir(folder.join(TABLESPACE))?;
@@ -78,7 +79,7 @@ impl Postgres {
         Ok(server)
     }
 
-    /// `prepare` adds to the server's folder before it starts, and says with which variables.
+    /// `prepare` adds files to the server's folder before it starts, and returns its environment variables.
     fn start_with(care: Care, prepare: impl Fn(&Path) -> Result<Vec<(&'static str, OsString)>>) -> Result<Self> {
         let programs = debian::find_or_install("PostgreSQL", "postgresql", find)?;
         let account = unprivileged()?;
@@ -112,7 +113,7 @@ impl Postgres {
         Ok(started)
     }
 
-    /// Its address, with a role that may do everything.
+    /// The address of the server, with a superuser role.
     pub fn url(&self) -> String {
         format!("postgres://punctual@127.0.0.1:{}/postgres", self.port)
     }
@@ -122,31 +123,32 @@ impl Postgres {
         self.port
     }
 
-    /// The certificate of whom to trust, in a file.
+    /// The file with the certificate of the authority to trust.
     pub fn authority(&self) -> PathBuf {
         self.folder.path().join(AUTHORITY)
     }
 
-    /// What it has logged.
+    /// The log of the server.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The errors that it has logged since it was ready: until then it refuses those who ask whether it is.
+    /// The errors logged since the server was ready: before that, it refuses connections that check whether it is
+    /// ready.
     pub fn errors(&self) -> Vec<String> {
         let is_error = |line: &&str| line.contains("ERROR:") || line.contains("FATAL:");
         let is_ours = |line: &&str| line.contains("the database system is starting up");
         self.log().lines().filter(is_error).filter(|line| !is_ours(line)).map(str::to_owned).collect()
     }
 
-    /// Ends it at once, without a checkpoint, as `pg_ctl stop -m immediate` does: it recovers when it is started again.
+    /// Stops the server at once, without a checkpoint, like `pg_ctl stop -m immediate`: it recovers at the next start.
     pub fn crash(&mut self) -> Result<()> {
         kill(Pid::from_raw(self.server.id() as i32), Signal::SIGQUIT)?;
         self.server.wait()?;
         Ok(())
     }
 
-    /// Starts it again after a crash, at the same address.
+    /// Starts the server again after a crash, at the same address.
     pub fn start_again(&mut self) -> Result<()> {
         self.server =
             serve(&self.programs, self.account.as_ref(), self.folder.path(), self.port, self.care, &self.environment)?;
@@ -200,7 +202,7 @@ fn serve(
     }
     settings.extend(
         match care {
-            // Checkpoints cost little without a disk to wait for; room on the disk may be short.
+            // Checkpoints are cheap if they do not wait for the disk, and disk space may be short.
             Care::None => {
                 ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_wal_size=512MB"].as_slice()
             }
@@ -218,7 +220,7 @@ fn serve(
     server.spawn().context("cannot start postgres")
 }
 
-/// Where PostgreSQL's programs are, the newest if there are several.
+/// The folder of PostgreSQL's programs; that of the newest version, if there are several.
 fn find() -> Option<PathBuf> {
     let has_all = |folder: &PathBuf| ["initdb", "postgres", "pg_isready"].iter().all(|name| folder.join(name).exists());
     let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

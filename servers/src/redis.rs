@@ -1,4 +1,4 @@
-//! Redis servers of our own, which keep everything in memory: one by itself, one that a sentinel watches, and clusters.
+//! Starts Redis servers that keep all data in memory: single servers, sentinels, and clusters.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use crate::{certificate, debian, watchdog::Watchdog};
 
 const START_MAX_WAIT: Duration = Duration::from_secs(30);
-/// A cluster's keys are in so many slots.
+/// The number of hash slots of a cluster.
 const SLOTS: u32 = 16_384;
 
 /// A running server. It ends when this is dropped, and also when this process is killed.
@@ -30,7 +30,7 @@ pub struct Redis {
     program: PathBuf,
     account: Option<User>,
     port: u16,
-    /// What it is started with beside its address.
+    /// The arguments of the server, except its address.
     arguments: Vec<String>,
     watchdog: Watchdog,
     server: Child,
@@ -38,12 +38,12 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts a server with a program that is found, or installed.
+    /// Starts a server; installs the program if it is missing.
     pub fn start() -> Result<Self> {
         Self::start_with(&[])
     }
 
-    /// Starts one with more arguments.
+    /// Starts a server with additional arguments.
     pub fn start_with(arguments: &[&str]) -> Result<Self> {
         Self::start_prepared(|_, port| {
             let address = ["--port", &port.to_string()].map(str::to_owned);
@@ -51,8 +51,8 @@ impl Redis {
         })
     }
 
-    /// Starts one that speaks only TLS, as `localhost`, with a certificate by an [authority](Self::authority) of its
-    /// own.
+    /// Starts a server that accepts only TLS, as `localhost`, with a certificate issued by an
+    /// [authority](Self::authority) of its own.
     pub fn start_with_tls(arguments: &[&str]) -> Result<Self> {
         Self::start_prepared(|folder, port| {
             certificate::make(folder)?;
@@ -66,7 +66,7 @@ impl Redis {
         })
     }
 
-    /// Starts a sentinel that watches over a server by the name of `jobs`, and decides alone.
+    /// Starts a sentinel that monitors a server under the name `jobs`, with a quorum of one.
     pub fn start_sentinel(master: &Self) -> Result<Self> {
         let watched = master.port;
         Self::start_prepared(|folder, port| {
@@ -80,7 +80,7 @@ impl Redis {
         })
     }
 
-    /// `prepare` adds to the server's folder before it starts, and says with what to start it.
+    /// `prepare` adds files to the server's folder before it starts, and returns its arguments.
     fn start_prepared(prepare: impl Fn(&Path, u16) -> Result<Vec<String>>) -> Result<Self> {
         let program = debian::program_on_path("redis-server", "redis-server")?;
         let account = debian::unprivileged()?;
@@ -100,7 +100,7 @@ impl Redis {
         Ok(started)
     }
 
-    /// Its address.
+    /// The address of the server.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
@@ -110,31 +110,31 @@ impl Redis {
         self.port
     }
 
-    /// The certificate of whom to trust, in a file, if it speaks TLS.
+    /// The file with the certificate of the authority to trust, if the server uses TLS.
     pub fn authority(&self) -> PathBuf {
         self.folder.path().join(certificate::AUTHORITY)
     }
 
-    /// Does one command without blanks in its arguments; returns the texts and numbers of the answer.
+    /// Executes one command, whose arguments must not contain blanks; returns the texts and numbers of the answer.
     pub fn ask(&self, command: &str) -> Result<Vec<String>> {
         let mut connection = BufReader::new(TcpStream::connect(("127.0.0.1", self.port))?);
         connection.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
         answer(&mut connection).with_context(|| format!("`{command}` failed"))
     }
 
-    /// Ends it at once. It keeps nothing.
+    /// Kills the server at once. All its data is lost.
     pub fn kill(&mut self) -> Result<()> {
         self.signal(Signal::SIGKILL)?;
         self.server.wait()?;
         Ok(())
     }
 
-    /// Stops it where it stands: whoever asks it waits.
+    /// Suspends the server: its clients wait.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::SIGSTOP)
     }
 
-    /// Lets it go on.
+    /// Resumes the server.
     pub fn thaw(&self) -> Result<()> {
         self.signal(Signal::SIGCONT)
     }
@@ -143,7 +143,7 @@ impl Redis {
         Ok(kill(Pid::from_raw(self.server.id() as i32), signal)?)
     }
 
-    /// Starts it again, empty, at the same address.
+    /// Starts the server again, empty, at the same address.
     pub fn start_again(&mut self) -> Result<()> {
         self.server = serve(&self.program, self.account.as_ref(), self.folder.path(), &self.arguments)?;
         self.wait()
@@ -157,7 +157,7 @@ impl Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // One that stands still hears nothing.
+        // A suspended process does not handle signals.
         let _ = self.thaw();
         self.watchdog.end(&mut self.server);
     }
@@ -168,7 +168,7 @@ impl Drop for Redis {
 pub struct RedisCluster(pub Vec<Redis>);
 
 impl RedisCluster {
-    /// Starts one of so many.
+    /// Starts a cluster of this number of nodes.
     pub fn start(nodes: u32) -> Result<Self> {
         let start = |_| Redis::start_with(&["--cluster-enabled", "yes"]);
         let cluster = Self((0..nodes).map(start).collect::<Result<_>>()?);
@@ -183,13 +183,13 @@ impl RedisCluster {
         Ok(cluster)
     }
 
-    /// Its address.
+    /// The address of the cluster.
     pub fn url(&self) -> String {
         let hosts: Vec<String> = self.0.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
         format!("redis+cluster://{}", hosts.join(","))
     }
 
-    /// Waits until each node knows all.
+    /// Waits until each node knows all others.
     fn wait(&self) -> Result<()> {
         let known = format!("cluster_known_nodes:{}\r", self.0.len());
         let ready = |node: &Redis| {
@@ -200,7 +200,7 @@ impl RedisCluster {
     }
 }
 
-/// Reads an answer as Redis writes it.
+/// Reads an answer in the protocol of Redis.
 fn answer(connection: &mut impl BufRead) -> Result<Vec<String>> {
     let mut line = String::new();
     connection.read_line(&mut line)?;
@@ -221,7 +221,7 @@ fn answer(connection: &mut impl BufRead) -> Result<Vec<String>> {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 fn wait(is_so: impl Fn() -> bool, what_else: impl Fn() -> String) -> Result<()> {
     let began = Instant::now();
     while !is_so() {

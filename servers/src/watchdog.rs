@@ -1,4 +1,4 @@
-//! Servers end with whoever started them, even if that one is killed.
+//! Ends servers when the process that started them ends, even if that process is killed.
 
 use std::{
     io::Write,
@@ -9,14 +9,14 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// A shell that outlives us: it waits for the end of its input, then ends a server at once, with whatever else was
-/// started on a file of its folder, and removes the folder.
+/// A shell that outlives this process: it waits for the end of its input, then ends the server at once, kills the
+/// processes that were started with a file of the folder, and removes the folder.
 #[derive(Debug)]
 pub(crate) struct Watchdog(Child);
 
 impl Watchdog {
-    /// Watches the server whose process id is in the first line of a file of that folder, and which a signal ends at
-    /// once. One that it has no handler for would not do: a shell lets what it starts in the background ignore some.
+    /// Watches the server whose process id is in the first line of a file of that folder. The signal must end it at
+    /// once, and the server must handle it: a shell makes background processes ignore some unhandled signals.
     pub(crate) fn start(folder: &Path, pid_file: &str, signal: &str) -> Result<Self> {
         let script = r#"trap '' INT TERM HUP; cat >/dev/null; pid=$(head -n 1 "$1/$2" 2>/dev/null)
             if [ -n "$pid" ]; then kill -"$3" "$pid" 2>/dev/null
@@ -32,15 +32,15 @@ impl Watchdog {
             .process_group(0)
             .spawn()
             .context("cannot start sh")?;
-        // Nothing is to be said; only the end of it counts.
+        // Nothing is written to the shell; only the end of its input counts.
         watchdog.stdin.as_mut().map_or(Ok(()), Write::flush)?;
         Ok(Self(watchdog))
     }
 
-    /// Has it end the server, and waits for that.
+    /// Makes the shell end the server, and waits for that.
     pub(crate) fn end(&mut self, server: &mut Child) {
         drop(self.0.stdin.take());
-        // Only then the server's process is quite gone, which the watchdog waits for.
+        // The server's process exists until it is waited for, and the watchdog waits for its end.
         let _ = server.wait();
         let _ = self.0.wait();
     }

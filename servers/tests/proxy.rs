@@ -1,4 +1,4 @@
-//! The proxy does what it is told, to every protocol that it knows.
+//! The proxy injects faults into every protocol that it supports.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -12,7 +12,7 @@ use std::{
 
 use punctual_servers::{Direction, Fault, Proxy, Redis};
 
-/// Long enough to tell silence from slowness on a busy machine, short enough to wait for.
+/// Long enough to distinguish silence from slowness on a busy machine, short enough to wait for.
 const SILENCE: Duration = Duration::from_millis(300);
 
 fn connect(proxy: &Proxy, url: &str) -> TcpStream {
@@ -89,7 +89,7 @@ fn connections_are_refused_reset_and_throttled() {
     assert_eq!(old.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
 
-/// A packet of SQL Server's protocol, the last of its message.
+/// A packet of SQL Server's protocol, marked as the last of its message.
 fn packet(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = u16::try_from(body.len() + 8).unwrap().to_be_bytes();
     [&[kind, 1, length[0], length[1], 0, 0, 1, 0], body].concat()

@@ -1,7 +1,7 @@
-//! Runs Punctual and its peers alternately, several rounds, and prints medians, ranges and ratios.
+//! Runs Punctual and its peers alternately, in several rounds, and prints medians, ranges and ratios.
 //!
-//! The machine's speed drifts, so only figures of the same rounds are compared. On a shared machine other guests take
-//! processors away: a run that was disturbed by more than [`STOLEN_MAX_SHARE`] is repeated, ours and the peers' alike.
+//! The machine's speed drifts, so only figures of the same round are compared. On a shared machine, other guests take
+//! processor time: a run that lost more than [`STOLEN_MAX_SHARE`] is repeated, for Punctual and the peers alike.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{cargo, root};
 
-/// How to measure.
+/// Arguments of the benchmark.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The engine; a server that it needs is started, and gone afterwards
@@ -41,7 +41,7 @@ enum Engine {
     Redis,
 }
 
-/// A peer: its name, its driver's, and the setting of its run.
+/// A peer: its name, the name of its driver, and the setting of its run.
 type Peer = (&'static str, &'static str, &'static str);
 
 impl Engine {
@@ -63,20 +63,20 @@ impl Engine {
     }
 }
 
-/// A peer that takes longer than this is given up for the round.
+/// A peer that takes longer than this is skipped for the round.
 const PEER_MAX_SECONDS: u64 = 300;
 
 /// The share of the processors' time that other guests may take during a run.
 const STOLEN_MAX_SHARE: f64 = 0.03;
-/// How often a run is tried at most; the least disturbed one counts then.
+/// Maximum number of tries of a run; then the least disturbed one counts.
 const TRIES_MAX_COUNT: usize = 6;
 
-/// Figures by who and which field, one for each round.
+/// Figures by program and field, one value per round.
 type Figures = BTreeMap<(String, String), Vec<f64>>;
 /// The figures of one run, by field.
 type Run = Vec<(String, f64)>;
 
-/// Ours, with the arguments of each run.
+/// The scenarios of Punctual, with the arguments of each run.
 const SCENARIOS: [(&str, &[&str]); 5] =
     [("lifecycle", &[]), ("single", &[]), ("pickup", &[]), ("ontime", &[]), ("steady", &["--seconds", "20"])];
 
@@ -94,14 +94,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         eprintln!("round {round} of {}", args.rounds);
         for (name, peer, setting) in args.engine.peers() {
             if let Some(folder) = &args.peers {
-                // Ours close to theirs, so that the machine's speed is the same for both; with as many jobs, where
-                // theirs slows down with their number.
+                // Punctual runs next to its peer, so that the machine's speed is the same for both; with the same
+                // number of jobs, since some peers slow down with that number.
                 let jobs = setting.strip_prefix("N=").and_then(|jobs| jobs.parse().ok()).unwrap_or(args.jobs);
                 let lifecycle = undisturbed("lifecycle", || ours("lifecycle", &[], jobs))?;
                 note(&mut figures, &format!("Punctual beside {name}"), lifecycle);
                 match undisturbed(name, || theirs(folder, name, peer, setting)) {
                     Ok(run) => note(&mut figures, name, run),
-                    // Ours stands in the next round's place then, so that rounds stay side by side.
+                    // Punctual's figure is removed, too, so that the rounds of both stay aligned.
                     Err(error) => {
                         eprintln!("  {name}: {error:#}");
                         forget_last(&mut figures, &format!("Punctual beside {name}"));
@@ -128,7 +128,7 @@ fn forget_last(figures: &mut Figures, who: &str) {
     figures.retain(|_, values| !values.is_empty());
 }
 
-/// Repeats a run until it was left in peace.
+/// Repeats a run until it was undisturbed.
 fn undisturbed(what: &str, mut run: impl FnMut() -> Result<Run>) -> Result<Run> {
     let mut best: Option<(f64, Run)> = None;
     for _ in 0..TRIES_MAX_COUNT {
@@ -149,7 +149,7 @@ fn undisturbed(what: &str, mut run: impl FnMut() -> Result<Run>) -> Result<Run> 
     Ok(figures)
 }
 
-/// Time that was stolen from all processors since the machine started.
+/// Steal time of all processors since the machine started.
 fn stolen() -> Duration {
     let books = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let hundredths = books.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse::<u64>().ok());
@@ -179,7 +179,7 @@ fn theirs(folder: &Path, name: &str, peer: &str, setting: &str) -> Result<Run> {
     command.envs(setting.split_once('='));
     let output = command.output().with_context(|| format!("cannot start the driver of {name}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // The last line of a peer, or the first of several cases.
+    // The first line with figures: some peers print several cases.
     let line = text.lines().find(|line| line.contains('='));
     let line = line.with_context(|| format!("printed no figures within {PEER_MAX_SECONDS} s ({})", output.status))?;
     let wanted = |field: &str| ["enqueue", "drain", "lifecycle", "lat_p50_ms", "lat_p99_ms"].contains(&field);
@@ -190,7 +190,7 @@ fn theirs(folder: &Path, name: &str, peer: &str, setting: &str) -> Result<Run> {
         .collect())
 }
 
-/// Each figure of the peers with the one of ours that it is compared with.
+/// Figures of the peers, each with the figure of Punctual to compare it with.
 const COMPARED: [(&str, &str); 3] = [
     ("enqueue", "lifecycle.enqueue_per_s"),
     ("drain", "lifecycle.drain_per_s"),
@@ -211,7 +211,7 @@ fn print(figures: &Figures) {
     }
 }
 
-/// With as many digits as a reader needs.
+/// Formats a number with as many digits as a reader needs.
 fn readable(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
@@ -220,7 +220,7 @@ fn readable(value: f64) -> String {
     }
 }
 
-/// The median, the least and the greatest.
+/// The median, the minimum and the maximum.
 fn spread(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Punctual's own tasks: `cargo xtask test | bench | tidy | ci`.
+//! Development tasks: `cargo xtask test | bench | tidy | ci`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -55,10 +55,10 @@ enum Task {
     Ci,
 }
 
-/// Where the tests find the servers that were started for them.
+/// Environment variables with the addresses of the servers that were started for the tests.
 const POSTGRES_URL: &str = "PUNCTUAL_TEST_POSTGRES_URL";
 const REDIS_URL: &str = "PUNCTUAL_TEST_REDIS_URL";
-/// Where they find one that nobody can start here.
+/// The environment variable with the address of a SQL Server, which cannot be started here.
 const SQLSERVER_URL: &str = "PUNCTUAL_TEST_SQLSERVER_URL";
 
 fn main() -> ExitCode {
@@ -90,7 +90,7 @@ fn ci() -> Result<()> {
 }
 
 fn test() -> Result<()> {
-    // Now rather than while tests that need it wait for each other.
+    // Installs the browser now, so that tests that need it do not wait for each other.
     Browser::find()?;
     let servers = Servers::start(Care::None)?;
     tests::run_all(|command| _ = servers.named_to(command))?;
@@ -110,7 +110,7 @@ fn chaos(minutes: u64, seed: Option<u64>) -> Result<()> {
     run(servers.named_to(&mut tests))
 }
 
-/// Runs the suite on a server that somebody names: none can be installed here. Says what was done.
+/// Runs the suite on a SQL Server whose address is given: none can be installed here. Returns what was done.
 fn sqlserver() -> Result<&'static str> {
     if std::env::var_os(SQLSERVER_URL).is_none() {
         return Ok("The suite of SQL Server did not run: PUNCTUAL_TEST_SQLSERVER_URL names no server.");
@@ -125,14 +125,14 @@ fn with(slow_network: bool, command: &[String]) -> Result<()> {
     let (program, args) = command.split_first().context("name a command")?;
     let mut command = Command::new(program);
     servers.named_to(command.args(args));
-    // They end with this.
+    // The proxies end when this is dropped.
     let _proxies = if slow_network { slow_networks(&servers, &mut command)? } else { Vec::new() };
     let status = command.status().with_context(|| format!("cannot start {program}"))?;
     ensure!(status.success(), "{program} failed with {status}");
     Ok(())
 }
 
-/// Has a command reach each server through a proxy, by which no answer is complete when its first bytes come.
+/// Makes a command reach each server through a proxy, so that no answer is complete with its first bytes.
 fn slow_networks(servers: &Servers, command: &mut Command) -> Result<Vec<Proxy>> {
     let mut urls = vec![(POSTGRES_URL, servers.postgres.url()), (REDIS_URL, servers.redis.url())];
     urls.extend(std::env::var(SQLSERVER_URL).map(|url| (SQLSERVER_URL, url)));
@@ -146,7 +146,7 @@ fn slow_networks(servers: &Servers, command: &mut Command) -> Result<Vec<Proxy>>
     Ok(proxies)
 }
 
-/// The servers that tests need, gone when this is.
+/// The servers that tests need; stopped when dropped.
 struct Servers {
     postgres: Postgres,
     redis: Redis,
@@ -157,7 +157,7 @@ impl Servers {
         Ok(Self { postgres: Postgres::start(care)?, redis: Redis::start()? })
     }
 
-    /// A command that is told where they are.
+    /// Sets the addresses of the servers for a command.
     fn named_to<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command.env(POSTGRES_URL, self.postgres.url()).env(REDIS_URL, self.redis.url())
     }

@@ -1,4 +1,4 @@
-//! Runs all test binaries and all examples, a few at a time: many wait more than they work.
+//! Runs all test binaries and all examples, a few in parallel: many of them mostly wait.
 
 use std::{
     io::BufRead as _,
@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use crate::root;
 
-/// So many run at once.
+/// Number of binaries that run in parallel.
 const LANES: usize = 2;
 
-/// Those that take longest begin first, so that nothing waits for them in the end.
+/// The binaries that take longest start first, so that the run does not wait for them at the end.
 const LONGEST: [&str; 9] = [
     "crashes",
     "chaos",
@@ -30,17 +30,17 @@ const LONGEST: [&str; 9] = [
     "postgres",
 ];
 
-/// A test binary, or an example, which must run to its end.
+/// A test binary, or an example, which must run to completion.
 struct Binary {
     package: String,
     name: String,
     program: PathBuf,
-    /// Where cargo would run it.
+    /// The folder in which cargo would run it.
     folder: PathBuf,
     is_test: bool,
 }
 
-/// Builds and runs all; `prepare` tells each where the servers are.
+/// Builds and runs all; `prepare` sets the addresses of the servers.
 pub(crate) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> Result<()> {
     let mut binaries = build()?;
     let rank = |name: &str| LONGEST.iter().position(|long| *long == name).unwrap_or(LONGEST.len());
@@ -79,7 +79,7 @@ fn build() -> Result<Vec<Binary>> {
     Ok(binaries)
 }
 
-/// What a line of cargo says of a test binary or an example.
+/// Parses a line of cargo's output about a test binary or an example.
 fn binary(line: &str) -> Option<Binary> {
     let said: Value = serde_json::from_str(line).ok()?;
     let is_test = said["profile"]["test"] == true;
@@ -99,7 +99,7 @@ fn run(binary: &Binary, prepare: &impl Fn(&mut Command)) -> Result<()> {
     let start = Instant::now();
     let mut command = Command::new(&binary.program);
     command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
-    // What a failed test says is not to be lost among the frames of the runtime.
+    // The message of a failed test must not be hidden by the frames of the runtime.
     command.env("RUST_BACKTRACE", "0");
     if binary.is_test {
         command.arg("--quiet");

@@ -1,5 +1,5 @@
-//! Checks of the sources that neither rustfmt nor clippy makes. Known exceptions are listed here; an exception that is
-//! no longer needed is a problem, too, so that the lists only shrink.
+//! Checks of the sources beyond rustfmt and clippy. Known exceptions are listed here; an exception that is no longer
+//! needed is an error, too, so that the lists only shrink.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,7 +35,7 @@ const LONG_FILES: [&str; 16] = [
     "crates/testkit/src/model/state.rs",
 ];
 
-/// Names that still stand for several types of a crate.
+/// Names that denote several types of a crate.
 const AMBIGUOUS_TYPES: [(&str, &[&str]); 5] = [
     ("crates/cli", &["Wish"]),
     ("crates/core", &["Order"]),
@@ -53,7 +53,7 @@ const AMBIGUOUS_TYPES: [(&str, &[&str]); 5] = [
     ("crates/worker", &["End", "Mark", "Slot"]),
 ];
 
-/// Names that were given up, and the ones to use.
+/// Former names, and the names to use.
 const FORMER_NAMES: [(&str, &str); 22] = [
     ("Vital", "Metric"),
     ("Finding", "Diagnostic"),
@@ -79,7 +79,7 @@ const FORMER_NAMES: [(&str, &str); 22] = [
     ("Crew", "LocalWorkers"),
 ];
 
-/// Phrases that the documentation for users does not use, and what is written instead.
+/// Phrases that the user documentation does not use, and their replacements.
 const FORMER_PHRASES: [(&str, &str); 14] = [
     ("nobody", "the thing that is missing: no worker, no client"),
     ("somebody", "the one who acts: an operator, a client, a process"),
@@ -91,7 +91,7 @@ const FORMER_PHRASES: [(&str, &str); 14] = [
     ("given back", "released, or returned to the queue"),
     ("at once in a time", "per period"),
     ("a second through", "per second through"),
-    ("the whole story", "the history"),
+    ("the whole history", "the history"),
     ("stands still", "is stopped, or is disabled"),
     ("told anew", "reloaded"),
     ("is no good", "is invalid"),
@@ -136,7 +136,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// What git knows, and what is about to be added to it.
+/// The files that git tracks, and untracked files that it does not ignore.
 fn sources() -> Result<Vec<Source>> {
     let git = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.md"])
@@ -150,12 +150,12 @@ fn sources() -> Result<Vec<Source>> {
     there.map(read).collect()
 }
 
-/// rustfmt wraps code, but no comments. Rows of tables are as long as they are.
+/// rustfmt wraps code, but not comments. Rows of tables may be longer.
 fn comments_are_wrapped(source: &Source, problems: &mut Vec<String>) {
     for (number, line) in source.lines() {
         let text = line.trim_start();
         let is_table = text.starts_with("//! |") || text.starts_with("/// |");
-        // An example is code, and a link cannot be broken.
+        // An example is code, and a URL cannot be wrapped.
         let is_example = text.starts_with("/// #") || text.contains("://");
         if text.starts_with("//") && !is_table && !is_example && line.chars().count() > LINE_MAX_COLUMNS {
             problems.push(format!("{}:{number}: a comment of more than {LINE_MAX_COLUMNS} columns", source.path));
@@ -174,7 +174,7 @@ fn files_are_short(sources: &[Source], problems: &mut Vec<String>) {
     problems.extend(exceptions.iter().map(|path| format!("{path} is short now: remove it from LONG_FILES")));
 }
 
-/// A table of modules at the head of a file names each of them.
+/// A table of modules at the head of a file must name each module.
 fn module_tables_are_complete(source: &Source, problems: &mut Vec<String>) {
     let rows: Vec<&str> = source.text.lines().filter(|line| line.starts_with("//! |")).collect();
     let is_of_modules = rows.first().is_some_and(|head| head.contains("| file |"));
@@ -213,7 +213,7 @@ fn decisions_have_status_and_date(source: &Source, problems: &mut Vec<String>) {
     }
 }
 
-/// Pages for users; decision records may quote.
+/// Checks the pages for users; decision records may quote phrases.
 fn documentation_is_plain(source: &Source, problems: &mut Vec<String>) {
     let is_page = source.path == "README.md"
         || Path::new(&source.path).parent() == Some(Path::new("docs")) && source.path.ends_with(".md");
@@ -230,7 +230,7 @@ fn documentation_is_plain(source: &Source, problems: &mut Vec<String>) {
     }
 }
 
-/// One meaning for each name in a crate.
+/// A type name must be unique within a crate.
 fn type_names_are_unique(sources: &[Source], problems: &mut Vec<String>) {
     let mut places: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for source in sources {
@@ -252,7 +252,7 @@ fn type_names_are_unique(sources: &[Source], problems: &mut Vec<String>) {
     problems.extend(exceptions.into_iter().map(needless));
 }
 
-/// The name of a type that a line at the margin declares.
+/// The name of a type that is declared at the start of a line.
 fn declared_type(line: &str) -> Option<&str> {
     let line = line.strip_prefix("pub(crate) ").or(line.strip_prefix("pub(super) ")).unwrap_or(line);
     let line = line.strip_prefix("pub ").unwrap_or(line);
@@ -260,7 +260,7 @@ fn declared_type(line: &str) -> Option<&str> {
     rest.split(|c: char| !c.is_alphanumeric()).next().filter(|name| !name.is_empty())
 }
 
-/// Each behaviour of the conformance suite is in the list that engines run.
+/// Each behaviour of the conformance suite must be in the list that engines run.
 fn behaviours_are_run(sources: &[Source], problems: &mut Vec<String>) {
     const FOLDER: &str = "crates/testkit/src/conformance/";
     let list = sources.iter().find(|source| source.path == format!("{FOLDER}mod.rs")).map(|source| &source.text);

@@ -1,4 +1,4 @@
-//! `[alerts]` of the configuration, and what flags and the environment say of webhooks.
+//! `[alerts]` of the configuration, and the webhook settings of flags and the environment.
 
 use std::{
     collections::BTreeMap,
@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use crate::{exit::Usage, format::Span};
 
-/// Holds the secret of webhooks that name no other.
+/// Variable with the secret of webhooks that do not specify one.
 const SECRET: &str = "PUNCTUAL_ALERT_SECRET";
-/// The webhook of the command line.
+/// Name of the webhook that the command line specifies.
 const OF_FLAGS: &str = "default";
 
 #[derive(Debug, Clone, Default, Args)]
@@ -27,12 +27,12 @@ pub(crate) struct AlertArgs {
     pub(crate) alert_secret_file: Option<PathBuf>,
 }
 
-/// What the file says of alerts. docs/operations.md tells what it means.
+/// The alert settings of the configuration, described in docs/operations.md.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AlertsConfig {
     late_after: Option<Span>,
-    /// By the name of a queue.
+    /// Per queue name.
     late_after_in: BTreeMap<String, Span>,
     gather: Option<Span>,
     hold: Option<Span>,
@@ -48,12 +48,12 @@ struct WebhookConfig {
     url: String,
     secret_file: Option<PathBuf>,
     secret_env: Option<String>,
-    /// All if it is not there.
+    /// All kinds if absent.
     kinds: Option<Vec<AlertKind>>,
     timeout: Option<Span>,
 }
 
-/// The alerts that the file and the command line ask for, if they do; `folder` is that of the file.
+/// The alerts that the configuration and the command line specify, if any; `folder` is that of the configuration file.
 pub(crate) fn alerts(config: Option<&AlertsConfig>, args: &AlertArgs, folder: &Path) -> Result<Option<Alerts>, Usage> {
     if config.is_none() && args.alert_url.is_none() {
         return Ok(None);
@@ -134,7 +134,7 @@ impl WebhookConfig {
     }
 }
 
-/// The secret of whoever names no other.
+/// The secret of webhooks that do not specify one.
 fn shared_secret(args: &AlertArgs) -> Result<Option<Vec<u8>>, Usage> {
     match (&args.alert_secret_file, env::var(SECRET)) {
         (Some(path), _) => read_secret(path).map(Some).map_err(|why| Usage(format!("--alert-secret-file: {why}"))),
@@ -143,7 +143,7 @@ fn shared_secret(args: &AlertArgs) -> Result<Option<Vec<u8>>, Usage> {
     }
 }
 
-/// What a file holds, without the end of its last line.
+/// The content of a file, without the line break at its end.
 fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
     let mut secret = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     while secret.last().is_some_and(|byte| b"\r\n".contains(byte)) {

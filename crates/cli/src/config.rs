@@ -1,4 +1,4 @@
-//! `punctual.toml`, and what flags and the environment say over it.
+//! `punctual.toml`, with flags and the environment taking precedence.
 
 use std::{
     collections::BTreeMap,
@@ -28,22 +28,22 @@ use crate::{
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
     store: Option<String>,
-    /// Redis in front of it.
+    /// Redis in front of the store.
     dispatch: Option<String>,
     /// Redis servers for locks.
     locks: Vec<String>,
     lock_jobs: bool,
     worker: WorkerConfig,
     retention: RetentionConfig,
-    /// The name by which this program owns the schedules of this file.
+    /// The name under which this program owns the schedules of this file.
     application: Option<String>,
-    /// Schedules by their names. Without the table, the store's schedules are nobody's business here.
+    /// Schedules by name. Without the table, the schedules in the store are left alone.
     schedules: Option<BTreeMap<String, ScheduleArgs>>,
-    /// What is said of queues, by their names.
+    /// Queue settings by queue name.
     queues: BTreeMap<String, QueueConfig>,
-    /// Programs as handlers, by the name of their jobs.
+    /// Programs as handlers, by job name.
     handlers: BTreeMap<String, handlers::ProgramConfig>,
-    /// What is told to whom.
+    /// Alert settings.
     alerts: Option<AlertsConfig>,
     /// The folder of the file.
     #[serde(skip)]
@@ -72,7 +72,7 @@ struct RetentionConfig {
 }
 
 impl Config {
-    /// Reads the file that the command line names, or `punctual.toml` if it is there.
+    /// Reads the file that the command line names, or `punctual.toml` if it exists.
     pub(crate) fn read(cli: &Cli) -> Result<Self> {
         let path = cli.config.as_deref().unwrap_or(Path::new("punctual.toml"));
         if cli.config.is_none() && !path.exists() {
@@ -86,7 +86,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The address of the store, with that of the dispatcher before it.
+    /// The URL of the store, with the URLs of the dispatcher and the lock servers as parameters.
     pub(crate) fn store_url(&self, cli: &Cli) -> String {
         let store = cli.store.as_ref().or(self.store.as_ref()).map_or("sqlite:punctual.db", String::as_str);
         let Some(dispatch) = cli.dispatch.as_ref().or(self.dispatch.as_ref()) else { return store.to_owned() };
@@ -106,21 +106,20 @@ impl Config {
         Ok(Punctual::connect(&self.store_url(cli)).await?)
     }
 
-    /// Connects to the store in order to work: waits while its server is read-only, as a standby is until it is
-    /// promoted.
+    /// Connects to the store for a worker: waits while its server is read-only, such as a standby before its promotion.
     pub(crate) async fn connect_to_work(&self, cli: &Cli) -> Result<Punctual> {
         let punctual = self.connect_to_serve(cli).await?;
         punctual.until_writable().await;
         Ok(punctual)
     }
 
-    /// Connects to the store; waits while its server is read-only and has no schema, or an old one.
+    /// Connects to the store; waits while its server is read-only and its schema is missing or outdated.
     pub(crate) async fn connect_to_serve(&self, cli: &Cli) -> Result<Punctual> {
         const RETRY_EVERY: Duration = Duration::from_secs(1);
         let mut is_said = false;
         loop {
             match Punctual::connect(&self.store_url(cli)).await {
-                // The schema is still to be brought up to date.
+                // The schema must be migrated first.
                 Err(punctual::Error::Store(error @ StoreError::ReadOnlyServer { .. })) => {
                     if !is_said {
                         tracing::error!(%error, "waiting until the store can be written");
@@ -133,31 +132,31 @@ impl Config {
         }
     }
 
-    /// Refuses handlers that cannot work.
+    /// Refuses handlers with invalid settings.
     fn check_handlers(&self) -> Result<()> {
         self.handlers.iter().try_for_each(|(name, program)| program.handler(name, &self.folder).map(drop))?;
         Ok(())
     }
 
-    /// The names of jobs that the file has handlers for.
+    /// The job names that the file has handlers for.
     pub(crate) fn handler_names(&self) -> impl Iterator<Item = &str> {
         self.handlers.keys().map(String::as_str)
     }
 
-    /// Before work begins: has the store know what the file says of queues and schedules.
+    /// Stores the queue and schedule settings of the file before work starts.
     pub(crate) async fn prepare(&self, punctual: &Punctual) -> Result<()> {
         self.check_handlers()?;
         self.sync_queues(punctual).await?;
         self.sync_schedules(punctual).await
     }
 
-    /// Makes the schedules of the file those of the store, and says what was changed.
+    /// Synchronises the schedules of the file to the store, and prints the changes.
     async fn sync_schedules(&self, punctual: &Punctual) -> Result<()> {
         let Some(schedules) = &self.schedules else { return Ok(()) };
         let owner = match &self.application {
             Some(application) => application,
             None if punctual.store().info().engine == "sqlite" => "punctual.toml",
-            // Two that share a name would remove each other's.
+            // Two programs with the same name would remove each other's schedules.
             None => {
                 let problem = "is missing; a store that several programs share has to know whose [schedules] these are";
                 return Err(Invalid::new("application", problem).into());
@@ -181,7 +180,7 @@ impl Config {
         Ok(())
     }
 
-    /// Makes what the file says of queues what the store says.
+    /// Copies the queue settings of the file to the store.
     async fn sync_queues(&self, punctual: &Punctual) -> Result<()> {
         let admin = punctual.admin("punctual.toml");
         for (name, queue) in &self.queues {
@@ -195,7 +194,7 @@ impl Config {
         Ok(())
     }
 
-    /// How long things are kept.
+    /// How long finished jobs and other records are kept.
     pub(crate) fn retention(&self) -> Retention {
         let default = Retention::default();
         let or = |own: Option<Span>, default: Duration| own.map_or(default, |span| span.0);
@@ -237,7 +236,7 @@ impl Config {
     }
 }
 
-/// The worker's queues, in the order that they are to be taken in: `a,b`, or `a=5,b=1` with a weight each.
+/// Sets the worker's queues, in order: `a,b`, or `a=5,b=1` with a weight per queue.
 fn in_order(worker: WorkerBuilder, queues: Vec<String>, strict: bool) -> Result<WorkerBuilder> {
     let weighted: Vec<(&str, &str)> = queues.iter().filter_map(|queue| queue.rsplit_once('=')).collect();
     if weighted.is_empty() {
@@ -256,13 +255,13 @@ fn in_order(worker: WorkerBuilder, queues: Vec<String>, strict: bool) -> Result<
     Ok(worker.weighted_queues(weighted.into_iter().map(weight).collect::<Result<Vec<_>, Invalid>>()?))
 }
 
-/// Who acts, for the audit trail: the user of the machine.
+/// The actor for the audit trail: the user of the machine.
 pub(crate) fn actor() -> String {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
     user.map_or_else(|| "cli".to_owned(), |user| format!("cli:{}", user.name))
 }
 
-/// Names the field of the command line that a JSON text came from.
+/// Parses JSON of the command line; errors name the field.
 pub(crate) fn parse_json<T: serde::de::DeserializeOwned>(field: &'static str, text: &str) -> Result<T> {
     serde_json::from_str(text)
         .map_err(|error| {
@@ -271,7 +270,8 @@ pub(crate) fn parse_json<T: serde::de::DeserializeOwned>(field: &'static str, te
         .context("nothing was enqueued")
 }
 
-/// Where a configuration is wrong, and what was expected there. A value may be a password: none is repeated.
+/// The position of an error in the configuration, and what was expected. Values are hidden, since any may be a
+/// password.
 fn located(text: &str, error: &toml::de::Error) -> String {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let before = text.get(..start).unwrap_or_default();
@@ -286,7 +286,7 @@ fn located(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, column {column}{key}: {message}")
 }
 
-/// Takes the values of a configuration out of a message that quotes them.
+/// Removes the values of a configuration from a message that quotes them.
 fn hide_values(value: &toml::Value, message: &mut String) {
     let mut hide = |text: &str| {
         for quoted in [format!("{text:?}"), format!("`{text}`"), format!("'{text}'")] {
@@ -298,7 +298,7 @@ fn hide_values(value: &toml::Value, message: &mut String) {
         toml::Value::Table(values) => values.values().for_each(|value| hide_values(value, message)),
         toml::Value::String(text) if text.is_empty() => {}
         toml::Value::String(text) => hide(text),
-        // A password may be all digits, and not be quoted.
+        // A password may consist of digits and therefore not be quoted.
         other => hide(&other.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! Exit codes, and errors as a person or a script wants to read them.
+//! Exit codes, and the output of errors for people and scripts.
 
 use std::process::ExitCode;
 
@@ -9,18 +9,18 @@ use punctual::{
 };
 use punctual_server::StartError;
 
-/// Something went wrong that is no fault of the command line or the store.
+/// An error that is caused neither by the command line nor by the store.
 pub(crate) const FAILED: u8 = 1;
-/// The command line, or what it names, is wrong.
+/// The command line, or a file that it names, is invalid.
 pub(crate) const USAGE: u8 = 2;
-/// There is no such job.
+/// The job or other item was not found.
 pub(crate) const NOT_FOUND: u8 = 3;
 /// The store cannot be reached or used.
 pub(crate) const STORE: u8 = 4;
-/// The state machine forbids it.
+/// The current state does not allow the action.
 pub(crate) const REFUSED: u8 = 5;
 
-/// An error of usage that no type of the library tells.
+/// A usage error that no error type of the library covers.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -32,7 +32,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// There is no such thing, of a kind that no type of the library tells.
+/// An item that was not found, of a kind that no error type of the library covers.
 #[derive(Debug)]
 pub(crate) struct NotFound(pub(crate) String);
 
@@ -44,7 +44,7 @@ impl std::fmt::Display for NotFound {
 
 impl std::error::Error for NotFound {}
 
-/// Something is in the way, of a kind that no type of the library tells.
+/// A refused action that no error type of the library covers.
 #[derive(Debug)]
 pub(crate) struct Refusal(pub(crate) String);
 

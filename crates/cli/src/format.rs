@@ -1,4 +1,4 @@
-//! Times, numbers and states as people read them.
+//! Formats times, numbers and statuses for people.
 
 use std::{
     io::{self, IsTerminal},
@@ -18,31 +18,31 @@ use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
 
 use crate::text;
 
-/// The status line on the screen, if there is one: log lines must not be written into the middle of it.
+/// The status line on the screen, if there is one: log lines must not be written into it.
 static STATUS_LINE: OnceLock<ProgressBar> = OnceLock::new();
 
-/// Lets log lines appear above `line` from now on.
+/// Writes log lines above `line` from now on.
 pub(crate) fn keep_below_log(line: &ProgressBar) {
-    // Only `up` has such a line, and only one.
+    // Only `up` has a status line, and it has one.
     let _ = STATUS_LINE.set(line.clone());
 }
 
-/// Log lines that wait until the terminal is no picture any more.
+/// Log lines that are held back until the terminal leaves full-screen mode.
 static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
-/// What is kept of them: the first.
+/// Maximum bytes held back; later lines are dropped.
 const HELD_MAX_BYTES: usize = 64 * 1024;
 
-/// Keeps log lines for later, if they would be written into a picture.
+/// Holds log lines back if standard error is the terminal.
 pub(crate) fn hold_log() {
     if io::stderr().is_terminal() {
         *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
     }
 }
 
-/// Writes the log lines that were kept, and keeps no more.
+/// Writes the log lines that were held back, and stops holding.
 pub(crate) fn release_log() {
     let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
-    // Nobody may be there to read it.
+    // Errors are ignored: standard error may be closed.
     let _ = io::Write::write_all(&mut io::stderr(), &held.unwrap_or_default());
 }
 
@@ -66,7 +66,7 @@ impl LogWriter {
 }
 
 impl io::Write for LogWriter {
-    /// Nobody may be there to read it, which must not keep us from our work.
+    /// Errors are ignored: standard error may be closed, and the program must continue.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if held(|log| log.extend(bytes)) {
             return Ok(bytes.len());
@@ -80,7 +80,7 @@ impl io::Write for LogWriter {
     }
 }
 
-/// The time of day, for log lines that a person watches.
+/// The time of day, for logs that people watch.
 #[derive(Debug)]
 pub(crate) struct TimeOfDay;
 
@@ -90,7 +90,7 @@ impl FormatTime for TimeOfDay {
     }
 }
 
-/// The one colour of a state: the same in the terminal as on every page.
+/// The colour of a status: the same in the terminal as in the dashboard.
 pub(crate) fn status_style(status: Status) -> Style {
     let color: Color = match status {
         Status::Waiting => RgbColor(100, 116, 139).into(),
@@ -105,27 +105,27 @@ pub(crate) fn status_style(status: Status) -> Style {
     Style::new().fg_color(Some(color))
 }
 
-/// What is of less weight.
+/// Less important text.
 pub(crate) const DIM: Style = Style::new().dimmed();
-/// What is of more.
+/// Important text.
 pub(crate) const BOLD: Style = Style::new().bold();
 
-/// An instant as seen from `now`: `4 min ago`, `in 42 s`.
+/// An instant relative to `now`: `4 min ago`, `in 42 s`.
 pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     if at > now { format!("in {}", in_words(at.since(now))) } else { format!("{} ago", in_words(now.since(at))) }
 }
 
-/// The exact instant in the user's zone.
+/// The exact instant in the user's time zone.
 pub(crate) fn exact(at: Timestamp) -> String {
     local(at, "%Y-%m-%d %H:%M:%S%.3f %Z")
 }
 
-/// An instant in the user's zone.
+/// An instant in the user's time zone.
 pub(crate) fn local(at: Timestamp, format: &str) -> String {
     in_zone(at, &TimeZone::system(), format)
 }
 
-/// An instant in a zone.
+/// An instant in a time zone.
 pub(crate) fn in_zone(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     match jiff::Timestamp::from_microsecond(at.as_micros()) {
         Ok(instant) => instant.to_zoned(zone.clone()).strftime(format).to_string(),
@@ -133,7 +133,7 @@ pub(crate) fn in_zone(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     }
 }
 
-/// Prints what there is to say of one thing, a line each.
+/// Prints names and values, one line each.
 pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) {
     text::print(&text::facts(rows));
 }
@@ -165,13 +165,13 @@ impl TryFrom<String> for Bytes {
     }
 }
 
-/// A level of a log from the command line.
+/// Parses a log level of the command line.
 pub(crate) fn parse_log_level(text: &str) -> Result<LogLevel, String> {
     let level = LogLevel::named(text);
     if level.as_str() == text { Ok(level) } else { Err("unknown level; expected debug, info, warn or error".into()) }
 }
 
-/// An instant in the past from the command line: an instant, or how long ago.
+/// Parses an instant in the past: a time, or a duration before now.
 pub(crate) fn parse_past(text: &str) -> Result<Past, String> {
     match text.parse::<Span>() {
         Ok(Span(ago)) => Ok(Past::Ago(ago)),
@@ -179,7 +179,7 @@ pub(crate) fn parse_past(text: &str) -> Result<Past, String> {
     }
 }
 
-/// An instant, or how long ago.
+/// An instant, or a duration before now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Past {
     At(Timestamp),
@@ -187,7 +187,7 @@ pub(crate) enum Past {
 }
 
 impl Past {
-    /// The instant, seen from `now`.
+    /// The instant relative to `now`.
     pub(crate) fn from(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(at) => at,

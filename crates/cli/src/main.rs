@@ -1,4 +1,4 @@
-//! The `punctual` program. One file a command, in `commands/`.
+//! The `punctual` program. One file per command, in `commands/`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     };
     let json = cli.json;
     let done = runtime.block_on(commands::run(cli));
-    // A handler that never lets go of its thread must not keep the process.
+    // A handler that blocks its thread must not keep the process alive.
     runtime.shutdown_background();
     traces.end();
     match done {
@@ -48,9 +48,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whoever reads our output, `head` for instance, may have seen enough: that is an end, not a failure.
+/// Exits successfully when the reader of the output, such as `head`, has closed the pipe: this is not a failure.
 ///
-/// Ignoring the signal stays right for everything else, since a handler's program may close its end of a pipe.
+/// SIGPIPE stays ignored for everything else, since the program of a handler may close its end of a pipe.
 fn end_with_the_reader() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -62,11 +62,11 @@ fn end_with_the_reader() {
     }));
 }
 
-/// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them, `PUNCTUAL_LOG_FORMAT=json` for programs to
-/// read. Traces go where the environment says.
+/// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them, `PUNCTUAL_LOG_FORMAT=json` formats them for
+/// programs. Traces are exported as the environment specifies.
 fn start_log(command: &Command) -> Traces {
     let usual = if matches!(command, Command::Serve(_)) { "warn" } else { "error" };
-    // What the driver of SQL Server says, errors say too.
+    // The messages of the SQL Server driver are part of errors already.
     let usual = || EnvFilter::new(format!("{usual},tiberius=off"));
     let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| usual());
     let log = fmt::layer().with_writer(format::LogWriter::new);

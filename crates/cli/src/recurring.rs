@@ -1,4 +1,4 @@
-//! A schedule in the words of users: those of `schedules put`, and those of `punctual.toml`.
+//! The options of a schedule, as `schedules put` and `punctual.toml` specify them.
 
 use std::str::FromStr;
 
@@ -71,7 +71,7 @@ pub(crate) struct ScheduleArgs {
 }
 
 impl ScheduleArgs {
-    /// The schedule of that name.
+    /// The schedule with this name.
     pub(crate) fn recurring(self, name: &str) -> Result<Recurring> {
         let words = ScheduleInput {
             cron: self.cron,
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
-/// An instant of the configuration, with a zone or in the machine's own.
+/// Parses an instant of the configuration, with a time zone or in that of the machine.
 fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

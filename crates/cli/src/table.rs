@@ -1,4 +1,4 @@
-//! Aligned columns, plain when piped.
+//! Tables with aligned columns, without styles when piped.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
@@ -8,7 +8,7 @@ use crate::{
     text::{self, Line},
 };
 
-/// A text with its style.
+/// A cell: text with a style.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     pub(crate) text: String,
@@ -24,22 +24,22 @@ impl Cell {
         Self { text, style: Style::new(), right: false }
     }
 
-    /// A number, at the right edge of its column.
+    /// A number, right-aligned.
     pub(crate) fn number(number: u64) -> Self {
         Self { right: true, ..Self::new(crate::format::number(number)) }
     }
 
-    /// Text at the right edge of its column.
+    /// Text, right-aligned.
     pub(crate) fn right(text: impl Into<String>) -> Self {
         Self { right: true, ..Self::new(text) }
     }
 
-    /// A status: a dot and the word, in its colour.
+    /// A status: a dot and its name, in its colour.
     pub(crate) fn status(status: punctual::Status) -> Self {
         Self::new(format!("● {status}")).style(crate::format::status_style(status))
     }
 
-    /// The same in another style.
+    /// Sets the style.
     pub(crate) fn style(mut self, style: Style) -> Self {
         self.style = style;
         self
@@ -65,18 +65,18 @@ impl Table {
         self.rows.push(cells.to_vec());
     }
 
-    /// Prints it.
+    /// Prints the table.
     pub(crate) fn print(self) {
         text::print(&self.lines());
     }
 
-    /// Its lines.
+    /// The lines of the table.
     pub(crate) fn lines(mut self) -> Vec<Line> {
         let width = |cell: &Cell| cell.text.width();
         let widths: Vec<usize> = (0..self.columns)
             .map(|column| self.rows.iter().map(|row| width(&row[column])).max().unwrap_or(0))
             .collect();
-        // A header stands where its numbers stand.
+        // A header is aligned like the cells of its column.
         if let [header, first, ..] = self.rows.as_mut_slice() {
             header.iter_mut().zip(first).for_each(|(name, cell)| name.right = cell.right);
         }
@@ -84,7 +84,7 @@ impl Table {
     }
 }
 
-/// A row with each cell as wide as its column.
+/// A row with each cell padded to the width of its column.
 fn line(row: &[Cell], widths: &[usize]) -> Line {
     let mut line = Line::default();
     for (place, cell) in row.iter().enumerate() {

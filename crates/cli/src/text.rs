@@ -1,11 +1,11 @@
-//! Lines of styled text, for the terminal itself or for a picture in it.
+//! Lines of styled text, printed to the terminal or drawn on the screen of `top`.
 
 use std::fmt;
 
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// A line: its parts, each in its style.
+/// A line: parts of text, each with a style.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Line(pub(crate) Vec<(String, Style)>);
 
@@ -20,7 +20,7 @@ impl Line {
         Self::new(text, Style::new())
     }
 
-    /// The same with another part after it.
+    /// Appends another part.
     #[must_use]
     pub(crate) fn with(mut self, text: impl Into<String>, style: Style) -> Self {
         self.0.push((text.into(), style));
@@ -41,7 +41,7 @@ pub(crate) fn print(lines: &[Line]) {
     }
 }
 
-/// What there is to say of one thing, a line each.
+/// Names and values, one line each.
 pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Vec<Line> {
     let mut lines = Vec::new();
     for (name, value) in rows {
@@ -55,7 +55,7 @@ pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Ve
     lines
 }
 
-/// An id shortened in the middle: what it is, when it was made, and what tells it from its neighbours.
+/// An id shortened in the middle: its prefix, its time and its last characters, which distinguish it from similar ids.
 pub(crate) fn shortened(id: &str) -> String {
     const KEPT: (usize, usize) = (12, 6);
     let length = id.chars().count();
@@ -67,7 +67,7 @@ pub(crate) fn shortened(id: &str) -> String {
     format!("{start}…{end}")
 }
 
-/// As much of a text as fits into so many columns; what is missing shows as `…`.
+/// Truncates a text to a width in columns; `…` marks the cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -86,7 +86,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// A line as lines that are no wider than that.
+/// Wraps a line to a width.
 pub(crate) fn wrap(line: &Line, width: usize) -> Vec<Line> {
     let (mut lines, mut current, mut used) = (Vec::new(), Line::default(), 0);
     for (text, style) in &line.0 {

@@ -1,4 +1,4 @@
-//! Traces go to a collector, if the variables name one that OpenTelemetry has for that.
+//! Exports traces to a collector, if the environment variables of OpenTelemetry specify one.
 
 use std::env;
 
@@ -10,7 +10,7 @@ pub(crate) use self::otlp::Traces;
 #[cfg(not(feature = "otel"))]
 pub(crate) use self::without::Traces;
 
-/// The trace that our caller has us continue.
+/// The trace context that the caller has passed.
 pub(crate) fn given() -> Option<Trace> {
     Trace::read(&env::var("TRACEPARENT").ok()?, env::var("TRACESTATE").ok().as_deref())
 }
@@ -37,14 +37,14 @@ mod otlp {
 
     use crate::args::Command;
 
-    /// How long the last spans may take to their collector when the program ends.
+    /// Timeout for exporting the last spans when the program ends.
     const END_MAX: Duration = Duration::from_secs(5);
 
-    /// The way to a collector, if there is one.
+    /// The exporter, if a collector is configured.
     pub(crate) struct Traces(Option<SdkTracerProvider>);
 
     impl Traces {
-        /// Starts to export spans if the environment says where to, and the command makes any.
+        /// Starts the exporter if the environment specifies a collector and the command creates spans.
         pub(crate) fn start(command: &Command) -> Self {
             let makes_spans = matches!(
                 command,
@@ -53,11 +53,11 @@ mod otlp {
             if !makes_spans || !is_wanted() {
                 return Self(None);
             }
-            // What has to run runs without traces, too.
+            // An exporter that cannot start must not stop the command.
             Self(exporter().inspect_err(|error| eprintln!("there will be no traces: {error:#}")).ok().map(provider))
         }
 
-        /// Makes traces of our own spans; those of others, the exporter's for instance, are of no interest.
+        /// A layer that records the spans of Punctual, but not those of other crates, such as the exporter's own.
         pub(crate) fn layer<S>(&self) -> Option<impl Layer<S> + Send + Sync + use<S>>
         where
             S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -71,7 +71,7 @@ mod otlp {
             Some(layer.with_location(false).with_threads(false).with_target(false).with_filter(ours))
         }
 
-        /// Sends what has not been sent yet.
+        /// Exports the remaining spans.
         pub(crate) fn end(self) {
             if let Some(Err(error)) = self.0.map(|provider| provider.shutdown_with_timeout(END_MAX)) {
                 eprintln!("the last traces may not have reached their collector: {error}");
@@ -100,7 +100,7 @@ mod otlp {
                 "OTEL_EXPORTER_OTLP_PROTOCOL: `{other}` is not spoken here, only http/protobuf, usually at port 4318"
             );
         }
-        // The client wants one, whether or not it speaks TLS.
+        // The HTTP client needs a provider, even without TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(SpanExporter::builder().with_http().build()?)
     }

@@ -1,4 +1,4 @@
-//! Alerts as `up` and `serve` send them, to a receiver that verifies them as docs/operations.md says.
+//! Alerts of `up` and `serve`, sent to a receiver that verifies them as docs/operations.md describes.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ use shell::{Server, Shell, until};
 
 const SECRET: &str = "a secret that both sides know";
 
-/// What the receiver does with a request; the documentation says how it is verified.
+/// What the receiver does with a request; the verification is that of the documentation.
 const RECEIVER: &str = r#"
 import http.server, json, os, ssl, sys
 
@@ -39,7 +39,7 @@ print(json.dumps({"port": server.server_port}), flush=True)
 server.serve_forever()
 "#;
 
-/// A receiver that does not outlive its test.
+/// A receiver that is killed at the end of its test.
 struct Receiver(Child);
 
 impl Receiver {
@@ -54,7 +54,7 @@ impl Receiver {
         Self(command.env("SECRET", SECRET).stdin(Stdio::null()).stdout(said).spawn().unwrap())
     }
 
-    /// What it has said so far, a document a line.
+    /// The output of the receiver so far, one JSON document per line.
     fn said(shell: &Shell) -> Vec<Value> {
         let said = std::fs::read_to_string(shell.path("received")).unwrap();
         said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -65,7 +65,7 @@ impl Receiver {
         Self::said(shell)[0]["port"].as_u64().unwrap()
     }
 
-    /// The alerts that it got, once there are so many.
+    /// The alerts received, once there are `count`.
     fn alerts(shell: &Shell, count: usize) -> Vec<Value> {
         until("alerts", || Self::said(shell).len() > count);
         let alerts = Self::said(shell).split_off(1);
@@ -83,7 +83,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Waits until somebody has begun to look: what died before is not told.
+/// Waits until alerts are watched: jobs that died before cause no alert.
 fn until_somebody_looks(shell: &Shell) {
     until("the first look", || shell.run(&["schedules", "show", "punctual.alerts"]).status.success());
 }
@@ -123,7 +123,7 @@ fn a_webhook_of_the_environment_speaks_tls_to_those_that_are_trusted() {
     let openssl = punctual_servers::program_on_path("openssl", "openssl").unwrap();
     let words = "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost -addext";
     let mut make = Command::new(openssl);
-    // Not as an authority, since those do not serve.
+    // Not a certificate authority, since their certificates are not accepted for servers.
     let extensions = ["subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"];
     make.args(words.split(' ')).args(extensions).current_dir(shell.0.path());
     assert!(make.output().unwrap().status.success());

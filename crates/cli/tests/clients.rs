@@ -1,4 +1,4 @@
-//! The helpers for handlers in Python and Node, and the example, with the real interpreters.
+//! The helpers for handlers in Python and Node, and the example, run with the real interpreters.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -50,7 +50,7 @@ fn enqueue(shell: &Shell, name: &str, payload: &Value) -> String {
     shell.ok(&["enqueue", name, &payload.to_string(), "--max-attempts", "1"]).trim().to_owned()
 }
 
-fn story(shell: &Shell, id: &str) -> Value {
+fn history(shell: &Shell, id: &str) -> Value {
     shell.json(&["jobs", "show", id])
 }
 
@@ -63,13 +63,13 @@ fn the_example_in_python_runs() {
     let small = enqueue(&shell, "thumbnail", &json!({"image": "P2 4 2 255  0 0 200 200  0 0 100 100"}));
     let wrong = enqueue(&shell, "thumbnail", &json!({"image": "a cat"}));
     shell.ok(&["--config", config.to_str().unwrap(), "work", "--until-empty"]);
-    let actual = story(&shell, &counts);
+    let actual = history(&shell, &counts);
     assert_eq!(actual["job"]["result_preview"], json!({"words": 6, "most_common": [["to", 2], ["be", 2], ["or", 1]]}));
     assert_eq!(actual["job"]["progress"]["message"], "line 2 of 2");
-    let actual = story(&shell, &small);
+    let actual = history(&shell, &small);
     assert_eq!(actual["job"]["result_preview"], "P2 2 1 255 0 150");
     assert_eq!(actual["logs"][0]["message"], "4 x 2 pixels became 2 x 1");
-    assert_eq!(story(&shell, &wrong)["job"]["error"]["message"], "this is no plain PGM image");
+    assert_eq!(history(&shell, &wrong)["job"]["error"]["message"], "this is no plain PGM image");
 }
 
 #[test]
@@ -88,7 +88,7 @@ handler(async (job) => { console.log('adding'); return { sum: job.payload.a + jo
         .collect();
     shell.ok(&["work", "--until-empty"]);
     for (id, sum) in jobs {
-        let actual = story(&shell, &id);
+        let actual = history(&shell, &id);
         assert_eq!(actual["job"]["result_preview"], json!({"sum": sum}), "{actual}");
         assert_eq!(actual["logs"][0]["message"], "adding");
     }

@@ -1,4 +1,4 @@
-//! The dashboard in a real browser, as `up --demo` gives it.
+//! The dashboard of `up --demo` in a real browser.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,12 +12,12 @@ use shell::{Server, Shell, until};
 const WIDE: (u32, u32) = (1_280, 900);
 const PHONE: (u32, u32) = (390, 844);
 
-/// The first thing of a list that is so.
+/// The first item of a list that matches.
 fn first(list: &Value, is_it: impl Fn(&Value) -> bool) -> &Value {
     list.as_array().unwrap().iter().find(|one| is_it(one)).unwrap_or_else(|| panic!("{list}"))
 }
 
-/// A demo whose jobs have come to their ends, as far as they do.
+/// A demo, once its jobs have reached their final statuses.
 fn demo() -> (Shell, Server) {
     let shell = Shell::new();
     let server = Server::start(&shell, &["up", "--demo"]);
@@ -72,8 +72,8 @@ async fn every_page_is_drawn_light_and_dark_wide_and_on_a_phone() {
             tab.picture(name, dark, size).await;
         }
     }
-    // A page that is not there is answered as such; nothing else may be complained of, least of all by the policy for
-    // scripts.
+    // A missing page is a 404, which the console reports; no other errors are allowed, in particular none of the
+    // content security policy.
     let complaints: Vec<String> = tab.complaints().await.into_iter().filter(|line| !line.contains("404")).collect();
     assert!(complaints.is_empty(), "{complaints:?}");
     tab.close().await;
@@ -83,7 +83,7 @@ async fn every_page_is_drawn_light_and_dark_wide_and_on_a_phone() {
 async fn jobs_are_found_opened_retried_and_deleted() {
     let (shell, server) = demo();
     let tab = Tab::open(&server.url(&shell)).await;
-    // Every number leads to its list.
+    // Every number links to its list.
     tab.go("/").await;
     tab.click(".tile[href='/jobs?status=dead']").await;
     tab.until("the list of the dead", "location.search === '?status=dead'").await;
@@ -91,7 +91,7 @@ async fn jobs_are_found_opened_retried_and_deleted() {
     tab.click(".filters button").await;
     tab.until("only those of payments", "document.querySelectorAll('#jobs tbody tr').length === 3").await;
     assert!(tab.at().await.contains("queue=payments") && tab.at().await.contains("status=dead"));
-    // The list leads to the job, the job to its reason.
+    // The list links to the job, and the job shows its reason.
     tab.press("j").await;
     tab.press("\u{e007}").await;
     tab.until_said("it is not retried").await;
@@ -103,19 +103,19 @@ async fn jobs_are_found_opened_retried_and_deleted() {
     until("it dies once more", || shell.json(&["jobs", "show", &job])["attempts"].as_array().unwrap().len() > tries);
     let events = shell.json(&["jobs", "show", &job])["events"].clone();
     assert_eq!(first(&events, |event| event["actor"] != Value::Null)["actor"], "local");
-    // What cannot be done says why.
+    // A disabled button gives the reason.
     tab.go(&format!("/jobs/{job}")).await;
     let why =
         tab.run("return [...document.querySelectorAll('.actions button:disabled')].map(one => one.title).join()").await;
     assert!(why.as_str().unwrap().contains("cannot"), "{why}");
-    // By its payload, by its id, and by nothing.
+    // Search by payload, by id, and without matches.
     tab.go("/jobs").await;
     tab.press("/").await;
     tab.press("account: 2\u{e007}").await;
     tab.until("one is found", "document.querySelectorAll('#jobs tbody tr').length === 1").await;
     tab.go(&format!("/jobs?q={job}")).await;
     assert_eq!(tab.at().await, format!("/jobs/{job}"));
-    // Many at a time, with their number, and a question before.
+    // A bulk action, with the number of jobs and a confirmation.
     tab.go("/jobs?status=succeeded&queue=mail&name=echo").await;
     tab.click("[data-all]").await;
     tab.until_said("Delete 30").await;
@@ -142,7 +142,7 @@ async fn queues_are_paused_schedules_triggered_and_numbers_change_by_themselves(
     tab.until_said("mail paused; running jobs finish.").await;
     let paused = || shell.json(&["queues", "show", "mail"])["paused"].clone();
     assert_eq!(paused(), true);
-    // Somebody else puts a job into it while the page is looked at.
+    // Another process enqueues a job while the page is open.
     tab.go("/queues/mail").await;
     tab.until("it is live", "document.getElementById('live').dataset.state === 'live'").await;
     let queued = "document.querySelector('#tiles .tile strong').textContent";
@@ -204,7 +204,7 @@ async fn one_logs_in_with_a_token_and_out_again() {
     tab.until_said("mail paused").await;
     let events = shell.json(&["queues", "show", "mail"])["events"].clone();
     assert_eq!(events[0]["actor"], "token:ada");
-    // A form that does not come from a page of this session is refused.
+    // A form that was not sent by a page of this session is refused.
     tab.run("document.querySelector('form[action$=resume] input[name=csrf]').value = 'forged'").await;
     tab.click("form[action='/queues/mail/resume'] button").await;
     tab.until_said("this did not come from a page of this session").await;
@@ -214,7 +214,7 @@ async fn one_logs_in_with_a_token_and_out_again() {
     tab.until_said("Log in with a token.").await;
     tab.go("/jobs").await;
     tab.until_said("Log in with a token.").await;
-    // One who may only look finds nothing to press.
+    // A user who may only read finds no buttons.
     tab.type_into("#token", reader.trim()).await;
     tab.click("button.primary").await;
     tab.until("the jobs", "location.pathname === '/jobs'").await;

@@ -1,5 +1,4 @@
-//! The program on a disk that fails: SQLite's calls of `fsync` and `write` go through a library that fails them on
-//! demand.
+//! The program on a failing disk: a library makes SQLite's calls of `fsync` and `write` fail on demand.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -11,7 +10,7 @@ use punctual_servers::{DiskFault, FaultyDisk};
 use serde_json::Value;
 use shell::{Server, Shell, get, until};
 
-/// Starts the program with its folder on that disk.
+/// Starts the program with its folder on the faulty disk.
 fn start(shell: &Shell, disk: &FaultyDisk, args: &[&str]) -> Server {
     let said = File::create(shell.path("said")).unwrap();
     let mut command = shell.command(args);
@@ -27,7 +26,7 @@ fn is_ready(url: &str) -> bool {
     get(url, "/readyz").is_some_and(|(status, _)| status == 200)
 }
 
-/// Waits until it is not ready for that reason.
+/// Waits until the server is not ready for this reason.
 fn until_not_ready(url: &str, reason: &str) {
     until(reason, || get(url, "/readyz").is_some_and(|(status, answer)| status == 503 && answer.contains(reason)));
 }
@@ -53,7 +52,7 @@ fn a_server_whose_disk_does_not_confirm_a_write_says_why_and_ends_with_an_error(
         assert!(last.contains("punctual.db-wal: Input/output error") && last.contains("Check the disk"), "{said}");
         assert!(!said.contains("panicked"), "{said}");
     }
-    // Started again on a disk that works, it goes on with what was acknowledged.
+    // Restarted on a working disk, the program continues with what was acknowledged.
     shell.ok(&["enqueue", "noop"]);
     shell.ok(&["work", "--until-empty"]);
 }
@@ -65,7 +64,8 @@ fn a_worker_whose_disk_does_not_confirm_a_write_stops_its_handlers_and_ends_with
     let mut worker = start(&shell, &disk, &["work"]);
     until("the job runs", || status(&shell, &running) == "processing");
     disk.fail(DiskFault::Sync).unwrap();
-    // Its end has to be on the disk before it is acknowledged. Another process, on a disk that works, brings it.
+    // The job's end must be on the disk before it is acknowledged. Another process, on a working disk, enqueues the
+    // job.
     shell.ok(&["enqueue", "noop"]);
     assert_eq!(worker.0.wait().unwrap().code(), Some(4), "{}", said(&shell));
     assert!(said(&shell).contains("did not confirm a write"), "{}", said(&shell));

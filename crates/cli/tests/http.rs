@@ -1,4 +1,4 @@
-//! The API as `up` and `serve` give it: tokens, where they listen, and what docs/http.md says.
+//! The API of `up` and `serve`: tokens, listen addresses, and the examples of docs/http.md.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -11,7 +11,7 @@ use std::{
 
 use shell::{Server, Shell, until};
 
-/// What a page of the documentation has users type.
+/// The commands that a page of the documentation shows.
 fn typed(page: &str) -> String {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page)).unwrap();
     let blocks = text.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
@@ -95,7 +95,7 @@ fn a_server_is_not_open_to_other_machines() {
     assert_eq!(shell.fails(&["up", "--tls-cert", "a.pem"]).0, 2);
 }
 
-/// A worker in Python that does not outlive its test.
+/// A worker in Python that is killed at the end of its test.
 struct Remote(std::process::Child);
 
 impl Remote {
@@ -121,8 +121,8 @@ fn a_remote_worker_is_killed_and_another_goes_on_and_so_it_does_when_the_server_
     let shell = Shell::new();
     let mut server = Server::start(&shell, &["serve", "--workers", "0"]);
     let url = server.url(&shell);
-    let story = |id: &str| shell.json(&["jobs", "show", id]);
-    let status = |id: &str| story(id)["job"]["status"].clone();
+    let history = |id: &str| shell.json(&["jobs", "show", id]);
+    let status = |id: &str| history(id)["job"]["status"].clone();
 
     let id = shell.ok(&["enqueue", "resize", r#"{"image": 7, "seconds": 5}"#]).trim().to_owned();
     let first = Remote::start(&shell, &url);
@@ -130,7 +130,7 @@ fn a_remote_worker_is_killed_and_another_goes_on_and_so_it_does_when_the_server_
     drop(first);
     let second = Remote::start(&shell, &url);
     until("the job to end", || status(&id) == "succeeded");
-    let actual = story(&id);
+    let actual = history(&id);
     assert_eq!(actual["job"]["result_preview"], serde_json::json!({"resized": 7}));
     let attempts: Vec<_> = actual["attempts"].as_array().unwrap().iter().map(|one| one["status"].clone()).collect();
     assert_eq!(attempts, ["lost", "succeeded"]);

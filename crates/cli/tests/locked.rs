@@ -39,7 +39,7 @@ fn a_store_that_another_program_keeps_locked_costs_no_job_its_lease() {
     let outside = Connection::open(shell.path("punctual.db")).unwrap();
     outside.busy_timeout(Duration::from_secs(60)).unwrap();
     outside.execute_batch("begin immediate").unwrap();
-    // Every renewal of both processes waits meanwhile.
+    // Meanwhile every lease renewal of both processes waits.
     let held = "select count(*) from punctual_running where lease_until > unixepoch('subsec') * 1000000";
     until("all leases run out", || outside.query_row(held, [], |row| row.get::<_, u64>(0)).unwrap() == 0);
     outside.execute_batch("rollback").unwrap();
@@ -50,11 +50,11 @@ fn a_store_that_another_program_keeps_locked_costs_no_job_its_lease() {
         assert_eq!(job["attempts"].as_array().unwrap().len(), 1, "{job:#}\n{said}");
         assert_eq!(job["job"]["crash_count"], 0, "{job:#}");
     }
-    // A worker that is really gone is found all the same.
+    // A worker that was killed is still detected.
     let ids = enqueue(&shell, 6, 600_000);
     until("all run", || all_are(&shell, &ids, "processing"));
     drop(one);
-    // The other may have no room.
+    // The other worker may have no free slot.
     let _third = worker(&shell);
     let is_taken = |id: &String| show(&shell, id)["attempts"].as_array().unwrap().len() == 2;
     until("another takes a job of the dead one", || ids.iter().any(is_taken));

@@ -7,14 +7,14 @@ mod shell;
 use serde_json::{Value, json};
 use shell::{Server, Shell, until};
 
-/// A store on the PostgreSQL that was started for the tests, in a schema of its own.
+/// A PostgreSQL store in its own schema, on the server that was started for the tests.
 fn postgres() -> String {
     let server = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
         .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
     format!("{server}?schema=move_{:016x}", fastrand::u64(..))
 }
 
-/// A store with something of everything.
+/// Fills a store with items of every kind.
 fn fill(shell: &Shell) {
     for (name, payload, options) in [
         ("echo", r#"{"n":1}"#, "--user ada --tag a --tag b --correlation order-1 --key once"),
@@ -42,7 +42,7 @@ fn fill(shell: &Shell) {
     shell.ok(&["jobs", "cancel", unserved["jobs"][1]["id"].as_str().unwrap(), "--reason", "not wanted"]);
 }
 
-/// All that a store says of itself. The ids of events are a store's own.
+/// Everything that a store returns, without the ids of events, which differ between stores.
 fn told(shell: &Shell, store: &str) -> Vec<Value> {
     let ask = |args: &[&str]| shell.json(&[args, &["--store", store]].concat());
     let jobs = ask(&["jobs", "list"]);
@@ -51,11 +51,11 @@ fn told(shell: &Shell, store: &str) -> Vec<Value> {
         .unwrap()
         .iter()
         .map(|job| {
-            let mut story = ask(&["jobs", "show", job["id"].as_str().unwrap()]);
-            let events = story["events"].as_array_mut().unwrap();
+            let mut history = ask(&["jobs", "show", job["id"].as_str().unwrap()]);
+            let events = history["events"].as_array_mut().unwrap();
             assert!(!events.is_empty());
             events.iter_mut().for_each(|event| drop(event.as_object_mut().unwrap().remove("id")));
-            story
+            history
         })
         .collect();
     assert_eq!(actual.len(), 7);
@@ -95,7 +95,7 @@ fn everything_comes_along_and_goes_on_where_it_was() {
             |diagnostic: &&Value| ["counters", "places", "events"].contains(&diagnostic["check"].as_str().unwrap());
         let sound: Vec<&Value> = diagnostics["diagnostics"].as_array().unwrap().iter().filter(of_store).collect();
         assert!(sound.len() == 3 && sound.iter().all(|diagnostic| diagnostic["ok"] == true), "{diagnostics}");
-        // A key is held as before, and what waits goes on.
+        // A key is held as before, and waiting jobs continue.
         let again = shell.json(&["enqueue", "echo", "{}", "--key", "once", "--store", store]);
         assert_eq!(again["existing"], json!(true));
         shell.ok(&["queues", "resume", "unserved", "--store", store]);

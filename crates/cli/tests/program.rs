@@ -1,4 +1,4 @@
-//! The program as its users meet it: a real process, real files, real exit codes.
+//! The program as users run it: a real process, real files, real exit codes.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use shell::Shell;
 
 #[test]
-fn a_newcomer_enqueues_works_and_reads_the_story() {
+fn a_newcomer_enqueues_works_and_reads_the_history() {
     let shell = Shell::new();
     let id = shell.ok(&[
         "enqueue",
@@ -27,13 +27,13 @@ fn a_newcomer_enqueues_works_and_reads_the_story() {
     ]);
     let id = id.trim();
     shell.ok(&["work", "--until-empty"]);
-    let story = shell.json(&["jobs", "show", id]);
-    assert_eq!(story["job"]["status"], "succeeded");
-    assert_eq!(story["job"]["payload_preview"]["password"], "[redacted]");
-    assert_eq!(story["job"]["result_preview"]["password"], "[redacted]");
-    assert_eq!(story["attempts"][0]["status"], "succeeded");
+    let history = shell.json(&["jobs", "show", id]);
+    assert_eq!(history["job"]["status"], "succeeded");
+    assert_eq!(history["job"]["payload_preview"]["password"], "[redacted]");
+    assert_eq!(history["job"]["result_preview"]["password"], "[redacted]");
+    assert_eq!(history["attempts"][0]["status"], "succeeded");
     let events: Vec<_> =
-        story["events"].as_array().unwrap().iter().map(|event| event["status"].as_str().unwrap()).collect();
+        history["events"].as_array().unwrap().iter().map(|event| event["status"].as_str().unwrap()).collect();
     assert_eq!(events, ["queued", "processing", "succeeded"]);
     let text = shell.ok(&["jobs", "show", id]);
     assert!(text.contains("Succeeded") && text.contains("Events") && !text.contains("hunter2"), "{text}");
@@ -62,10 +62,10 @@ fn failing_jobs_retry_die_and_are_retried_by_hand() {
     assert_eq!(list["jobs"].as_array().unwrap().len(), 1);
     assert_eq!(list["jobs"][0]["id"], dead.trim());
     assert_eq!(list["next"], Value::Null);
-    let story = shell.json(&["jobs", "show", dead.trim()]);
-    assert_eq!(story["attempts"].as_array().unwrap().len(), 2);
-    assert_eq!(story["attempts"][1]["error"]["message"], "no such account");
-    assert_eq!(story["logs"].as_array().unwrap().len(), 2);
+    let history = shell.json(&["jobs", "show", dead.trim()]);
+    assert_eq!(history["attempts"].as_array().unwrap().len(), 2);
+    assert_eq!(history["attempts"][1]["error"]["message"], "no such account");
+    assert_eq!(history["logs"].as_array().unwrap().len(), 2);
     assert_eq!(shell.json(&["jobs", "show", recovers.trim()])["job"]["attempt"], 2);
     assert_eq!(shell.json(&["report", "failures"])["by_name"][0]["count"], 1);
     let success = shell.json(&["report", "success"]);
@@ -75,7 +75,7 @@ fn failing_jobs_retry_die_and_are_retried_by_hand() {
     let actor =
         shell.json(&["jobs", "show", dead.trim()])["events"].as_array().unwrap().last().unwrap()["actor"].clone();
     assert!(actor.as_str().unwrap().starts_with("cli"));
-    // Refused: a succeeded job cannot be retried; run it once more as a new one instead.
+    // Refused: a succeeded job cannot be retried; enqueue a copy instead.
     let (code, said) = shell.fails(&["jobs", "retry", recovers.trim()]);
     assert!(code == 5 && said.contains("is succeeded and cannot become queued"), "{code} {said}");
     let again = shell.ok(&["jobs", "run", recovers.trim()]);
@@ -122,12 +122,12 @@ fn bulk_actions_say_what_they_would_touch_and_want_a_yes() {
     assert!(code == 2 && said.contains("retry applies only to jobs that are dead, retrying"), "{said}");
 }
 
-/// Every kind of bad input: accepted or refused clearly, with the field and the limit, and nothing is stored.
+/// Every kind of invalid input: accepted, or refused with the field and the limit, and nothing is stored.
 #[test]
 fn bad_input_is_refused_with_the_field_and_the_limit() {
     let shell = Shell::new();
     let (long_name, long_key) = ("n".repeat(129), "k".repeat(513));
-    // As a file, since no command line is long enough for it.
+    // From a file, since no command line is long enough for it.
     std::fs::write(
         shell.path("large.jsonl"),
         format!("{{\"name\": \"noop\", \"payload\": \"{}\"}}\n", "x".repeat(1 << 20)),
@@ -258,13 +258,13 @@ fn a_program_of_the_configuration_runs_as_a_handler() {
     let hangs = shell.ok(&["enqueue", "hangs", "--max-attempts", "1", "--timeout", "200ms"]);
     let absent = shell.ok(&["enqueue", "absent", "--max-attempts", "1"]);
     shell.ok(&["work", "--until-empty"]);
-    let story = shell.json(&["jobs", "show", double.trim()]);
-    assert_eq!(story["job"]["result_preview"], 42);
-    assert_eq!(story["logs"][0]["message"], "working on 21");
-    assert_eq!(story["logs"][1]["message"], "1");
-    let story = shell.json(&["jobs", "show", breaks.trim()]);
-    assert_eq!(story["job"]["error"]["message"], "the program ended with exit status: 3: no luck");
-    assert_eq!(story["logs"][0]["message"], "no luck");
+    let history = shell.json(&["jobs", "show", double.trim()]);
+    assert_eq!(history["job"]["result_preview"], 42);
+    assert_eq!(history["logs"][0]["message"], "working on 21");
+    assert_eq!(history["logs"][1]["message"], "1");
+    let history = shell.json(&["jobs", "show", breaks.trim()]);
+    assert_eq!(history["job"]["error"]["message"], "the program ended with exit status: 3: no luck");
+    assert_eq!(history["logs"][0]["message"], "no luck");
     assert_eq!(shell.json(&["jobs", "show", hangs.trim()])["job"]["error"]["code"], "PUNCTUAL_E_TIMEOUT");
     let message = shell.json(&["jobs", "show", absent.trim()])["job"]["error"]["message"].to_string();
     assert!(message.contains("cannot start /no/such/program"), "{message}");
@@ -291,14 +291,14 @@ fn a_store_that_cannot_be_used_says_why_and_is_not_harmed() {
     check("absent/punctual.db", "the folder absent does not exist");
     std::fs::write(shell.path("text.db"), "this is a letter to my aunt\n".repeat(500)).unwrap();
     check("text.db", "the store is damaged or not a Punctual store");
-    // A good file with its middle overwritten.
+    // A valid file with its middle overwritten.
     shell.ok(&["--store", "sqlite:corrupt.db", "enqueue", "noop"]);
     let mut bytes = std::fs::read(shell.path("corrupt.db")).unwrap();
     let end = bytes.len().min(3 * 4096);
     bytes[100..end].fill(0xa5);
     std::fs::write(shell.path("corrupt.db"), bytes).unwrap();
     check("corrupt.db", "the store is damaged or not a Punctual store");
-    // A file of a version that is still to come.
+    // A file of a newer version.
     shell.ok(&["--store", "sqlite:newer.db", "migrate"]);
     sqlite(
         &shell.path("newer.db"),
@@ -315,17 +315,17 @@ fn sqlite(path: &Path, sql: &str) {
     punctual::sqlite::rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// Root may write anything, so the program runs as nobody.
+/// Root may write any file, so the program runs as the user `nobody`.
 #[test]
 fn a_file_without_write_permission_is_refused() {
     use std::os::unix::{fs::PermissionsExt, process::CommandExt};
     let shell = Shell::new();
     shell.ok(&["enqueue", "noop"]);
     let permit = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    // The program itself may lie where nobody may not go.
+    // The program's own folder may not be accessible to `nobody`.
     let program = shell.path("punctual");
-    // By a process of its own: what this one has open for writing, the children of tests beside it have too for a
-    // moment, and it could not be run.
+    // Copied by a separate process: a file that this process has open for writing may for a moment be open in the
+    // children of concurrent tests too, and could not be executed.
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_punctual")).arg(&program).status().unwrap().success());
     permit(&program, 0o755);
     permit(&shell.path("punctual.db"), 0o444);
@@ -346,14 +346,14 @@ fn a_file_without_write_permission_is_refused() {
     assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 1);
 }
 
-/// A limit on the size of files stands in for a full disk: the write fails in the same place.
+/// A limit on the file size simulates a full disk: the write fails in the same place.
 #[test]
 fn a_full_disk_is_a_clear_error_and_loses_nothing() {
     let shell = Shell::new();
     shell.ok(&["enqueue", "noop"]);
     let line = format!("{{\"name\": \"noop\", \"payload\": \"{}\"}}\n", "x".repeat(50_000));
     std::fs::write(shell.path("many.jsonl"), line.repeat(100)).unwrap();
-    // Kilobytes; the signal that comes with it is ignored, so that writes fail as they do on a full disk.
+    // In kilobytes. The signal of the limit is ignored, so that writes fail as they do on a full disk.
     let script =
         format!("trap '' XFSZ; ulimit -f 1000; exec {} enqueue --file many.jsonl", env!("CARGO_BIN_EXE_punctual"));
     let output = Command::new("bash").args(["-c", &script]).current_dir(shell.0.path()).output().unwrap();
@@ -369,12 +369,12 @@ fn a_full_disk_is_a_clear_error_and_loses_nothing() {
     assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 101);
 }
 
-/// A child that does not outlive a test that fails.
+/// A child that is killed even if its test fails.
 struct KilledAtTheEnd(std::process::Child);
 
 impl Drop for KilledAtTheEnd {
     fn drop(&mut self) {
-        // One that has ended already is as well.
+        // Errors are ignored: the child may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

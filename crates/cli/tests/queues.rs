@@ -1,4 +1,4 @@
-//! `punctual queues`, unique keys, and what `punctual.toml` says of queues.
+//! `punctual queues`, unique keys, and the queue settings of `punctual.toml`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

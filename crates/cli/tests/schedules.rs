@@ -7,7 +7,7 @@ mod shell;
 use serde_json::Value;
 use shell::Shell;
 
-/// Runs a worker that synchronises the file's schedules and ends; returns what it says.
+/// Runs a worker that synchronises the schedules of the file and stops; returns its output.
 fn synchronise(shell: &Shell, toml: &str) -> String {
     std::fs::write(shell.path("punctual.toml"), toml).unwrap();
     let output = shell.run(&["work", "--until-empty"]);
@@ -112,7 +112,7 @@ fn the_files_schedules_are_synchronised_and_others_left_alone() {
     assert!(said.contains("schedules changed: a") && said.contains("warning: removed the schedule b"), "{said}");
     let (code, said) = shell.fails(&["schedules", "put", "a", "@hourly", "echo"]);
     assert!(code == 5 && said.contains("is defined by punctual.toml; change it there"), "{said}");
-    // A file that says nothing of schedules changes nothing; one with an empty table wants none.
+    // A file without schedules changes nothing; one with an empty table removes them.
     synchronise(&shell, "[worker]\nconcurrency = 2\n");
     assert_eq!(shell.json(&["schedules", "list"])["schedules"].as_array().unwrap().len(), 2);
     synchronise(&shell, "[schedules]\n");

@@ -1,4 +1,4 @@
-//! Secrets stay out of what the program says.
+//! Secrets do not appear in the output of the program.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,4 +1,4 @@
-//! `punctual top`, in a terminal and without one.
+//! `punctual top`, with and without a terminal.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -30,13 +30,13 @@ use shell::{Shell, until};
 const ROWS: NonZero<u16> = NonZero::new(24).unwrap();
 const COLUMNS: NonZero<u16> = NonZero::new(100).unwrap();
 
-/// A terminal with `top` in it, and what it shows.
+/// A terminal that runs `top`, and its screen.
 struct Terminal {
     pty: Pty,
     child: Child,
     before: Termios,
     screen: Arc<Mutex<vt100::Parser>>,
-    /// Ends when nobody holds the terminal's other side any more.
+    /// Ends when no process has the other side of the terminal open.
     reader: Option<JoinHandle<()>>,
 }
 
@@ -78,14 +78,14 @@ impl Terminal {
         self.pty.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits for the end; says its exit code.
+    /// Waits for the end of the program; returns its exit code.
     fn ended(&mut self) -> i32 {
         let status = self.child.wait().unwrap();
         self.reader.take().unwrap().join().unwrap();
         status.code().unwrap()
     }
 
-    /// The usual screen is back, with its cursor, and keys are lines again.
+    /// Checks that the normal screen is restored, with its cursor and line-wise input.
     fn is_restored(&self) {
         let parser = self.screen.lock().unwrap();
         assert!(!parser.screen().alternate_screen(), "the usual screen is back");
@@ -112,7 +112,7 @@ fn a_queue_is_paused_with_a_key_and_the_terminal_is_given_back() {
     top.press("p");
     top.shows("● paused");
     assert_eq!(shell.json(&["queues", "show", "letters"])["paused"], json!(true));
-    // What happens elsewhere is seen too.
+    // Changes by other processes are shown too.
     shell.ok(&["queues", "resume", "letters"]);
     top.shows("● on");
     top.press("q");

@@ -1,4 +1,4 @@
-//! Traces as the program sends them, to a collector of the test's own.
+//! Traces of the program, sent to a collector of the test.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -24,7 +24,7 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const TRACE_ID: [u8; 16] = 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes();
 const SPAN_ID: [u8; 8] = 0xb7ad_6b71_6920_3331_u64.to_be_bytes();
 
-/// A collector that keeps what it is sent.
+/// A collector that keeps what it receives.
 #[derive(Clone)]
 struct Collector {
     url: String,
@@ -46,7 +46,7 @@ impl Collector {
         collector
     }
 
-    /// Answers one request after the other, until the sender has gone.
+    /// Answers one request after the other until the client disconnects.
     fn serve(&self, stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         loop {
@@ -68,7 +68,7 @@ impl Collector {
         }
     }
 
-    /// The spans of that name, each with the service that sent it.
+    /// The spans with this name, each with the service that sent it.
     fn spans(&self, name: &str) -> Vec<(String, Span)> {
         let received = self.received.lock().unwrap();
         let mut found = Vec::new();
@@ -99,7 +99,7 @@ fn a_trace_leads_from_a_command_to_the_programs_that_run_its_job() {
     let output = enqueue.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let id = String::from_utf8(output.stdout).unwrap().trim().to_owned();
-    // It has ended, so what it had to say is there.
+    // The command has ended, so its spans have arrived.
     let [(service, command)] = collector.spans("enqueue").try_into().unwrap();
     assert!(service.contains("\"punctual\""), "{service}");
     assert_eq!((command.trace_id.as_slice(), command.parent_span_id.as_slice()), (&TRACE_ID[..], &SPAN_ID[..]));

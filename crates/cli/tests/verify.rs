@@ -15,7 +15,7 @@ fn postgres() -> String {
         .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it")
 }
 
-/// The schemas of a purpose in the database.
+/// The schemas of a purpose that exist in the database.
 #[tokio::main(flavor = "current_thread")]
 async fn schemas(url: &str, purpose: &str) -> Vec<String> {
     let mut connection = PgConnection::connect(url).await.unwrap();
@@ -52,7 +52,7 @@ fn a_database_with_redis_in_front_is_verified_and_nothing_is_left_in_either() {
     let report = shell.json(&args);
     assert_all_held(&report);
     assert_eq!((&report["behaviours"], &report["seed"]), (&0.into(), &7.into()));
-    // What says that a process is there goes by itself.
+    // Keys that announce a process expire by themselves.
     let of_process = |key: &String| key.ends_with(":owner") || key.contains(":worker:");
     let keys: Vec<String> = redis.ask("KEYS punctual:*").unwrap().into_iter().filter(|key| !of_process(key)).collect();
     assert!(keys.is_empty(), "{keys:?}");
@@ -60,7 +60,7 @@ fn a_database_with_redis_in_front_is_verified_and_nothing_is_left_in_either() {
     assert_eq!(schemas(&url, "verify"), Vec::<String>::new());
 }
 
-/// It is ended in the middle, and clears away what it has made.
+/// An interrupted `verify` removes what it has created.
 fn interrupted(shell: &Shell, url: &str) {
     let mut verify = Server::start(shell, &["verify", "--skip-suite", "--seconds", "3600", "--store", url]);
     until("a schema", || schemas(url, "verify").iter().any(|schema| schema.ends_with("chaos")));

@@ -1,4 +1,4 @@
-//! `punctual workflows`, and jobs that wait for others.
+//! `punctual workflows`, and jobs that depend on others.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -25,7 +25,7 @@ on_success: {job: echo, payload: all is well}
 on_failure: {job: echo, payload: {token: hush}}
 ";
 
-/// A shell with the handlers and the workflow's file.
+/// A shell with the handlers and the file of the workflow.
 fn shell() -> Shell {
     let shell = Shell::new();
     std::fs::write(shell.path("punctual.toml"), CONFIG).unwrap();
@@ -65,8 +65,8 @@ fn a_workflow_is_submitted_run_shown_drawn_and_retried() {
     let table = shell.ok(&["workflows", "list"]);
     assert!(table.contains("● succeeded") && table.contains("100 %"), "{table}");
     let job = detail["nodes"].as_array().unwrap().iter().find(|node| node["node"] == "collect").unwrap()["id"].clone();
-    let story = shell.ok(&["jobs", "show", job.as_str().unwrap()]);
-    assert!(story.contains(&format!("collect of {id}")) && story.contains("extract job_"), "{story}");
+    let history = shell.ok(&["jobs", "show", job.as_str().unwrap()]);
+    assert!(history.contains(&format!("collect of {id}")) && history.contains("extract job_"), "{history}");
     let (code, said) = shell.fails(&["workflows", "retry", &id]);
     assert_eq!(code, 5, "{said}");
 }

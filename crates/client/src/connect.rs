@@ -1,4 +1,4 @@
-//! From an address to a store. Of the library, only this file names engines.
+//! From a URL to a store. In the library, only this file names the engines.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use punctual_core::{Error, ManualClock, Store, StoreError};
 
 use crate::Punctual;
 
-/// The schemes of the engines that this build has.
+/// The URL schemes of the engines in this build.
 const SCHEMES: &[&str] = &[
     #[cfg(feature = "sqlite")]
     "sqlite",
@@ -18,17 +18,18 @@ const SCHEMES: &[&str] = &[
 
 impl Punctual {
     /// Opens the store at `url`, such as `sqlite:punctual.db`, `postgres://user@host/database` or
-    /// `sqlserver://user:password@host/database`, and brings its schema up to date.
+    /// `sqlserver://user:password@host/database`, and migrates its schema to this version.
     ///
     /// Redis hands out the jobs of a PostgreSQL database if the address says where it is:
-    /// `postgres://…?dispatch=redis://host:6379`. With `locks=redis://a,redis://b,redis://c`, most of these independent
-    /// servers have to agree on a lock; with `lock_jobs=true`, on a job's start, too.
+    /// Redis dispatches the jobs of a PostgreSQL database if the URL names a Redis server:
+    /// `postgres://…?dispatch=redis://host:6379`. With `locks=redis://a,redis://b,redis://c`, a lock needs the
+    /// agreement of a majority of these independent servers; with `lock_jobs=true`, the start of a job needs it, too.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Ok(Self::new(open(url, None).await?))
     }
 
-    /// The same for tests: the store goes by `clock`, which only the test moves, instead of the server's or the
-    /// machine's clock.
+    /// Opens a store for tests: the store uses `clock`, which only the test advances, instead of the clock of the
+    /// server or the machine.
     pub async fn connect_with_clock(url: &str, clock: ManualClock) -> Result<Self, Error> {
         Ok(Self::new(open(url, Some(clock)).await?))
     }
@@ -70,24 +71,24 @@ async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, S
             Ok(Arc::new(punctual_sql::sqlserver::SqlServerStore::open(options).await?))
         }
         _ => {
-            // The URL may hold a password; only its scheme is repeated.
+            // The URL may contain a password; only its scheme is repeated.
             let scheme = url.chars().take_while(|c| *c != ':').take(32).collect();
             Err(StoreError::UnknownScheme { scheme, expected: SCHEMES.join(", ") })
         }
     }
 }
 
-/// What an address says of Redis.
+/// The Redis settings of a URL.
 #[derive(Debug, Default)]
 struct Dispatch {
-    /// Where it is.
+    /// The URL of the Redis server.
     address: Option<String>,
     /// The servers for locks.
     locks: Vec<String>,
     lock_jobs: bool,
 }
 
-/// The address of a store, and what it says of Redis in front.
+/// Splits a URL into the URL of the store and the Redis settings.
 fn parted(url: &str) -> (String, Dispatch) {
     let mut dispatch = Dispatch::default();
     let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), dispatch) };
@@ -104,7 +105,7 @@ fn parted(url: &str) -> (String, Dispatch) {
     (if rest.is_empty() { address.to_owned() } else { format!("{address}?{rest}") }, dispatch)
 }
 
-/// A PostgreSQL database with Redis in front.
+/// Opens a PostgreSQL database with Redis in front.
 #[cfg(feature = "redis")]
 async fn dispatched(
     mut options: punctual_sql::postgres::Options,

@@ -1,4 +1,4 @@
-//! What a handler knows of its job, and how it speaks of itself.
+//! The context of a handler: its job, and the functions to report progress, logs and notifications.
 
 use std::{
     fmt,
@@ -18,44 +18,44 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Failure, ParentResult, Punctual, log_book::LogBook, parents, trace};
 
-/// Where a handler's notes go; the worker brings it.
-pub trait NoteSink: Send + Sync {
-    /// Takes a note on its way to the store; says whether there was room for it.
+/// Receives the progress reports and log lines of handlers; the worker provides it.
+pub trait ProgressSink: Send + Sync {
+    /// Accepts a report to be stored; returns false if there was no room for it and it was dropped.
     fn take(&self, note: ProgressReport) -> bool;
 
-    /// The handler has extended the lease of its attempt, until then by this process's clock.
+    /// The handler has extended the lease of its attempt, until this instant by this process's clock.
     fn extended(&self, _attempt: AttemptId, _lease_until: Instant) {}
 }
 
-/// Given to a handler with its payload. Cheap to clone.
+/// The context that a handler receives. Cheap to clone.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
 struct Inner {
     punctual: Punctual,
     claim: Claim,
-    /// Made for whoever asks for it; most handlers end before anybody tells them to.
+    /// Created on first use: most handlers end before they are asked to stop.
     signal: OnceLock<CancellationToken>,
-    /// Whether the work should stop.
+    /// Whether the handler was asked to stop.
     stopped: AtomicBool,
-    /// Whether it should have stopped already: the lease is over.
+    /// Whether the lease has expired by the worker's clock.
     lease_over: AtomicBool,
-    notes: Arc<dyn NoteSink>,
-    /// Locked until a line is in the sink, which so gets them in order.
+    notes: Arc<dyn ProgressSink>,
+    /// Locked until a line is in the sink, so that the sink receives the lines in order.
     log: Mutex<Log>,
     progress: Mutex<ProgressPace>,
-    /// Whether the handler has ended the job in a transaction of its own.
+    /// Whether the handler has completed the job in a transaction of its own.
     completed: AtomicBool,
-    /// What the job's parents returned, if it is handed over.
+    /// The results of the job's parents, if the job receives them.
     parents: OnceLock<Vec<ParentResult>>,
 }
 
-/// How often an execution may say how far it has come: whoever says it all the time would crowd out the others.
+/// Rate limit for the progress reports of one execution, so that they do not crowd out those of others.
 struct ProgressPace {
-    /// How many times it may at once.
+    /// Number of reports that may be sent now.
     left: f64,
     since: Instant,
-    /// What it said last and may not say yet.
+    /// The last progress that was held back by the limit.
     held: Option<Progress>,
 }
 
@@ -79,7 +79,7 @@ impl ProgressPace {
 }
 
 struct Log {
-    /// Lines below this level are not kept.
+    /// Lines below this level are not stored.
     level: LogLevel,
     book: LogBook,
 }
@@ -91,8 +91,8 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// The context of one execution.
-    pub fn new(punctual: Punctual, claim: Claim, notes: Arc<dyn NoteSink>) -> Self {
+    /// Creates the context of one execution.
+    pub fn new(punctual: Punctual, claim: Claim, notes: Arc<dyn ProgressSink>) -> Self {
         let log = Log { level: claim.job.spec.options.log_level.unwrap_or_default(), book: LogBook::default() };
         Self(Arc::new(Inner {
             punctual: punctual.continuing(Trace::of(&claim.job.spec.options)),
@@ -113,25 +113,25 @@ impl Context {
         self.0.claim.job.id
     }
 
-    /// The claim: the whole job as it stood when this execution began, and who runs it.
+    /// The claim: the job as it was stored when this execution was claimed, and the worker that runs it.
     pub fn claim(&self) -> &Claim {
         &self.0.claim
     }
 
-    /// Which occurrence of which schedule this is, if it is one. Its time tells which day's report to write, however
-    /// late it runs.
+    /// The schedule and the time of the occurrence that this job was enqueued for, if any. Use that time, not the
+    /// current one, since the job may run late: to decide, for example, which day's report to write.
     pub fn occurrence(&self) -> Option<&Occurrence> {
         self.0.claim.job.spec.options.occurrence.as_ref()
     }
 
-    /// What the jobs returned that this one waited for, by their ids. Empty unless the job is
-    /// [handed them](crate::Draft::parent_results), which is so by default if its definition
-    /// [asks for them](crate::Job::PARENT_RESULTS).
+    /// The results of the job's parents, in the order of their ids. Empty unless the job is [handed
+    /// them](crate::Draft::parent_results), which is so by default if its definition [asks for
+    /// them](crate::Job::PARENT_RESULTS).
     pub fn parent_results(&self) -> &[ParentResult] {
         self.0.parents.get().map_or(&[], Vec::as_slice)
     }
 
-    /// What the job returned that this one waited for, by its name in the workflow or its id.
+    /// The result of one parent, by its name in the workflow or its id.
     ///
     /// ```
     /// # use punctual_client::{Context, Failure};
@@ -144,51 +144,52 @@ impl Context {
         parents::read(self.parent_results(), parent)
     }
 
-    /// Brings what the job's parents returned; the worker does, before the handler runs.
+    /// Loads the results of the job's parents. The worker calls this before the handler runs.
     pub async fn load_parent_results(&self) -> Result<(), Failure> {
         let results = self.0.punctual.parent_results(self.id()).await?;
-        // Nobody else loads them.
+        // Only this call sets them.
         let _ = self.0.parents.set(results);
         Ok(())
     }
 
-    /// The trace that this is a part of, for whoever does a part of the work: that of the current span, or the one that
-    /// the job carries.
+    /// The trace to pass on to other services: that of the current span, or else the one that the job carries.
     pub fn trace(&self) -> Option<Trace> {
         trace::current().or_else(|| Trace::of(&self.0.claim.job.spec.options))
     }
 
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.0.claim.job.attempt
     }
 
-    /// Whether a failure now would be the last.
+    /// Whether the job is dead if this attempt fails.
     pub fn is_last_attempt(&self) -> bool {
         self.attempt() >= self.0.claim.job.spec.max_attempts
     }
 
-    /// The same for every execution of this job, and of no other: hand it to whatever must not do a thing twice.
+    /// A token that is the same for every execution of this job and different for every other job. Pass it to services
+    /// that must not perform an operation twice.
     pub fn idempotency_token(&self) -> String {
         self.id().to_string()
     }
 
-    /// Fires when the work should stop: timeout, cancellation, a lost lease, or the worker's end.
+    /// A token that is cancelled when the handler should stop: timeout, cancellation of the job, a lost lease, or a
+    /// worker that stops.
     pub fn signal(&self) -> CancellationToken {
         let signal = self.0.signal.get_or_init(CancellationToken::new);
-        // Looked at after the signal is there, so that whoever stops it meanwhile is not missed.
+        // Checked after the token was created, so that a concurrent `stop` is not missed.
         if self.is_cancelled() {
             signal.cancel();
         }
         signal.clone()
     }
 
-    /// Whether the work should stop.
+    /// Whether the handler should stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.stopped.load(Ordering::SeqCst)
     }
 
-    /// Tells the handler to stop.
+    /// Asks the handler to stop.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::SeqCst);
         if let Some(signal) = self.0.signal.get() {
@@ -196,24 +197,24 @@ impl Context {
         }
     }
 
-    /// Tells the handler to stop because its lease is over by the worker's own clock.
+    /// Asks the handler to stop because its lease has expired by the worker's own clock.
     pub fn stop_at_lease_end(&self) {
         self.0.lease_over.store(true, Ordering::SeqCst);
         self.stop();
     }
 
-    /// Whether the lease is over by the worker's own clock, without an answer of the store: another worker may run the
-    /// job already.
+    /// Whether the lease has expired by the worker's own clock, without an answer of the store: another worker may
+    /// already run the job.
     pub fn is_lease_over(&self) -> bool {
         self.0.lease_over.load(Ordering::SeqCst)
     }
 
-    /// The way to enqueue further jobs.
+    /// The client, to enqueue further jobs.
     pub fn punctual(&self) -> &Punctual {
         &self.0.punctual
     }
 
-    /// Says how far the work has come, 0 to 100, with a few words. [Secrets](redact::text) are hidden.
+    /// Reports progress: 0 to 100 percent, with a short message. [Secrets](redact::text) are redacted.
     pub fn progress(&self, percent: f32, message: impl Into<String>) {
         let message = message.into().replace('\0', "\u{fffd}");
         let message = redact::text(&message, &self.0.claim.job.spec.options.redact_keys);
@@ -228,14 +229,15 @@ impl Context {
         }
     }
 
-    /// Adds a line to the attempt's log, unless the job wants only what is [more important](crate::Draft::log_level).
-    /// Each attempt keeps [so many lines](limits::LOG_MAX_LINES) and [bytes](limits::LOG_MAX_BYTES); its last line says
-    /// what was not kept. [Secrets](redact::text) are hidden.
+    /// Adds a line to the attempt's log, unless its level is below the [minimum level of the
+    /// job](crate::Draft::log_level). The log of an attempt is limited in [lines](limits::LOG_MAX_LINES) and
+    /// [bytes](limits::LOG_MAX_BYTES); if it is cut, its last line reports how much is missing. [Secrets](redact::text)
+    /// are redacted.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) {
         self.log_all([(level, message.into())]);
     }
 
-    /// Adds several lines at once, which costs less than one after the other.
+    /// Adds several lines to the log, which is cheaper than one call per line.
     pub fn log_all(&self, lines: impl IntoIterator<Item = (LogLevel, String)>) {
         let (run, at) = (self.0.claim.job.run, self.0.punctual.store().now());
         let mut log = self.0.log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -255,15 +257,15 @@ impl Context {
         }
     }
 
-    /// Keeps lines of the log from this level on, unless the job itself says from which.
+    /// Sets the minimum level of stored log lines, unless the job sets it itself.
     pub fn log_from(&self, level: LogLevel) {
         if self.0.claim.job.spec.options.log_level.is_none() {
             self.0.log.lock().unwrap_or_else(PoisonError::into_inner).level = level;
         }
     }
 
-    /// Says what the log has no room for, if anything, and how far the work came last; the worker does, when the
-    /// handler has ended.
+    /// Logs how many lines were not stored, if any, and reports the last progress that was held back. The worker calls
+    /// this when the handler has ended.
     pub fn end_notes(&self) {
         if let Some(progress) = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner).held.take() {
             self.note(Some(progress), Vec::new());
@@ -275,27 +277,27 @@ impl Context {
         }
     }
 
-    /// Logs what happens.
+    /// Logs a line of level info.
     pub fn info(&self, message: impl Into<String>) {
         self.log(LogLevel::Info, message);
     }
 
-    /// Logs what should not happen.
+    /// Logs a line of level warn.
     pub fn warn(&self, message: impl Into<String>) {
         self.log(LogLevel::Warn, message);
     }
 
-    /// Logs what went wrong.
+    /// Logs a line of level error.
     pub fn error(&self, message: impl Into<String>) {
         self.log(LogLevel::Error, message);
     }
 
-    /// Logs for whoever hunts a bug.
+    /// Logs a line of level debug.
     pub fn debug(&self, message: impl Into<String>) {
         self.log(LogLevel::Debug, message);
     }
 
-    /// Whether the handler has ended the job in a transaction of its own, as far as that has committed.
+    /// Whether the handler has completed the job in a transaction of its own, provided that this has committed.
     pub fn is_completed(&self) -> bool {
         self.0.completed.load(Ordering::Relaxed)
     }
@@ -304,7 +306,7 @@ impl Context {
         self.0.completed.fetch_or(settled == Settled::Done, Ordering::Relaxed);
     }
 
-    /// Holds the job for `lease` from now, beyond what the worker does by itself. Fails when the lease is lost.
+    /// Extends the lease to `lease` from now, beyond the renewals of the worker. Fails if the lease is lost.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         let lease = lease.clamp(limits::LEASE_MIN, limits::LEASE_MAX);
         let Claim { worker, .. } = self.0.claim;
@@ -318,12 +320,12 @@ impl Context {
         Err(StoreError::Other(format!("the lease of {} is lost", self.0.claim.attempt_id())).into())
     }
 
-    /// Tells a user something. When this returns, it is durable; they get it now, or when they come back.
+    /// Sends a notification to a user. When this returns, it is durable, also if the user is not connected.
     pub async fn notify(&self, user: impl Into<String>, message: &impl Serialize) -> Result<(), Error> {
         self.tell(Some(user.into()), Json::of(message)).await
     }
 
-    /// Tells everybody something, likewise.
+    /// Sends a notification to all users, with the same guarantee as [`notify`](Self::notify).
     pub async fn broadcast(&self, message: &impl Serialize) -> Result<(), Error> {
         self.tell(None, Json::of(message)).await
     }

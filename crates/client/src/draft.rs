@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::{Job, Unique, queues::QueueDefaults};
 
-/// A job with its options, to be handed to [`Punctual::enqueue`](crate::Punctual::enqueue).
+/// A job with its options, to be passed to [`Punctual::enqueue`](crate::Punctual::enqueue).
 ///
-/// Every [`Job`] becomes one, with the options of its definition:
+/// Every [`Job`] converts into a draft, with the options of its definition:
 ///
 /// ```
 /// use punctual_client::Draft;
@@ -29,23 +29,23 @@ use crate::{Job, Unique, queues::QueueDefaults};
 pub struct Draft {
     spec: Spec,
     start: Start,
-    /// What the draft itself says; the rest may follow from its queue.
-    said: Said,
+    /// The options that the draft sets itself; the others may come from its queue.
+    said: ExplicitOptions,
     parents: Vec<JobId>,
     unique: Option<Unique>,
-    /// A payload that could not be written as JSON; told when the job is enqueued.
+    /// The error of a payload that could not be serialized as JSON; reported when the job is enqueued.
     broken_payload: Option<String>,
 }
 
-/// Which of the values that a queue may have defaults for were given.
+/// Which of the options with queue defaults were set.
 #[derive(Debug, Clone, Copy)]
-struct Said {
+struct ExplicitOptions {
     priority: bool,
     max_attempts: bool,
     timeout: bool,
 }
 
-impl Said {
+impl ExplicitOptions {
     const NOTHING: Self = Self { priority: false, max_attempts: false, timeout: false };
     const ALL: Self = Self { priority: true, max_attempts: true, timeout: true };
 }
@@ -72,7 +72,7 @@ macro_rules! options {
 }
 
 impl Draft {
-    /// A job of that name, with `payload` as JSON.
+    /// Creates a job with this name, and with `payload` serialized as JSON.
     pub fn new(name: impl Into<String>, payload: &impl Serialize) -> Self {
         match Json::of(payload) {
             Ok(payload) => Self::raw(name, payload),
@@ -80,78 +80,85 @@ impl Draft {
         }
     }
 
-    /// A job of that name, with a payload that is JSON already.
+    /// Creates a job with this name, and with a payload that is already JSON.
     pub fn raw(name: impl Into<String>, payload: Json) -> Self {
-        Self { said: Said::NOTHING, ..Self::of(Spec::new(name, payload)) }
+        Self { said: ExplicitOptions::NOTHING, ..Self::of(Spec::new(name, payload)) }
     }
 
-    /// A job as `spec` says.
+    /// Creates a job from a specification.
     pub const fn of(spec: Spec) -> Self {
-        Self { spec, start: Start::Now, said: Said::ALL, parents: Vec::new(), unique: None, broken_payload: None }
+        Self {
+            spec,
+            start: Start::Now,
+            said: ExplicitOptions::ALL,
+            parents: Vec::new(),
+            unique: None,
+            broken_payload: None,
+        }
     }
 
     options! {
         /// Target queue.
         queue(impl Into<String>) => |spec, queue| spec.queue = queue.into();
-        /// When to try again after a failure.
+        /// Retry policy after a failure.
         retry(RetryPolicy) => |spec, retry| spec.options.retry = Some(retry);
-        /// Jobs of one queue that share this key share its limit: one at a time, unless the queue's
-        /// [`Limits`](punctual_core::Limits) say otherwise.
+        /// Jobs of a queue with the same concurrency key share a limit: one job at once, unless the queue's
+        /// [`Limits`](punctual_core::Limits) set another.
         concurrency_key(impl Into<String>) => |spec, key| spec.options.concurrency_key = Some(key.into());
-        /// On whose behalf it runs.
+        /// User the job belongs to.
         user(impl Into<String>) => |spec, user| spec.user_id = Some(user.into());
-        /// Ties together what belongs together.
+        /// Correlation id, shared by related jobs.
         correlation_id(impl Into<String>) => |spec, id| spec.correlation_id = Some(id.into());
-        /// A word to find it by; may be called several times.
+        /// Adds a tag for filters; may be called several times.
         tag(impl Into<String>) => |spec, tag| spec.options.tags.push(tag.into());
-        /// Anything to keep with it.
+        /// Any JSON, stored with the job.
         metadata(Value) => |spec, metadata| spec.options.metadata = Some(metadata);
-        /// A sentence for people.
+        /// Description.
         description(impl Into<String>) => |spec, text| spec.options.description = Some(text.into());
-        /// Which service or person asks for it.
+        /// The service or person that enqueues the job.
         created_by(impl Into<String>) => |spec, creator| spec.options.created_by = Some(creator.into());
-        /// The span to continue, as a W3C `traceparent`; the current one if nothing is said.
+        /// Parent span, as a W3C `traceparent`; default: the current span.
         trace(impl Into<String>) => |spec, trace| spec.options.trace = Some(trace.into());
-        /// What goes with it, as a W3C `tracestate`.
+        /// Vendor-specific trace state, as a W3C `tracestate`.
         trace_state(impl Into<String>) => |spec, state| spec.options.trace_state = Some(state.into());
-        /// How long to keep it once finished, instead of as long as the others.
+        /// Retention after the job has finished, instead of the default.
         keep_for(Duration) => |spec, keep| spec.keep_for = Some(keep);
-        /// Drop it at restart.
+        /// Whether the job is removed when workers restart.
         ephemeral(bool) => |spec, ephemeral| spec.ephemeral = ephemeral;
-        /// What it does when one of its parents dies or is cancelled; by default it is cancelled too.
+        /// Policy when a parent becomes dead or cancelled; by default the job is cancelled too.
         on_parent_failure(OnParentFailure) => |spec, policy| spec.options.on_parent_failure = policy;
-        /// Whether it is handed what its parents returned; by default if its definition asks for it.
-        parent_results(ParentResults) => |spec, wish| spec.options.parent_results = wish;
-        /// How many crashes of its workers it may be there at before it is dead; 3 by default.
+        /// Whether the job receives the results of its parents; by default if its definition asks for them.
+        parent_results(ParentResults) => |spec, when| spec.options.parent_results = when;
+        /// Number of worker crashes during which the job may run before it is dead; 3 by default.
         max_crashes(u32) => |spec, crashes| spec.options.max_crashes = Some(crashes);
-        /// Keeps lines of its log from this level on; from `info` on by default.
+        /// Minimum level of stored log lines; `info` by default.
         log_level(LogLevel) => |spec, level| spec.options.log_level = Some(level);
-        /// A key of the payload that no admin surface may show; may be called several times.
+        /// Key of the payload whose value user interfaces must not show; may be called several times.
         redact(impl Into<String>) => |spec, key| spec.options.redact_keys.push(key.into());
     }
 
-    /// 0 to 10, higher first; what its queue says by default, or 5.
+    /// Priority from 0 to 10, higher first; default: that of its queue, or 5.
     #[must_use]
     pub const fn priority(mut self, priority: u8) -> Self {
         (self.spec.priority, self.said.priority) = (priority, true);
         self
     }
 
-    /// Maximum attempts; what its queue says by default, or 10. A job with one attempt runs at most once.
+    /// Maximum attempts; default: that of its queue, or 10. A job with one attempt runs at most once.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         (self.spec.max_attempts, self.said.max_attempts) = (attempts, true);
         self
     }
 
-    /// How long one attempt may take; what its queue says by default, or 300 s.
+    /// Timeout per attempt; default: that of its queue, or 300 s.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         (self.spec.timeout, self.said.timeout) = (timeout, true);
         self
     }
 
-    /// What its queue says where the draft says nothing.
+    /// Applies the defaults of the queue to options that the draft does not set.
     fn complete(&mut self, defaults: &JobDefaults) {
         let (spec, said) = (&mut self.spec, self.said);
         spec.priority = defaults.priority.filter(|_| !said.priority).unwrap_or(spec.priority);
@@ -161,43 +168,43 @@ impl Draft {
         spec.options.retry = spec.options.retry.take().or_else(|| defaults.retry.clone());
     }
 
-    /// While a job of this name holds the key, enqueuing another returns that one. The key is free again once
-    /// its job is cancelled, deleted, or removed by retention.
+    /// Unique key: while a job of this name holds the key, enqueuing another one returns the existing job. The key is
+    /// released when its job is cancelled, deleted, or removed by retention.
     #[must_use]
     pub fn unique_key(self, key: impl Into<String>) -> Self {
         self.unique(Unique::key(key))
     }
 
-    /// The same with all the options that a unique key has.
+    /// Unique key with all options.
     #[must_use]
     pub fn unique(mut self, unique: Unique) -> Self {
         self.unique = Some(unique);
         self
     }
 
-    /// Lets it wait until these jobs have succeeded; may be called several times. What it does if one of them dies or
-    /// is cancelled, [`on_parent_failure`](Self::on_parent_failure) says.
+    /// Adds parents: the job waits until they have succeeded; may be called several times.
+    /// [`on_parent_failure`](Self::on_parent_failure) sets what happens if a parent becomes dead or cancelled.
     #[must_use]
     pub fn after(mut self, jobs: impl IntoIterator<Item = JobId>) -> Self {
         self.parents.extend(jobs);
         self
     }
 
-    /// Starts it no sooner than this time from now.
+    /// Starts the job no earlier than this time from now.
     #[must_use]
     pub const fn delay(mut self, delay: Duration) -> Self {
         self.start = Start::In(delay);
         self
     }
 
-    /// Starts it no sooner than `at`.
+    /// Starts the job no earlier than `at`.
     #[must_use]
     pub const fn run_at(mut self, at: Timestamp) -> Self {
         self.start = Start::At(at);
         self
     }
 
-    /// What a schedule makes its jobs from.
+    /// The template from which a schedule creates its jobs.
     pub(crate) fn into_template(self) -> Result<Spec, Invalid> {
         if !matches!(self.start, Start::Now) {
             return Err(Invalid::new("job", "has a time of its own; the schedule says when it runs"));
@@ -224,7 +231,7 @@ impl Draft {
         Ok(self.spec)
     }
 
-    /// Checks it and gives it an id that carries the time it is for.
+    /// Checks the draft and assigns an id that contains the scheduled time.
     pub(crate) fn into_new_job(
         mut self,
         ids: &Ids,
@@ -248,7 +255,7 @@ impl Draft {
         Ok(NewJob { id: JobId::from_bits(ids.next(at)), delay, spec: self.into_spec()?, parents })
     }
 
-    /// Lets it continue a trace, unless it says itself which one.
+    /// Sets the trace to continue, unless the draft has one.
     pub(crate) fn continue_trace(&mut self, trace: Option<&Trace>) {
         if let (Some(trace), None) = (trace, &self.spec.options.trace) {
             trace.write(&mut self.spec.options);
@@ -268,7 +275,7 @@ impl<J: Job> From<J> for Draft {
     fn from(typed: J) -> Self {
         let key = typed.concurrency_key();
         let mut draft = Self::new(J::NAME, &typed).queue(J::QUEUE);
-        // A definition that says what every job is says nothing, and its queue may.
+        // Options with the general default count as not set, so that defaults of the queue apply.
         if J::PRIORITY != spec::DEFAULT_PRIORITY {
             draft = draft.priority(J::PRIORITY);
         }

@@ -1,12 +1,12 @@
-//! How a handler says that it did not succeed.
+//! How a handler reports that it did not succeed.
 
 use std::{error::Error, time::Duration};
 
 use punctual_core::{JobError, Outcome, Retry};
 
-/// Why a handler did not succeed, and what it wants done about it.
+/// Why a handler did not succeed, and whether and when to retry.
 ///
-/// Any error becomes one with `?`, to be retried as the job's policy says:
+/// Any error converts into a failure with `?`, to be retried by the job's policy:
 ///
 /// ```
 /// use punctual_client::Failure;
@@ -23,39 +23,39 @@ use punctual_core::{JobError, Outcome, Retry};
 pub struct Failure(Outcome);
 
 impl Failure {
-    /// Failed; to be retried as the job's policy says.
+    /// Failed; retry by the job's policy.
     pub fn new(message: impl Into<String>) -> Self {
         Self::of(JobError::new(message), Retry::ByPolicy)
     }
 
-    /// Failed, and trying again would not help.
+    /// Failed permanently: no retry.
     pub fn for_good(message: impl Into<String>) -> Self {
         Self::of(JobError::new(message), Retry::Never)
     }
 
-    /// Failed; to be retried after this time, while attempts remain.
+    /// Failed; retry after this time, while attempts remain.
     pub fn retry_after(delay: Duration, message: impl Into<String>) -> Self {
         Self::of(JobError::new(message), Retry::After(delay))
     }
 
-    /// Not failed, but not done: run it again after this time. Spends no attempt.
+    /// Not ready: run the job again after this time. Does not count as an attempt.
     pub const fn snooze(delay: Duration) -> Self {
         Self(Outcome::Snoozed { after: delay })
     }
 
-    /// A fault with what is wanted done about it.
+    /// A failure with this error and this retry decision.
     pub const fn of(fault: JobError, retry: Retry) -> Self {
         Self(Outcome::Failed { fault, retry })
     }
 
-    /// What it means for the execution.
+    /// The outcome of the execution.
     pub fn into_outcome(self) -> Outcome {
         self.0
     }
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for Failure {
-    /// The error's text, followed by those of its causes.
+    /// The message of the error, followed by those of its causes.
     fn from(error: E) -> Self {
         let mut message = error.to_string();
         let mut cause = error.source();

@@ -7,8 +7,8 @@ use punctual_core::{Error, Ids};
 use crate::Punctual;
 
 impl Punctual {
-    /// A client that enqueues on behalf of the request with this idempotency key: the first request creates the jobs,
-    /// and a repeated one, within a day, answers with the same jobs. `None` if the key was used for a request with
+    /// Returns a client that enqueues on behalf of the request with this idempotency key: the first request creates the
+    /// jobs, and a repeated one, within a day, returns the same jobs. `None` if the key was used for a request with
     /// another fingerprint.
     ///
     /// ```

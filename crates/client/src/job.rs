@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Context, Failure};
 
-/// A job that a worker can run: its payload is the type itself, its handler is [`run`](Job::run).
+/// A type of job that a worker can run: the payload is the type itself, the handler is [`run`](Job::run).
 ///
 /// ```
 /// use punctual_client::{Context, Failure, Job};
@@ -28,39 +28,40 @@ use crate::{Context, Failure};
 /// }
 /// ```
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
-    /// The name by which workers find the handler.
+    /// The job name, by which workers find the handler.
     const NAME: &'static str;
-    /// The queue it stands in.
+    /// Target queue.
     const QUEUE: &'static str = spec::DEFAULT_QUEUE;
-    /// 0 to 10, higher first.
+    /// Priority from 0 to 10, higher first.
     const PRIORITY: u8 = spec::DEFAULT_PRIORITY;
-    /// How often it may be tried.
+    /// Maximum attempts.
     const MAX_ATTEMPTS: u32 = spec::DEFAULT_MAX_ATTEMPTS;
-    /// How long one attempt may take.
+    /// Timeout per attempt.
     const TIMEOUT: Duration = spec::DEFAULT_TIMEOUT;
-    /// Whether the handler wants to know what the jobs returned that it waited for: see [`Context::parent_results`].
+    /// Whether the job receives the results of its parents: see [`Context::parent_results`].
     const PARENT_RESULTS: bool = false;
-    /// Lines of its log below this level are not kept.
+    /// Minimum level of stored log lines.
     const LOG_LEVEL: LogLevel = LogLevel::Info;
-    /// Keys of the payload that no admin surface may show, besides the common ones.
+    /// Keys of the payload whose values user interfaces must not show, besides the common ones.
     const REDACT: &'static [&'static str] = &[];
 
-    /// What the handler needs besides its payload: a connection pool, a mail client. Cloned for each run.
+    /// What the handler needs besides its payload, such as a connection pool or a mail client. Cloned for each
+    /// execution.
     type State: Clone + Send + Sync + 'static;
-    /// What it returns; stored as the job's result.
+    /// The return type of the handler; stored as the job's result.
     type Output: Serialize + Send;
 
-    /// When to try again after a failure.
+    /// Retry policy after a failure.
     fn retry() -> RetryPolicy {
         RetryPolicy::default()
     }
 
-    /// Jobs of one queue that share a key share its limit: see
+    /// Concurrency key: jobs of a queue with the same key share a limit, see
     /// [`Draft::concurrency_key`](crate::Draft::concurrency_key).
     fn concurrency_key(&self) -> Option<String> {
         None
     }
 
-    /// Does the work. It may be run more than once: use [`Context::idempotency_token`] where that matters.
+    /// Runs the job. It may run more than once: use [`Context::idempotency_token`] where that matters.
     fn run(self, ctx: Context, state: Self::State) -> impl Future<Output = Result<Self::Output, Failure>> + Send;
 }

@@ -1,4 +1,4 @@
-//! What users of Punctual write against.
+//! The client library of Punctual: enqueue, define and manage jobs.
 //!
 //! | question | type |
 //! |---|---|
@@ -6,13 +6,13 @@
 //! | how do I enqueue in a transaction of my own? | [`Punctual::enqueue_in`], [`Transactional`] |
 //! | which options does a job have? | [`Draft`] |
 //! | how do I make jobs recur? | [`Recurring`], [`Punctual::sync_schedules`] |
-//! | how do I keep a job from being there twice? | [`Draft::unique`], [`Unique`] |
-//! | how do I let jobs wait for others? | [`Draft::after`], [`Workflow`] |
+//! | how do I prevent duplicate jobs? | [`Draft::unique`], [`Unique`] |
+//! | how do I make jobs depend on others? | [`Draft::after`], [`Workflow`] |
 //! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
-//! | how do jobs tell people something? | [`Context::notify`], [`Punctual::subscribe`] |
-//! | how do I see and change what is there? | [`Admin`] |
+//! | how do jobs send notifications to users? | [`Context::notify`], [`Punctual::subscribe`] |
+//! | how do I inspect and manage jobs, queues and schedules? | [`Admin`] |
 //! | how fast is the store? | [`Punctual::operation_latencies`] |
-//! | how does a job become a part of a trace? | [`trace`], [`Draft::trace`] |
+//! | how does a job continue a trace? | [`trace`], [`Draft::trace`] |
 
 pub mod admin;
 mod connect;
@@ -48,7 +48,7 @@ mod unique;
 mod workflow;
 
 pub use admin::Admin;
-pub use context::{Context, NoteSink};
+pub use context::{Context, ProgressSink};
 pub use draft::Draft;
 pub use failure::Failure;
 pub use job::Job;

@@ -1,4 +1,4 @@
-//! Named locks: one owner at a time, among all processes that share a store.
+//! Named locks: each has at most one owner among all processes that share a store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,13 +7,13 @@ use punctual_core::{Error, Lock, Store, check, limits};
 use crate::Punctual;
 
 impl Punctual {
-    /// Takes a named lock for `ttl`, if nobody else has it. It ends by itself then, unless it is
-    /// [extended](HeldLock::extend).
+    /// Acquires a named lock for `ttl`, or returns `None` if another owner holds it. The lock expires after that time
+    /// unless it is [extended](HeldLock::extend).
     ///
     /// Names that begin with `punctual.` are reserved.
     ///
-    /// Whoever stands still for longer than that no longer has it and may not know. So have whatever the lock guards
-    /// refuse a [token](HeldLock::token) that is less than one that it has seen.
+    /// A process that is suspended for longer than `ttl` loses the lock and may not notice. The resource that the lock
+    /// protects should therefore reject a [token](HeldLock::token) that is lower than one that it has seen.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -32,7 +32,7 @@ impl Punctual {
         let name = name.into();
         check::lock_name(&name)?;
         check_ttl(ttl)?;
-        // One for each time: nobody has a lock twice.
+        // A new owner for each call, so that one process cannot acquire a lock twice.
         let owner = format!("{}:{:016x}", std::process::id(), fastrand::u64(..));
         let lock = self.store().lock(name, owner, ttl).await?;
         Ok(lock.map(|lock| HeldLock { store: Arc::clone(self.store()), lock }))
@@ -43,7 +43,7 @@ fn check_ttl(ttl: Duration) -> Result<(), Error> {
     Ok(check::duration("ttl", ttl, limits::LEASE_MIN, limits::LEASE_MAX)?)
 }
 
-/// A lock that somebody has taken. It is not freed when this is dropped: it ends with its time.
+/// A lock that was acquired. Dropping it does not release it: it expires after its time.
 #[derive(Debug)]
 pub struct HeldLock {
     store: Arc<dyn Store>,
@@ -51,23 +51,23 @@ pub struct HeldLock {
 }
 
 impl HeldLock {
-    /// Greater than that of whoever had it before.
+    /// The fencing token: greater than the token of every earlier owner.
     pub const fn token(&self) -> u64 {
         self.lock.token
     }
 
-    /// What was taken: its name, its owner, and until when it was theirs at first.
+    /// The lock as it was acquired: its name, its owner, and its first expiry time.
     pub const fn lock(&self) -> &Lock {
         &self.lock
     }
 
-    /// Keeps it for `ttl` from now on; says whether it was still held.
+    /// Extends the lock to `ttl` from now; returns whether it was still held.
     pub async fn extend(&self, ttl: Duration) -> Result<bool, Error> {
         check_ttl(ttl)?;
         Ok(self.store.extend_lock(self.lock.name.clone(), self.lock.owner.clone(), ttl).await?)
     }
 
-    /// Frees it; says whether it was still held.
+    /// Releases the lock; returns whether it was still held.
     pub async fn release(self) -> Result<bool, Error> {
         Ok(self.store.unlock(self.lock.name, self.lock.owner).await?)
     }

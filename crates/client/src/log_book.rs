@@ -1,11 +1,11 @@
-//! How much of an attempt's log is kept.
+//! Limits the log of an attempt.
 
 use punctual_core::{
     job::cut_bytes,
     limits::{LOG_LINE_MAX_BYTES, LOG_MAX_BYTES, LOG_MAX_LINES},
 };
 
-/// Numbers the lines of a log, and counts what it has no room for.
+/// Numbers the lines of a log, and counts the lines that do not fit.
 #[derive(Debug, Default)]
 pub(crate) struct LogBook {
     lines: usize,
@@ -15,10 +15,11 @@ pub(crate) struct LogBook {
 }
 
 impl LogBook {
-    /// A line as it is kept, with its number; nothing if there is no room for it.
+    /// A line as it is stored, with its number; `None` if it does not fit.
     pub(crate) fn add(&mut self, message: String) -> Option<(u32, String)> {
         let bytes = message.len().min(LOG_LINE_MAX_BYTES);
-        // Once a line was left out, all later ones are: what is kept is the log's beginning, whole.
+        // Once a line was dropped, all later ones are, too: the stored log is the beginning of the whole log, without
+        // gaps.
         if self.cut_lines > 0 || self.lines + 1 >= LOG_MAX_LINES || self.bytes + bytes > LOG_MAX_BYTES {
             self.cut_lines += 1;
             self.cut_bytes += message.len();
@@ -29,13 +30,13 @@ impl LogBook {
         Some((self.lines as u32, cut_bytes(message, LOG_LINE_MAX_BYTES)))
     }
 
-    /// Lines that it had room for have been lost on their way.
+    /// Counts lines that did fit but were lost before they were stored.
     pub(crate) const fn lose(&mut self, lines: usize, bytes: usize) {
         self.cut_lines += lines;
         self.cut_bytes += bytes;
     }
 
-    /// What the log ends with, if something was left out.
+    /// The last line of the log, if lines were dropped.
     pub(crate) fn last_line(&self) -> Option<(u32, String)> {
         let (lines, bytes) = (self.cut_lines, self.cut_bytes);
         let message = format!("the log is full, or came too fast: {lines} more lines with {bytes} bytes are not kept");

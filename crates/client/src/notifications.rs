@@ -1,5 +1,5 @@
-//! What jobs tell people: stored first, then brought to whoever listens. What a user misses while away is there when
-//! they come back.
+//! Notifications from jobs to users: stored first, then delivered to subscribers. A subscription also delivers the
+//! messages that were stored while the user was away.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,18 +18,18 @@ use tokio::{
 
 use crate::Punctual;
 
-/// How often to look for new messages when no hint comes.
+/// How often to query for new messages if no hint arrives.
 const POLL_PERIOD: Duration = Duration::from_millis(500);
-/// How long after a look the next one follows at the earliest: one brings all that has come meanwhile.
+/// Minimum time between two queries: one query delivers all messages that arrived meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Messages that a listener may be behind before it reads them from the store. Few: room is kept for them for each
-/// user, of whom there may be many.
+/// Number of messages by which a subscriber may lag before it reads them from the store. Small, since the buffer exists
+/// per user and there may be many users.
 const BEHIND_MAX_COUNT: usize = 32;
-/// Messages that one look reads.
+/// Maximum number of messages per query.
 const PAGE_MAX_COUNT: usize = 500;
 
 impl Punctual {
-    /// Tells a user something. When this returns, it is durable.
+    /// Sends a notification to a user. When this returns, it is durable.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -38,10 +38,10 @@ impl Punctual {
     /// # let punctual = punctual_client::Punctual::connect(&url).await?;
     /// let mut ada = punctual.subscribe("ada", Some(0)).await?;
     /// punctual.notify("ada", &"your report is ready").await?;
-    /// let told = ada.next().await?;
-    /// assert_eq!(told.message.as_str(), "\"your report is ready\"");
+    /// let stored = ada.next().await?;
+    /// assert_eq!(notification.message.as_str(), "\"your report is ready\"");
     /// // Whoever comes back says what they have seen, and gets what came after it.
-    /// assert!(punctual.notifications("ada", told.id, 100).await?.is_empty());
+    /// assert!(punctual.notifications("ada", notification.id, 100).await?.is_empty());
     /// # Ok::<(), punctual_core::Error>(())
     /// # }).unwrap();
     /// ```
@@ -49,28 +49,29 @@ impl Punctual {
         self.tell(NewNotification { user_id: Some(user.into()), message: json(message)?, job: None }).await
     }
 
-    /// Tells everybody something. When this returns, it is durable.
+    /// Sends a notification to all users. When this returns, it is durable.
     pub async fn broadcast(&self, message: &impl Serialize) -> Result<Notification, Error> {
         self.tell(NewNotification { user_id: None, message: json(message)?, job: None }).await
     }
 
-    /// Tells somebody something.
+    /// Sends a notification.
     pub async fn tell(&self, message: NewNotification) -> Result<Notification, Error> {
         message.check()?;
-        let told = self.store().notify(vec![message]).await?.pop();
-        let told = told.ok_or_else(|| punctual_core::Invalid::new("message", "the store answered for none"))?;
-        self.hub.told(&told);
-        Ok(told)
+        let stored = self.store().notify(vec![message]).await?.pop();
+        let stored = stored.ok_or_else(|| punctual_core::Invalid::new("message", "the store answered for none"))?;
+        self.hub.deliver(&stored);
+        Ok(stored)
     }
 
-    /// What a user was told after the message with that number, oldest first, at most `limit`; with what everybody was
-    /// told.
+    /// Returns the messages to a user, including those to all users, that follow the message with the number `after`:
+    /// oldest first, at most `limit`.
     pub async fn notifications(&self, user: &str, after: u64, limit: usize) -> Result<Vec<Notification>, Error> {
         let limit = limit.min(limits::PAGE_MAX_NOTIFICATIONS);
         Ok(self.store().notifications(Some(user.to_owned()), after, limit).await?)
     }
 
-    /// Listens to what a user is told: from the message after that number on, or from now on.
+    /// Subscribes to the messages of a user: from the message after the number `after`, or only to new messages if that
+    /// is `None`.
     pub async fn subscribe(&self, user: impl Into<String>, after: Option<u64>) -> Result<Subscription, Error> {
         let last = match after {
             Some(last) => last,
@@ -81,13 +82,14 @@ impl Punctual {
         Ok(Subscription { hub: Arc::clone(&self.hub), user, last, live, behind: true, ready: VecDeque::new() })
     }
 
-    /// Has `ear` hear of everything that is told by way of this connection, once it is stored. Only the first ear
-    /// counts.
-    pub fn on_told(&self, ear: impl Fn(&Notification) + Send + Sync + 'static) {
-        let _ = self.hub.ear.set(Box::new(ear));
+    /// Registers a callback for every message that is sent through this connection, called once the message is stored.
+    /// Only the first callback is used.
+    pub fn on_notification(&self, callback: impl Fn(&Notification) + Send + Sync + 'static) {
+        let _ = self.hub.callback.set(Box::new(callback));
     }
 
-    /// Something may have been told by another process: those who listen need not wait for the next look.
+    /// Triggers a query for messages that another process may have stored, so that subscribers need not wait for the
+    /// next one.
     pub fn look_for_notifications(&self) {
         self.hub.look.notify_one();
     }
@@ -98,24 +100,24 @@ fn json(message: &impl Serialize) -> Result<Json, Error> {
 }
 
 type Live = broadcast::Sender<Arc<Notification>>;
-type Ear = Box<dyn Fn(&Notification) + Send + Sync>;
+type Callback = Box<dyn Fn(&Notification) + Send + Sync>;
 
-/// Brings new messages to those who listen in this process. One look at the store serves them all.
+/// Delivers new messages to the subscribers in this process. One query serves all of them.
 pub(crate) struct Hub {
     store: Arc<dyn Store>,
     state: Mutex<State>,
-    /// There may be something new.
+    /// Triggers a query.
     look: Notify,
-    /// The last message that was brought, while somebody looks for them.
+    /// The last message that was delivered; `None` while no query has run.
     brought: watch::Sender<Option<u64>>,
-    ear: OnceLock<Ear>,
+    callback: OnceLock<Callback>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Those who listen, by user.
+    /// Subscribers, by user.
     users: HashMap<String, Live>,
-    /// Looks for new messages, unless it has broken off.
+    /// The task that queries for new messages, unless it has ended.
     looker: Option<JoinHandle<()>>,
 }
 
@@ -132,7 +134,7 @@ impl Hub {
             state: Mutex::default(),
             look: Notify::new(),
             brought: watch::Sender::new(None),
-            ear: OnceLock::new(),
+            callback: OnceLock::new(),
         }
     }
 
@@ -140,10 +142,10 @@ impl Hub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn told(&self, told: &Notification) {
+    fn deliver(&self, notification: &Notification) {
         self.look.notify_one();
-        if let Some(ear) = self.ear.get() {
-            ear(told);
+        if let Some(callback) = self.callback.get() {
+            callback(notification);
         }
     }
 
@@ -158,7 +160,7 @@ impl Hub {
         receiver
     }
 
-    /// Brings a message to those who are to get it.
+    /// Delivers a message to the subscribers it is for.
     fn bring(&self, message: Notification) {
         let (state, message) = (self.state(), Arc::new(message));
         let send = |live: &Live| drop(live.send(Arc::clone(&message)));
@@ -168,7 +170,7 @@ impl Hub {
         }
     }
 
-    /// Forgets those who no longer listen; says whether anybody does.
+    /// Removes users without subscribers; returns whether any subscriber is left.
     fn anybody_listens(&self) -> bool {
         let mut state = self.state();
         state.users.retain(|_, live| live.receiver_count() > 0);
@@ -179,7 +181,7 @@ impl Hub {
     }
 }
 
-/// Looks for new messages while anybody listens.
+/// Queries for new messages while there are subscribers.
 async fn look_on(hub: Weak<Hub>) {
     let Some(mut watch) = hub.upgrade().map(|hub| hub.store.watch()) else { return };
     while let Some(own) = hub.upgrade() {
@@ -199,8 +201,8 @@ async fn look_on(hub: Weak<Hub>) {
     }
 }
 
-/// Brings what has come since the last look. The first one only notes from where on: what was there before, those who
-/// listen read by themselves.
+/// Delivers the messages since the last query. The first query only records the position: subscribers read earlier
+/// messages from the store themselves.
 async fn look(hub: &Hub) -> Result<(), Error> {
     let known = *hub.brought.borrow();
     let Some(mut last) = known else {
@@ -222,22 +224,22 @@ async fn look(hub: &Hub) -> Result<(), Error> {
     }
 }
 
-/// What one listener hears: everything, once, in order, however slow it is.
+/// A subscription to the messages of one user. It delivers every message once, in order, however slow the receiver is.
 #[derive(Debug)]
 pub struct Subscription {
     hub: Arc<Hub>,
     user: String,
-    /// The last that it heard, or was there before it began.
+    /// The last message that was delivered or that precedes the subscription.
     last: u64,
     live: broadcast::Receiver<Arc<Notification>>,
-    /// Whether there may be messages in the store that do not come live any more.
+    /// Whether messages in the store may have been missed by the live channel.
     behind: bool,
     ready: VecDeque<Notification>,
 }
 
 impl Subscription {
-    /// The next message to this user or to everybody. A caller that stops waiting misses nothing: the next call brings
-    /// it.
+    /// Returns the next message to this user or to all users. Cancel safe: a message that is not returned is returned
+    /// by the next call.
     pub async fn next(&mut self) -> Result<Notification, Error> {
         loop {
             if let Some(message) = self.ready.pop_front() {
@@ -259,8 +261,8 @@ impl Subscription {
         }
     }
 
-    /// Reads from the store what does not come live: only once it is known from where on that is so, lest something
-    /// falls in between.
+    /// Reads from the store the messages that the live channel does not deliver. It first waits until the position of
+    /// the live channel is known, so that no message falls between the two.
     async fn catch_up(&mut self) -> Result<(), Error> {
         let _ = self.hub.brought.subscribe().wait_for(Option::is_some).await;
         let missed = self.hub.store.notifications(Some(self.user.clone()), self.last, PAGE_MAX_COUNT).await?;

@@ -1,4 +1,4 @@
-//! A span and a latency for every operation of a store, at the one place where all of them pass.
+//! Wraps a store and adds a span and a latency measurement to every operation.
 
 use std::{
     collections::HashMap,
@@ -19,25 +19,25 @@ use tracing::Instrument as _;
 
 /// Upper bounds of the buckets, in seconds.
 const BOUNDS: [f64; 14] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
-/// A claim that waits for jobs says more of the jobs than of the store.
+/// Claims that wait for jobs are measured apart: their latency depends on the jobs, not on the store.
 const WAITING_CLAIM: &str = "claim_wait";
 
-/// How long an operation of the store has taken in this process.
+/// Latencies of one store operation in this process, as a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationLatency {
     /// Its name, such as `enqueue`; claims that wait for jobs are `claim_wait`.
     pub operation: &'static str,
-    /// Calls that took at most that many seconds, for increasing bounds.
+    /// Upper bounds in seconds, ascending, each with the number of calls that took no longer.
     pub buckets: Vec<(f64, u64)>,
-    /// All calls that were answered.
+    /// Number of calls that were answered.
     pub count: u64,
-    /// The time that they took together.
+    /// Total time of these calls.
     pub sum: Duration,
-    /// Those of them that were answered with an error.
+    /// Number of these calls that failed.
     pub errors: u64,
 }
 
-/// A store in front of another one, which measures it.
+/// A store that measures another one.
 #[derive(Debug)]
 pub(crate) struct ObservedStore {
     inner: Arc<dyn Store>,
@@ -46,7 +46,7 @@ pub(crate) struct ObservedStore {
 
 #[derive(Debug, Default)]
 struct Histogram {
-    /// One more than bounds.
+    /// One bucket per bound, and one for slower calls.
     buckets: [AtomicU64; BOUNDS.len() + 1],
     sum_ns: AtomicU64,
     errors: AtomicU64,
@@ -58,7 +58,7 @@ impl ObservedStore {
         Self { inner, latencies: names.map(|name| (name, Histogram::default())).collect() }
     }
 
-    /// Of all operations that were called, by name.
+    /// The latencies of all operations that were called, by name.
     pub(crate) fn latencies(&self) -> Vec<OperationLatency> {
         let mut all: Vec<_> = self.latencies.iter().map(|(name, histogram)| histogram.read(name)).collect();
         all.retain(|latency| latency.count > 0);

@@ -1,28 +1,29 @@
-//! What the jobs returned that a job waited for.
+//! Results of a job's parents.
 
 use punctual_core::{JobError, JobId, Json, Relative, Retry, Status, job::E_DATA, limits};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Failure, Punctual};
 
-/// What a job returned that another one waited for.
+/// The result of a parent of a job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ParentResult {
-    /// Which job.
+    /// The parent.
     pub id: JobId,
-    /// The name it has in its workflow.
+    /// Its name in the workflow.
     pub node: Option<String>,
-    /// How it ended.
+    /// Its final status.
     pub status: Status,
-    /// What it returned, if it succeeded and returned anything.
+    /// Its result, if it succeeded and returned one.
     pub result: Option<Json>,
 }
 
-/// Results that are fetched at once; each may have a megabyte.
+/// Number of results per query; each may have a megabyte.
 const PAGE: usize = 16;
 
 impl Punctual {
-    /// What the parents of a job returned, in the order of their ids. A failure if it is more than a worker is given.
+    /// Returns the results of a job's parents, in the order of their ids. Fails if they exceed the [size
+    /// limit](limits::PARENT_RESULTS_MAX_BYTES).
     pub async fn parent_results(&self, job: JobId) -> Result<Vec<ParentResult>, Failure> {
         load(self, job).await
     }
@@ -55,7 +56,7 @@ fn too_large() -> Failure {
     Failure::of(JobError::coded(E_DATA, problem), Retry::Never)
 }
 
-/// The result of the parent with that name or id, as a `T`. One that returned nothing returned null.
+/// The result of the parent with this name or id, deserialized as a `T`; a parent without a result counts as null.
 pub(crate) fn read<T: DeserializeOwned>(results: &[ParentResult], parent: &str) -> Result<T, Failure> {
     let is_it = |one: &&ParentResult| one.node.as_deref() == Some(parent) || one.id.to_string() == parent;
     let found = results.iter().find(is_it).ok_or_else(|| {

@@ -8,7 +8,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::{Context, Draft, Punctual, Transactional};
 
-/// An answer that is awaited.
+/// A boxed future of a result.
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 impl<'a> Transactional<'a> for &'a mut PgConnection {
@@ -45,7 +45,8 @@ impl<'a> Transactional<'a> for &'a mut Transaction<'_, Postgres> {
     }
 }
 
-/// The engine behind a connection, which must be PostgreSQL for its transactions, and know all that has begun.
+/// The PostgreSQL engine behind a connection, which its transactions need. With Redis in front, it first waits until
+/// Redis's executions are recorded.
 async fn store(punctual: &Punctual) -> Result<&PostgresStore, StoreError> {
     let mut any: &dyn Any = punctual.engine();
     #[cfg(feature = "redis")]

@@ -1,4 +1,4 @@
-//! The way in: connect, enqueue, wait.
+//! The client: connect, enqueue, wait.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,27 +32,27 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Punctual {
     pub(crate) store: Arc<dyn Store>,
-    /// The same, as it was opened.
+    /// The store as it was opened, without measurement.
     pub(crate) engine: Arc<dyn Store>,
     pub(crate) observed: Arc<ObservedStore>,
     pub(crate) ids: Arc<Ids>,
-    /// When what it does was asked for first, if it is [idempotent](Self::idempotent_request).
+    /// The time of the first request, if this client is [idempotent](Self::idempotent_request).
     pub(crate) first_at: Option<Timestamp>,
-    /// What queues say of their jobs.
-    pub(crate) queues: Arc<queues::Known>,
-    /// Who listens to what users are told.
+    /// Cached default options of queues.
+    pub(crate) queues: Arc<queues::CachedDefaults>,
+    /// Delivers notifications to subscribers.
     pub(crate) hub: Arc<Hub>,
-    /// The trace that what it makes continues where no span is current.
+    /// The trace for new jobs where no span is current.
     pub(crate) trace: Option<Arc<Trace>>,
 }
 
-/// How often a job that is waited for is looked at when no hint comes.
+/// How often `wait` queries a job if no hint arrives.
 const WAIT_POLL_PERIOD: Duration = Duration::from_millis(500);
-/// How often a read-only server is asked whether it can be written.
+/// How often a read-only server is checked for writability.
 const WRITABLE_POLL_PERIOD: Duration = Duration::from_secs(1);
 
 impl Punctual {
-    /// Uses a store that is open already.
+    /// Creates a client on a store that is already open.
     pub fn new(engine: Arc<dyn Store>) -> Self {
         let observed = Arc::new(ObservedStore::new(Arc::clone(&engine)));
         let store: Arc<dyn Store> = Arc::<ObservedStore>::clone(&observed);
@@ -69,33 +69,32 @@ impl Punctual {
         }
     }
 
-    /// The store behind it.
+    /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// The store as it was opened: an engine's own type, without the measurement of its operations.
+    /// The store as it was opened: the engine's own type, without latency measurement.
     pub fn engine(&self) -> &dyn Store {
         &*self.engine
     }
 
-    /// How long the operations of the store have taken in this process, by name, as far as they were called.
+    /// Latencies of the store operations that were called in this process, by name.
     pub fn operation_latencies(&self) -> Vec<OperationLatency> {
         self.observed.latencies()
     }
 
-    /// The source of its ids.
+    /// The id generator.
     pub fn ids(&self) -> &Arc<Ids> {
         &self.ids
     }
 
-    /// The time that what it makes is of.
+    /// The current time, or that of the first request if this client is idempotent.
     pub(crate) fn now(&self) -> Timestamp {
         self.first_at.unwrap_or_else(|| self.store.now())
     }
 
-    /// The same connection, for work that is a part of `trace`: jobs that are enqueued by it where no span is current
-    /// continue that one.
+    /// A client on the same connection whose jobs continue `trace` where no span is current.
     #[must_use]
     pub fn continuing(self, trace: Option<Trace>) -> Self {
         match trace {
@@ -104,24 +103,24 @@ impl Punctual {
         }
     }
 
-    /// The trace that a job continues that is made now.
+    /// The trace that a new job continues: that of the current span, or else the one of this client.
     pub(crate) fn trace_now(&self) -> Option<Trace> {
         trace::current().or_else(|| self.trace.as_deref().cloned())
     }
 
-    /// Everything that an operator may see and do; `actor` is who does it.
+    /// The operations for operators; `actor` is recorded as the author of changes.
     pub fn admin(&self, actor: impl Into<String>) -> Admin {
         Admin::new(self.clone(), actor.into())
     }
 
-    /// Waits while the store's server is read-only, as a standby is until it is promoted. Says so once in the log.
-    /// Other errors are left to the next call.
+    /// Waits while the store's server is read-only, as a standby is until it is promoted, and logs that once. Other
+    /// errors are left to the next call.
     pub async fn until_writable(&self) {
-        // A write that changes nothing: there is no worker of that id.
+        // A write without effect: no worker has this id.
         let nobody = WorkerId::from_bits(self.ids.next(self.store.now()));
         let mut is_said = false;
         while let Err(error) = self.store.deregister(nobody).await {
-            // A promotion may cut connections.
+            // Open connections may be cut during a promotion.
             let is_waiting = matches!(error, StoreError::ReadOnlyServer { .. }) || is_said && error.is_transient();
             if !is_waiting {
                 return;
@@ -137,17 +136,18 @@ impl Punctual {
     /// Enqueues a job. When this returns, the job is durable.
     pub async fn enqueue(&self, job: impl Into<Draft>) -> Result<Enqueued, Error> {
         let enqueued = self.enqueue_all([job]).await?;
-        // One in, one out: every engine answers for each job.
+        // The store returns one answer per job.
         enqueued.into_iter().next().ok_or_else(|| Invalid::new("jobs", "the store answered for none").into())
     }
 
-    /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs: all of them or, if one is refused, none.
+    /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs in one transaction: all of them or, if one is
+    /// refused, none.
     pub async fn enqueue_all<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<Enqueued>, Error> {
         let jobs = self.check_fresh(jobs).await?;
         let own: Vec<JobId> = jobs.iter().filter(|_| self.first_at.is_some()).map(|job| job.id).collect();
         let mut enqueued = self.store.enqueue(jobs).await?;
         for (one, own) in enqueued.iter_mut().zip(own) {
-            // It is there since this was first asked for.
+            // The job was created by an earlier call of the same request.
             one.existing &= one.id != own;
         }
         for Enqueued { id, existing, .. } in &enqueued {
@@ -156,13 +156,13 @@ impl Punctual {
         Ok(enqueued)
     }
 
-    /// Checks jobs by what their queues say of them now, and gives them ids, without storing them.
+    /// Checks jobs with the current defaults of their queues and assigns ids, without storing them.
     pub async fn check_fresh<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<NewJob>, Error> {
         let defaults = self.queues.fresh(&*self.store).await?;
         Ok(self.check_by(&defaults, jobs)?)
     }
 
-    /// Checks jobs and gives them ids, without storing them. Queues' defaults count as they were read last.
+    /// Checks jobs and assigns ids, without storing them. Uses the queue defaults as they were last read.
     pub fn check<D: Into<Draft>>(&self, jobs: impl IntoIterator<Item = D>) -> Result<Vec<NewJob>, Invalid> {
         self.check_by(&self.queues.now(), jobs)
     }
@@ -188,16 +188,16 @@ impl Punctual {
         Ok(checked)
     }
 
-    /// The job as it stands.
+    /// Returns the job.
     pub async fn job(&self, id: JobId) -> Result<JobRecord, Error> {
         self.store.get(id).await?.ok_or(Error::NotFound(id))
     }
 
-    /// Waits until the job has come to an end, at most for `timeout`, and returns it as it then is.
+    /// Waits until the job has finished and returns it. Fails with `Error::TimedOut` after `timeout`.
     pub async fn wait(&self, id: JobId, timeout: Duration) -> Result<JobRecord, Error> {
-        // An instant beyond the clock's range would be a panic.
+        // An instant beyond the clock's range would panic.
         let deadline = time::Instant::now() + timeout.min(limits::WAIT_MAX);
-        // Listen first, then look: what happens in between is not missed.
+        // Subscribe before the query, so that no change in between is missed.
         let mut hints = self.store.watch();
         loop {
             let job = self.job(id).await?;
@@ -215,7 +215,7 @@ impl Punctual {
 }
 
 impl Punctual {
-    /// Waits until all jobs of a workflow have come to an end, at most for `timeout`, and returns it as it then is.
+    /// Waits until all jobs of a workflow have finished, at most for `timeout`, and returns the workflow as it is then.
     pub async fn wait_workflow(&self, id: WorkflowId, timeout: Duration) -> Result<Workflow, Error> {
         let deadline = time::Instant::now() + timeout.min(limits::WAIT_MAX);
         let mut hints = self.store.watch();
@@ -230,7 +230,7 @@ impl Punctual {
     }
 }
 
-/// Says which job of a batch is refused.
+/// Adds to an error which job of the batch is invalid.
 fn name_place(invalid: Invalid, place: usize) -> Invalid {
     if place == 0 {
         return invalid;

@@ -1,4 +1,4 @@
-//! What queues say of their jobs, as this process knows it.
+//! A cache of the default options of queues.
 
 use std::{
     collections::HashMap,
@@ -8,29 +8,29 @@ use std::{
 
 use punctual_core::{JobDefaults, Queue, Store, StoreResult};
 
-/// What the jobs of each queue are by default, for queues that say anything.
+/// Default job options by queue, for queues that have any.
 pub(crate) type QueueDefaults = HashMap<String, JobDefaults>;
 
-/// What queues say of their jobs.
+/// The default job options of these queues.
 pub(crate) fn defaults(queues: Vec<Queue>) -> QueueDefaults {
     let defaults = queues.into_iter().map(|queue| (queue.name, queue.settings.defaults));
     defaults.filter(|(_, defaults)| *defaults != JobDefaults::default()).collect()
 }
 
-/// For how long what was read is good enough.
+/// How long cached defaults are valid.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// The defaults of queues, read again now and then.
+/// The cached defaults of queues.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<(Option<Instant>, Arc<QueueDefaults>)>);
+pub(crate) struct CachedDefaults(Mutex<(Option<Instant>, Arc<QueueDefaults>)>);
 
-impl Known {
-    /// As they were read last.
+impl CachedDefaults {
+    /// The defaults as they were last read.
     pub(crate) fn now(&self) -> Arc<QueueDefaults> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner).1)
     }
 
-    /// As they are, or were a moment ago.
+    /// The defaults, read again if the cached ones have expired.
     pub(crate) async fn fresh(&self, store: &dyn Store) -> StoreResult<Arc<QueueDefaults>> {
         let is_fresh = |read: &Option<Instant>| read.is_some_and(|at| at.elapsed() < FRESH);
         if !is_fresh(&self.0.lock().unwrap_or_else(PoisonError::into_inner).0) {
@@ -40,7 +40,7 @@ impl Known {
         Ok(self.now())
     }
 
-    /// They have changed.
+    /// Invalidates the cache.
     pub(crate) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = None;
     }

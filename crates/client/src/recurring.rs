@@ -1,4 +1,4 @@
-//! Jobs that recur, defined in code or in a file.
+//! Schedules, defined in code or in a file.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{Draft, Punctual, admin};
 
-/// A schedule: a job, and when it runs again and again.
+/// A schedule: a job, and the times at which it is enqueued.
 ///
 /// ```
 /// use punctual_client::{Draft, Recurring};
@@ -23,13 +23,13 @@ use crate::{Draft, Punctual, admin};
 #[derive(Debug, Clone)]
 pub struct Recurring {
     spec: ScheduleSpec,
-    /// What is wrong with the job; told when the schedule is stored.
+    /// The error in the job's definition; reported when the schedule is stored.
     refused: Option<Invalid>,
 }
 
 impl Recurring {
-    /// Enqueues `job` whenever `cron` says: five fields, six with seconds in front, `@daily` and its kin, or `@every
-    /// 90s`.
+    /// Creates a schedule that enqueues `job` at the times of `cron`: five fields, six with seconds first, `@daily` and
+    /// the like, or `@every 90s`.
     pub fn new(name: impl Into<String>, cron: impl Into<String>, job: impl Into<Draft>) -> Self {
         match job.into().into_template() {
             Ok(job) => Self { spec: ScheduleSpec::new(name, cron, job), refused: None },
@@ -40,56 +40,57 @@ impl Recurring {
         }
     }
 
-    /// The time zone that the cron expression is read in, by its IANA name; UTC by default.
+    /// The time zone of the cron expression, by its IANA name; UTC by default.
     #[must_use]
     pub fn zone(mut self, zone: impl Into<String>) -> Self {
         self.spec.zone = zone.into();
         self
     }
 
-    /// What becomes of occurrences whose time went by while nobody was there; by default the last one runs.
+    /// Misfire policy: how occurrences are handled that were missed because no worker was running; by default only the
+    /// last one runs.
     #[must_use]
     pub const fn misfire(mut self, misfire: Misfire) -> Self {
         self.spec.misfire = misfire;
         self
     }
 
-    /// What an occurrence does while the job of the one before is unfinished; by default it runs beside it.
+    /// Overlap policy: what an occurrence does while the job of the previous one is unfinished; by default both run.
     #[must_use]
     pub const fn overlap(mut self, overlap: Overlap) -> Self {
         self.spec.overlap = overlap;
         self
     }
 
-    /// Starts each occurrence up to so much later, always by the same amount.
+    /// Maximum delay of each occurrence, constant per occurrence.
     #[must_use]
     pub const fn jitter(mut self, jitter: Duration) -> Self {
         self.spec.jitter = jitter;
         self
     }
 
-    /// No occurrence before this instant.
+    /// Start of the schedule: no occurrence before this instant.
     #[must_use]
     pub const fn starts_at(mut self, at: Timestamp) -> Self {
         self.spec.starts_at = Some(at);
         self
     }
 
-    /// No occurrence at this instant or after it.
+    /// End of the schedule: no occurrence at or after this instant.
     #[must_use]
     pub const fn ends_at(mut self, at: Timestamp) -> Self {
         self.spec.ends_at = Some(at);
         self
     }
 
-    /// A sentence for people.
+    /// Description.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.spec.description = Some(text.into());
         self
     }
 
-    /// Checks it, as seen from `now`.
+    /// Checks the schedule, as of the time `now`.
     pub fn check(self, now: Timestamp) -> Result<ScheduleSpec, Invalid> {
         let spec = self.into_spec()?;
         spec.check(now)?;
@@ -97,28 +98,28 @@ impl Recurring {
     }
 
     fn into_spec(mut self) -> Result<ScheduleSpec, Invalid> {
-        // As it comes back from the store.
+        // Rounded as in the store.
         self.spec.jitter = Duration::from_millis(u64::try_from(self.spec.jitter.as_millis()).unwrap_or(u64::MAX));
         self.refused.map_or(Ok(self.spec), Err)
     }
 }
 
-/// What a synchronisation did, by the schedules' names.
+/// The result of a synchronization, as names of schedules.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Synced {
-    /// Those that are new.
+    /// Schedules that were created.
     pub added: Vec<String>,
-    /// Those that are different now.
+    /// Schedules that were changed.
     pub changed: Vec<String>,
-    /// Those that are gone, because their definition is.
+    /// Schedules that were removed because they are no longer defined.
     pub removed: Vec<String>,
-    /// Those that somebody else owns, or that were made by hand. They are as they were.
+    /// Schedules that were left unchanged because they have another owner or were created by hand.
     pub left_alone: Vec<String>,
 }
 
 impl Punctual {
-    /// Makes the schedules that `owner` defines what the store has of this owner: adds, changes and removes. Schedules
-    /// of others, and those made by hand, are left alone. Nothing is changed if one of them is refused.
+    /// Synchronizes the schedules of `owner` with these definitions: creates, changes and removes. Schedules of other
+    /// owners, and those created by hand, are left unchanged. If a definition is invalid, nothing is changed.
     pub async fn sync_schedules(
         &self,
         owner: &str,
@@ -165,7 +166,7 @@ impl Punctual {
             for (save, saved) in page.iter().zip(saved) {
                 let (name, mut put) = (save.schedule.spec.name.clone(), admin::Put::of(save));
                 if !saved {
-                    // Somebody was faster, most likely with the same definition.
+                    // Another process was faster, most likely with the same definition.
                     put = match admin::put(self, save.schedule.spec.clone(), owner).await {
                         Err(Error::Owned { schedule, .. }) => {
                             synced.left_alone.push(schedule);

@@ -9,10 +9,10 @@ use tiberius::Client;
 
 use crate::{Context, Draft, Punctual, Transactional};
 
-/// An answer that is awaited.
+/// A boxed future of a result.
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// The connection must be in a transaction that was begun on it.
+/// The connection must be in a transaction.
 impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Transactional<'a> for &'a mut Client<S> {
     type Enqueued = Answer<'a, Vec<Enqueued>>;
     type Settled = Answer<'a, Settled>;
@@ -34,7 +34,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Transactional<'a> for &'a mut
     }
 }
 
-/// The engine behind a connection, which must be SQL Server for its transactions.
+/// The SQL Server engine behind a connection, which its transactions need.
 fn store(punctual: &Punctual) -> Result<&SqlServerStore, StoreError> {
     let any: &dyn Any = punctual.engine();
     any.downcast_ref().ok_or_else(|| {

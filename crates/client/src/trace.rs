@@ -1,36 +1,37 @@
-//! Traces: which one is current, and how a span becomes a part of one. Without the feature `otel` there are none.
+//! Traces: the current one, and spans that continue another one. Without the feature `otel`, these functions do
+//! nothing.
 
 pub use punctual_core::trace::{Trace, TraceParent};
 use tracing::Span;
 
-/// Where in a trace we are: at the current span of `tracing`, or else of OpenTelemetry. Nothing, and at no cost, where
-/// there is none.
+/// The position in the current trace: the current span of `tracing`, or else of OpenTelemetry. `None`, at no cost, if
+/// there is no current span.
 pub fn current() -> Option<Trace> {
     bridge::current()
 }
 
-/// Lets a span that has not begun be the child of another, perhaps of another process.
+/// Sets the parent of a span that has not started yet; the parent may be in another process.
 pub fn adopt(span: &Span, parent: &Trace) {
     if !span.is_disabled() {
         bridge::adopt(span, parent);
     }
 }
 
-/// Names a span for those who look at traces; logs know it by the name in the source.
+/// Sets the name of a span in traces; logs use its name in the source.
 pub fn name(span: &Span, name: impl FnOnce() -> String) {
     if !span.is_disabled() {
         bridge::name(span, name());
     }
 }
 
-/// Says something of a span that is for traces and not for logs.
+/// Sets an attribute of a span that appears in traces but not in logs.
 pub fn describe(span: &Span, key: &'static str, value: impl Into<String>) {
     if !span.is_disabled() {
         bridge::describe(span, key, value.into());
     }
 }
 
-/// Says that what a span stands for has failed: how, in a word, and why.
+/// Marks a span as failed, with the kind of the error and its message.
 pub fn fail(span: &Span, kind: &str, why: &str) {
     if !span.is_disabled() {
         bridge::describe(span, "error.type", kind.to_owned());
@@ -56,7 +57,7 @@ mod bridge {
 
     pub(super) fn adopt(span: &Span, parent: &Trace) {
         let remote = to_context(parent);
-        // It fails where nobody exports the span, who then need not know its parent.
+        // This fails if the span is not exported, in which case no parent is needed.
         let _ = span.set_parent(Context::new().with_remote_span_context(remote));
     }
 

@@ -1,20 +1,20 @@
-//! Enqueue and finish jobs inside a transaction of your own, on your own connection to the store's database.
+//! Enqueue and complete jobs inside a transaction of your own, on your own connection to the store's database.
 
 use punctual_core::{Error, Invalid, Json, Outcome, Settlement, limits, settle};
 use serde::Serialize;
 
 use crate::{Context, Draft, Punctual};
 
-/// A transaction of the caller's own: `&rusqlite::Transaction` or `&rusqlite::Connection` with a SQLite store, which
-/// answer at once; `&mut sqlx::Transaction` or `&mut sqlx::PgConnection` with a PostgreSQL store, and `&mut
-/// tiberius::Client` in a transaction with a SQL Server store, whose answers are awaited.
+/// A transaction of the caller: `&rusqlite::Transaction` or `&rusqlite::Connection` with a SQLite store, for which the
+/// functions are synchronous; `&mut sqlx::Transaction` or `&mut sqlx::PgConnection` with a PostgreSQL store, and `&mut
+/// tiberius::Client` in a transaction with a SQL Server store, for which they are asynchronous.
 pub trait Transactional<'a>: Sized {
-    /// What [`Punctual::enqueue_in`] answers: a result, or a future of one.
+    /// The return type of [`Punctual::enqueue_in`]: a result, or a future of one.
     type Enqueued;
-    /// What [`Context::complete_in`] answers: a result, or a future of one.
+    /// The return type of [`Context::complete_in`]: a result, or a future of one.
     type Settled;
 
-    /// Checks jobs by what their queues say of them, and stores them.
+    /// Checks jobs with the defaults of their queues, and stores them.
     fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued;
 
     /// Ends an execution.
@@ -24,9 +24,9 @@ pub trait Transactional<'a>: Sized {
 impl Punctual {
     /// Enqueues jobs within `transaction`: they exist if and only if it commits.
     ///
-    /// After an error the transaction goes on as it was before the call. Roll back if you give up before it answers,
-    /// such as by a timeout: a part of it may have been done, and the rest of the transaction may go by Punctual's
-    /// settings.
+    /// After an error, the transaction is as it was before the call and may continue. If the call is cancelled, such as
+    /// by a timeout, roll back: a part of its work may have been done, and Punctual's settings may apply to the rest of
+    /// the transaction.
     ///
     /// With a SQLite store:
     ///
@@ -82,16 +82,16 @@ impl Punctual {
         transaction: T,
         jobs: impl IntoIterator<Item = D>,
     ) -> T::Enqueued {
-        // One more than may come is enough to refuse them.
+        // One job above the limit is enough for an error.
         transaction.enqueue(self, jobs.into_iter().take(limits::BATCH_MAX_JOBS + 1).map(Into::into).collect())
     }
 }
 
 impl Context {
-    /// Finishes the job with `result` within `transaction`, so that the handler's own writes and the job's end are
-    /// one: after a crash either both are there or neither. Return `Ok` from the handler once it has committed.
+    /// Completes the job with `result` within `transaction`, so that the handler's own writes and the end of the job
+    /// are committed together or not at all. Return `Ok` from the handler after the commit.
     ///
-    /// [`Settled::Stale`](punctual_core::Settled::Stale) means that the job is no longer this execution's: roll back.
+    /// [`Settled::Stale`](punctual_core::Settled::Stale) means that this execution no longer holds the job: roll back.
     pub fn complete_in<'a, T: Transactional<'a>>(&'a self, transaction: T, result: &impl Serialize) -> T::Settled {
         transaction.settle(self, self.success(result))
     }

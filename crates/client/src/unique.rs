@@ -1,4 +1,4 @@
-//! What there may be only one job of.
+//! Unique keys.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use punctual_core::{Invalid, Spec, Status, unique};
 #[must_use]
 pub struct Unique {
     source: Source,
-    wish: punctual_core::Unique,
+    unique: punctual_core::Unique,
 }
 
 #[derive(Debug, Clone)]
@@ -32,76 +32,76 @@ enum Source {
 }
 
 impl Unique {
-    /// By a key of your own.
+    /// A key of your own.
     pub fn key(key: impl Into<String>) -> Self {
-        Self { source: Source::Key(key.into()), wish: punctual_core::Unique::default() }
+        Self { source: Source::Key(key.into()), unique: punctual_core::Unique::default() }
     }
 
-    /// By the whole payload.
+    /// A key computed from the whole payload.
     pub fn payload() -> Self {
-        Self { source: Source::Payload(Vec::new()), wish: punctual_core::Unique::default() }
+        Self { source: Source::Payload(Vec::new()), unique: punctual_core::Unique::default() }
     }
 
-    /// By parts of the payload, each a JSON pointer such as `/order` or `/user/id`.
+    /// A key computed from parts of the payload, each a JSON pointer such as `/order` or `/user/id`.
     pub fn parts<P: Into<String>>(parts: impl IntoIterator<Item = P>) -> Self {
         let parts = parts.into_iter().map(Into::into).collect();
-        Self { source: Source::Payload(parts), wish: punctual_core::Unique::default() }
+        Self { source: Source::Payload(parts), unique: punctual_core::Unique::default() }
     }
 
-    /// Among jobs of any name, not only of the same.
+    /// Jobs of other names conflict, too.
     pub const fn any_name(mut self) -> Self {
-        self.wish.any_name = true;
+        self.unique.any_name = true;
         self
     }
 
-    /// Among jobs of the same queue only.
+    /// Jobs of other queues do not conflict.
     pub const fn per_queue(mut self) -> Self {
-        self.wish.per_queue = true;
+        self.unique.per_queue = true;
         self
     }
 
-    /// Only for so long after the first was enqueued; for as long as it is kept by default.
+    /// The key is held for this period from the first enqueue; by default for as long as its job is stored.
     pub const fn period(mut self, period: Duration) -> Self {
-        self.wish.period = Some(period);
+        self.unique.period = Some(period);
         self
     }
 
-    /// Only while the other job is in one of these statuses; in any but cancelled and deleted by default.
+    /// The existing job conflicts only in these statuses; by default in all except cancelled and deleted.
     pub fn states(mut self, states: impl IntoIterator<Item = Status>) -> Self {
-        self.wish.states = states.into_iter().collect();
+        self.unique.states = states.into_iter().collect();
         self
     }
 
-    /// Only until the other job has come to an end.
+    /// The existing job conflicts only until it has finished.
     pub fn until_finished(self) -> Self {
         self.states(Status::ALL.into_iter().filter(|status| status.is_active()))
     }
 
-    /// Only until the other job is started for the first time.
+    /// The existing job conflicts only until its first start.
     pub fn until_started(self) -> Self {
         self.states([Status::Waiting, Status::Scheduled, Status::Queued])
     }
 
-    /// A conflict gives the other job this one's payload, if it has not started.
+    /// On a conflict, the existing job receives the payload of the new one, if it has not started.
     pub const fn replace_payload(mut self) -> Self {
-        self.wish.replace_payload = true;
+        self.unique.replace_payload = true;
         self
     }
 
-    /// A conflict pushes the other job's time back to this one's, if it is still scheduled. With a
-    /// [`period`](Self::period) it is pushed back for no longer than that: then there is a new one.
+    /// On a conflict, the existing job is postponed to the time of the new one, if it is still scheduled. With a
+    /// [`period`](Self::period), it is postponed no further than the end of the period; then a new job is enqueued.
     pub const fn debounce(mut self) -> Self {
-        self.wish.debounce = true;
+        self.unique.debounce = true;
         self
     }
 
-    /// Puts it into a job, whose payload is known by now.
+    /// Sets the unique key of a job whose payload is known.
     pub(crate) fn apply(self, spec: &mut Spec) -> Result<(), Invalid> {
         spec.unique_key = Some(match self.source {
             Source::Key(key) => key,
             Source::Payload(parts) => unique::key_of(&spec.payload, &parts)?,
         });
-        spec.options.unique = (self.wish != punctual_core::Unique::default()).then_some(self.wish);
+        spec.options.unique = (self.unique != punctual_core::Unique::default()).then_some(self.unique);
         Ok(())
     }
 }

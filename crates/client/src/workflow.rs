@@ -9,7 +9,7 @@ use punctual_core::{
 
 use crate::{Draft, Punctual, queues::QueueDefaults};
 
-/// Jobs that belong together, each under a name of its own, some after others.
+/// A set of jobs, each with a unique name in the workflow, and the dependencies among them.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -43,48 +43,49 @@ struct NodeDraft {
     after: Vec<String>,
 }
 
-/// The names of callbacks, which no job of a workflow may have.
+/// The names of callbacks, which are reserved.
 pub(crate) const CALLBACKS: [&str; 3] = ["on_success", "on_failure", "on_complete"];
 
-/// A job of a workflow, for what else there is to say of it.
+/// A job of a workflow, to set its dependencies.
 #[derive(Debug)]
 pub struct Node<'a>(&'a mut NodeDraft);
 
 impl Node<'_> {
-    /// Lets it wait until these jobs of the workflow have succeeded; may be called several times.
+    /// Adds parents by their names in the workflow: the job waits until they have succeeded; may be called several
+    /// times.
     #[allow(clippy::return_self_not_must_use)]
     pub fn after<N: Into<String>>(self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.0.after.extend(nodes.into_iter().map(Into::into));
         self
     }
 
-    /// What it does when one of those dies or is cancelled; by default it is cancelled too.
+    /// Policy when a parent becomes dead or cancelled; by default the job is cancelled too.
     #[allow(clippy::return_self_not_must_use)]
     pub fn on_parent_failure(self, policy: OnParentFailure) -> Self {
         self.0.draft.spec_mut().options.on_parent_failure = policy;
         self
     }
 
-    /// Whether it is handed what those returned; by default if its definition asks for it.
+    /// Whether the job receives the results of its parents; by default if its definition asks for them.
     #[allow(clippy::return_self_not_must_use)]
-    pub fn parent_results(self, wish: ParentResults) -> Self {
-        self.0.draft.spec_mut().options.parent_results = wish;
+    pub fn parent_results(self, when: ParentResults) -> Self {
+        self.0.draft.spec_mut().options.parent_results = when;
         self
     }
 }
 
 impl Workflow {
-    /// A workflow without jobs. The name need not be unique.
+    /// Creates a workflow without jobs. The name need not be unique.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), created_by: None, nodes: Vec::new(), callbacks: BTreeMap::new() }
     }
 
-    /// Who submits it.
+    /// The service or person that submits the workflow.
     pub fn created_by(&mut self, creator: impl Into<String>) {
         self.created_by = Some(creator.into());
     }
 
-    /// Adds a job under a name of its own.
+    /// Adds a job under a unique name.
     pub fn job(&mut self, name: impl Into<String>, job: impl Into<Draft>) -> Node<'_> {
         let node = NodeDraft { name: name.into(), draft: job.into(), after: Vec::new() };
         self.nodes.push(node);
@@ -92,29 +93,29 @@ impl Workflow {
         Node(&mut self.nodes[last])
     }
 
-    /// A job that runs once all jobs have succeeded.
+    /// Sets the job that runs after all jobs have succeeded.
     pub fn on_success(&mut self, job: impl Into<Draft>) {
         self.callbacks.insert("on_success", (OnParentFailure::Cancel, job.into()));
     }
 
-    /// A job that runs once all jobs have ended, unless all have succeeded.
+    /// Sets the job that runs after all jobs have ended, unless all have succeeded.
     pub fn on_failure(&mut self, job: impl Into<Draft>) {
         self.callbacks.insert("on_failure", (OnParentFailure::Only, job.into()));
     }
 
-    /// A job that runs once all jobs have ended, however they did.
+    /// Sets the job that runs after all jobs have ended, whatever their status.
     pub fn on_complete(&mut self, job: impl Into<Draft>) {
         self.callbacks.insert("on_complete", (OnParentFailure::Run, job.into()));
     }
 
-    /// Lets its jobs continue a trace, unless they say themselves which one.
+    /// Sets the trace that its jobs continue, unless they have one.
     fn continue_trace(&mut self, trace: Option<&Trace>) {
         let drafts = self.nodes.iter_mut().map(|node| &mut node.draft);
         let callbacks = self.callbacks.values_mut().map(|(_, draft)| draft);
         drafts.chain(callbacks).for_each(|draft| draft.continue_trace(trace));
     }
 
-    /// Checks it and gives it and its jobs ids. Parents come before their children.
+    /// Checks the workflow and assigns ids to it and its jobs. Parents precede their children.
     fn into_new(
         self,
         ids: &Ids,
@@ -173,7 +174,7 @@ impl Workflow {
         }
     }
 
-    /// The places of its jobs, parents first.
+    /// The positions of its jobs, parents first.
     fn order(&self) -> Result<Vec<usize>, Invalid> {
         let mut places = HashMap::with_capacity(self.nodes.len());
         for (place, node) in self.nodes.iter().enumerate() {
@@ -199,13 +200,13 @@ impl Workflow {
     }
 }
 
-/// Says which job of a workflow is refused.
+/// Adds to an error which job of the workflow is invalid.
 fn of_job(invalid: Invalid, name: &str) -> Invalid {
     Invalid { problem: format!("{} (job `{name}` of the workflow)", invalid.problem), ..invalid }
 }
 
 impl Punctual {
-    /// Submits a workflow: all of its jobs, or none if one is refused. When this returns, it is durable.
+    /// Submits a workflow: all of its jobs or, if one is refused, none. When this returns, the workflow is durable.
     pub async fn submit(&self, mut workflow: Workflow) -> Result<WorkflowId, Error> {
         let defaults = self.queues.fresh(&**self.store()).await?;
         workflow.continue_trace(self.trace_now().as_ref());
@@ -215,7 +216,7 @@ impl Punctual {
             return Ok(id);
         }
         match self.store().submit(workflow, jobs).await {
-            // Somebody else was asked for it in the same instant.
+            // The same request was submitted concurrently.
             Err(_) if self.first_at.is_some() && self.store().workflow(id).await?.is_some() => Ok(id),
             submitted => Ok(submitted.map(|()| id)?),
         }

@@ -1,4 +1,4 @@
-//! What an operator may do to a job. A pure decision, as [`settle`](crate::settle()) is for workers.
+//! Operator actions on a job. A pure decision, as [`settle`](crate::settle()) is for workers.
 
 use std::{fmt, time::Duration};
 
@@ -6,24 +6,24 @@ use serde::Deserialize;
 
 use crate::{Job, JobId, Refused, Status, Timestamp};
 
-/// An operator's wish.
+/// An operator action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Run a dead job again, or a retrying one now; its history goes on.
+    /// Run a dead job again, or a retrying job now; its history continues.
     Retry,
-    /// Make sure that it does not run (any more).
+    /// Cancel the job: it does not run, or is stopped if it is running.
     Cancel,
-    /// Hide it; retention removes it later.
+    /// Hide the job; retention removes it later.
     Delete,
-    /// Do not wait for its time.
+    /// Run the job now instead of at its scheduled time.
     #[serde(rename = "run")]
     RunNow,
 }
 
 impl Verb {
-    /// The status that it asks for.
+    /// The status that the action leads to.
     pub const fn target(self) -> Status {
         match self {
             Self::Retry | Self::RunNow => Status::Queued,
@@ -32,8 +32,8 @@ impl Verb {
         }
     }
 
-    /// The statuses that it applies to, in the order in which jobs go through them: a bulk action that goes the same
-    /// way meets those that move on meanwhile.
+    /// The statuses that the action applies to, in the order in which jobs pass through them. A bulk action that
+    /// proceeds in the same order also finds the jobs that change status meanwhile.
     pub const fn applies_to(self) -> &'static [Status] {
         match self {
             Self::Retry => &[Status::Dead, Status::Retrying],
@@ -69,33 +69,33 @@ impl fmt::Display for Verb {
     }
 }
 
-/// An operator's wish for one job.
+/// An operator action on one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The job.
     pub job: JobId,
-    /// What is wanted.
+    /// The action.
     pub verb: Verb,
-    /// Who wants it.
+    /// The operator who requests it.
     pub actor: String,
-    /// Why, if they say.
+    /// The reason, if one was given.
     pub reason: Option<String>,
 }
 
-/// What became of a [`Change`].
+/// The result of a [`Change`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Changed {
     /// The job has the new status.
     Done,
-    /// It had it already; no event was written.
+    /// The job had the status already; no event was written.
     Already,
     /// The state machine forbids it; nothing changed.
     Refused(Refused),
-    /// There is no such job.
+    /// No job has this id.
     NotFound,
 }
 
-/// Applies `verb` to `job` as of `now`. Says whether the job had the status already.
+/// Applies `verb` to `job` as of `now`. Returns whether the job had the status already.
 ///
 /// Engines read the job, call this, and write the job back with one event, all in one transaction.
 pub fn apply(verb: Verb, job: &mut Job, now: Timestamp) -> Result<bool, Refused> {
@@ -114,8 +114,8 @@ pub fn apply(verb: Verb, job: &mut Job, now: Timestamp) -> Result<bool, Refused>
         job.waiting_on = 0;
         job.run_at = now;
         job.finished_at = None;
-        // A dead job that is tried by hand gets at least one more attempt. One that runs at most once stays one of that
-        // kind.
+        // A dead job that is retried manually gets at least one more attempt. A job that runs at most once keeps its
+        // limit of one attempt.
         if job.spec.runs_at_most_once() {
             job.attempt = 0;
         } else {
@@ -127,36 +127,36 @@ pub fn apply(verb: Verb, job: &mut Job, now: Timestamp) -> Result<bool, Refused>
     Ok(false)
 }
 
-/// The job that holds a unique key, and until when the key is in force.
+/// The job that holds a unique key, and the end of the key's period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyHolder {
     /// The job.
     pub job: JobId,
     /// Its status.
     pub status: Status,
-    /// When the key's period ends, if it has one.
+    /// The end of the key's period, if it has one.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What becomes of a job's unique key when the job is to run again.
+/// The change to a job's unique key when the job is to run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyChange {
-    /// The key stays as it is.
+    /// The key is not changed.
     Leave,
-    /// The job takes the key, which is in force until then.
+    /// The job takes the key; the value is the end of its period, if it has one.
     Take(Option<Timestamp>),
 }
 
-/// The scope and the unique key that a finished job may have lost, and needs again before `verb` brings it back.
+/// The scope and the unique key that a finished job may have lost and needs again before `verb` makes it active.
 pub fn needed_key(verb: Verb, job: &Job) -> Option<(String, &str)> {
     let revived = job.status.is_finished() && verb.target().is_active() && verb.applies_to().contains(&job.status);
     if revived { job.spec.unique_key() } else { None }
 }
 
-/// What becomes of the [needed key](needed_key) of a job, given the job that holds it now. A retry is judged as an
-/// enqueue would be, but for the period, which goes on from when the job was enqueued.
+/// The change to the [needed key](needed_key) of a job, given the job that holds it now. A retry is judged by the rules
+/// of an enqueue, except for the period, which is still counted from when the job was enqueued.
 ///
-/// Engines ask this before [`apply`], in the same transaction.
+/// Engines call this before [`apply`], in the same transaction.
 pub fn retake_key(verb: Verb, job: &Job, holder: Option<KeyHolder>, now: Timestamp) -> Result<KeyChange, Refused> {
     let unique = job.spec.unique();
     let expires_at = unique.expires_at(job.created_at);
@@ -170,8 +170,8 @@ pub fn retake_key(verb: Verb, job: &Job, holder: Option<KeyHolder>, now: Timesta
     }
 }
 
-/// Has retention keep a finished job for as long as the period of its unique key lasts: with the job, the key would go.
-/// Says whether that is later than now.
+/// Extends the retention of a finished job to the end of its unique key's period, because the key would be removed with
+/// the job. Returns whether that is later than now.
 pub fn keep_for_unique_key(job: &mut Job, now: Timestamp) -> bool {
     let unique = job.spec.unique();
     let until = job.spec.unique_key.as_ref().and(unique.expires_at(job.created_at));

@@ -1,4 +1,4 @@
-//! What happens to jobs, for whoever follows it: what came since a former look, and where to go on from.
+//! Events of jobs for consumers that poll: the events since an earlier read, and the cursor of the next read.
 
 use std::{fmt, ops::Range};
 
@@ -6,51 +6,51 @@ use serde::Serialize;
 
 use crate::{Event, JobId, JobOptions, Spec, StoreError, Timestamp, WorkflowId, limits};
 
-/// What happened since a former look.
+/// The events since an earlier read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
-    /// In the order of time.
+    /// The events, ordered by time.
     pub events: Vec<JobEvent>,
-    /// Where the next look goes on. Only the store knows what it says.
+    /// The cursor of the next read. Its format is private to the store.
     pub cursor: String,
-    /// More happened than is told here.
+    /// Whether events were skipped: there were more than the limit, or the cursor was too old.
     pub missed: bool,
 }
 
 impl Changes {
-    /// Nothing, or nothing that is known.
+    /// No events.
     pub const fn none(cursor: String, missed: bool) -> Self {
         Self { events: Vec::new(), cursor, missed }
     }
 }
 
-/// What happened to a job, with what the job is selected by.
+/// An event of a job, with the properties that jobs are filtered by.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobEvent {
-    /// The job.
+    /// Job ID.
     pub job: JobId,
-    /// Its queue.
+    /// Queue of the job.
     pub queue: String,
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// On whose behalf it runs.
+    /// User on whose behalf the job runs.
     pub user_id: Option<String>,
-    /// What it belongs to.
+    /// Correlation ID of the job.
     pub correlation_id: Option<String>,
-    /// The workflow it is part of.
+    /// Workflow that the job is part of.
     pub workflow_id: Option<WorkflowId>,
-    /// Words to find it by.
+    /// Tags of the job.
     pub tags: Vec<String>,
-    /// The schedule of which it is an occurrence.
+    /// Schedule that the job is an occurrence of.
     pub schedule: Option<String>,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
 impl JobEvent {
-    /// What happened to a job with those options; all else is for the caller to say.
+    /// An event of a job with these options; the caller sets the other properties.
     pub fn new(job: JobId, queue: String, name: String, options: JobOptions, event: Event) -> Self {
         let schedule = options.occurrence.map(|occurrence| occurrence.schedule);
         Self {
@@ -66,7 +66,7 @@ impl JobEvent {
         }
     }
 
-    /// What happened to a job that is known.
+    /// An event of a job whose specification is available.
     pub fn of(job: JobId, spec: &Spec, event: Event) -> Self {
         Self {
             user_id: spec.user_id.clone(),
@@ -77,28 +77,29 @@ impl JobEvent {
     }
 }
 
-/// The cursor of a store that counts its events: the number of the last one, and when that was looked at.
+/// The cursor of a store that numbers its events: the number of the last event, and the time of the read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountCursor {
     /// The number of the last event.
     pub last: u64,
-    /// When somebody looked.
+    /// The time of the read.
     pub at: Timestamp,
-    /// Lesser numbers of which no event could be seen. Where several write at once, one may come yet.
+    /// Ranges of lower numbers for which no event was visible. With concurrent writers, such an event may still be
+    /// committed.
     pub gaps: Vec<Gap>,
 }
 
-/// Numbers without events.
+/// A range of numbers without events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The numbers.
     pub numbers: Range<u64>,
-    /// When that was noticed.
+    /// When the gap was detected.
     pub since: Timestamp,
 }
 
 impl CountCursor {
-    /// From its text.
+    /// Parses a cursor.
     pub fn parse(text: &str) -> Result<Self, StoreError> {
         let gap = |text: &str| {
             let mut parts = text.split('-');
@@ -114,7 +115,7 @@ impl CountCursor {
         parsed().filter(|_| parts.next().is_none()).ok_or_else(|| bad_cursor(text))
     }
 
-    /// Whether it is too long ago to be gone on from.
+    /// Whether the cursor is too old to continue from.
     pub fn is_too_old(&self, now: Timestamp) -> bool {
         self.at < now.before(limits::CHANGES_MAX_AGE)
     }
@@ -131,7 +132,7 @@ impl fmt::Display for CountCursor {
     }
 }
 
-/// What is no cursor.
+/// The error for an invalid cursor.
 pub fn bad_cursor(text: &str) -> StoreError {
     StoreError::BadCursor(text.chars().take(64).collect())
 }

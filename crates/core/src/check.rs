@@ -1,13 +1,13 @@
-//! What is wrong with an input: each refusal names the field and the limit.
+//! Validation of inputs: each error names the field and the limit.
 
 use std::{fmt, ops::RangeInclusive, time::Duration};
 
 use crate::{Invalid, limits, time::Span};
 
-/// What the names of Punctual's own locks begin with.
+/// Prefix of the names of Punctual's own locks.
 const RESERVED_PREFIX: &str = "punctual.";
 
-/// Refuses a name that is empty, too long, padded with spaces, or holds control characters.
+/// Rejects a name that is empty, too long, padded with spaces, or contains control characters.
 pub fn word(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
     if text.is_empty() {
         return Err(Invalid::new(field, "must not be empty"));
@@ -21,7 +21,7 @@ pub fn word(field: &'static str, text: &str, max_chars: usize) -> Result<(), Inv
     length(field, text, max_chars)
 }
 
-/// Refuses the name of a lock that is not a word, or is reserved for Punctual's own locks.
+/// Rejects an invalid name of a lock, and names that are reserved for Punctual's own locks.
 pub fn lock_name(name: &str) -> Result<(), Invalid> {
     word("lock", name, limits::LABEL_MAX_CHARS)?;
     if name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX)) {
@@ -36,7 +36,7 @@ pub(crate) fn label(field: &'static str, text: Option<&str>, max_chars: usize) -
     text.map_or(Ok(()), |text| word(field, text, max_chars))
 }
 
-/// Refuses a text that is too long or holds NUL, which not every engine can store.
+/// Rejects a text that is too long or contains NUL, which not every engine can store.
 pub fn text(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
     if text.contains('\0') {
         return Err(Invalid::new(field, "holds the control character U+0000"));
@@ -49,7 +49,7 @@ fn length(field: &'static str, text: &str, max_chars: usize) -> Result<(), Inval
     if length > max_chars { Err(Invalid::too_long(field, length, max_chars, "characters")) } else { Ok(()) }
 }
 
-/// Refuses a number outside of `range`.
+/// Rejects a number outside of `range`.
 pub fn range<T: PartialOrd + fmt::Display>(
     field: &'static str,
     found: T,
@@ -58,12 +58,12 @@ pub fn range<T: PartialOrd + fmt::Display>(
     if range.contains(&found) { Ok(()) } else { Err(Invalid::new(field, out_of_range(&found, &range))) }
 }
 
-/// What is wrong with a number outside of `range`.
+/// The error text for a number outside of `range`.
 pub fn out_of_range<T: fmt::Display>(found: &T, range: &RangeInclusive<T>) -> String {
     format!("must be between {} and {}, not {found}", range.start(), range.end())
 }
 
-/// Refuses a time that is not between `min` and `max`.
+/// Rejects a duration that is not between `min` and `max`.
 pub fn duration(field: &'static str, found: Duration, min: Duration, max: Duration) -> Result<(), Invalid> {
     range(field, Span(found), Span(min)..=Span(max))
 }

@@ -1,4 +1,4 @@
-//! Where the time comes from. The domain never looks at a clock; it is handed one.
+//! Sources of the current time. The domain never reads a clock; callers pass the time in.
 
 use std::{
     fmt,
@@ -16,42 +16,42 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The current instant.
     fn now(&self) -> Timestamp;
 
-    /// Whether it goes on by itself. One that a test moves does not, and what waits in real time has waited for none of
-    /// its time.
+    /// Whether the clock advances by itself. A manual clock of a test does not: an operation that waits in real time
+    /// has not waited at all by such a clock.
     fn is_real(&self) -> bool {
         true
     }
 
-    /// Time that passes evenly whatever the clock is set to; nothing where it is not known. An engine that goes by the
-    /// machine's clock notices by it when that clock is set.
+    /// Monotonic time, which is not affected when the clock is set; nothing if it is not available. An engine that uses
+    /// the machine's clock detects by it that the clock was set.
     fn steady(&self) -> Option<Steady> {
         None
     }
 }
 
-/// A reading of a clock that nobody can set.
+/// A reading of a monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steady {
-    /// What it counts from. Readings of different epochs cannot be compared.
+    /// The origin of the reading. Readings of different epochs cannot be compared.
     pub epoch: u128,
-    /// The time since then.
+    /// The time since that origin.
     pub elapsed: Duration,
 }
 
-/// A clock was set: it went on from another time at once.
+/// A clock was set: the time changed abruptly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockStep {
-    /// When it was noticed, by the clock as it was set.
+    /// When the change was detected, by the clock as it was set.
     pub at: Timestamp,
-    /// By how many microseconds it was set forward, or back if negative.
+    /// The change in microseconds; negative if the clock was set back.
     pub micros: i64,
 }
 
 impl ClockStep {
-    /// How long an operator is told of it.
+    /// How long the change is reported to operators.
     pub const TOLD_FOR: Duration = Duration::from_secs(24 * 3_600);
 
-    /// Whether an operator should be told of it.
+    /// Whether the change is still reported to operators.
     pub fn is_recent(&self, now: Timestamp) -> bool {
         now.since(self.at) < Self::TOLD_FOR
     }
@@ -76,7 +76,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved, for tests.
+/// A clock that does not advance until it is moved, for tests.
 ///
 /// ```
 /// use punctual_core::{Clock, ManualClock, Timestamp};
@@ -88,7 +88,7 @@ impl Clock for SystemClock {
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     now: Arc<AtomicI64>,
-    /// By how much it was set without any time having passed.
+    /// The sum of all changes by [`step_to`](Self::step_to), which did not let time pass.
     stepped: Arc<AtomicI64>,
 }
 

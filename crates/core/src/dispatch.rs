@@ -1,12 +1,12 @@
-//! Dispatch: one store owns the jobs, and another, faster one hands them out.
+//! Dispatch: one store owns the jobs, and another, faster one hands them out to workers.
 //!
-//! The owner is a [`PrimaryStore`]. The dispatcher gets [`Hint`]s of queued jobs, and passes them on to workers. A hint
-//! may be wrong; only the primary store knows. There are two ways from a hint to an execution:
+//! The owner is a [`PrimaryStore`]. The dispatcher receives [`Hint`]s of queued jobs and passes them to workers. A hint
+//! may be wrong; only the primary store is authoritative. There are two ways from a hint to an execution:
 //!
-//! - The dispatcher asks the primary store first: [`PrimaryStore::take`]. That is always right.
-//! - If it knows that the hint is fresh, it lets the worker begin, and tells the primary store soon after:
-//!   [`PrimaryStore::begin`]; or, if the execution has ended by then, in one go with its end: [`PrimaryStore::finish`].
-//!   The primary store refuses if the job is not as it was when it came.
+//! - The dispatcher asks the primary store first: [`PrimaryStore::take`]. This is always correct.
+//! - If the dispatcher knows that the hint is fresh, the worker begins at once, and the primary store is notified soon
+//!   after: [`PrimaryStore::begin`]; or, if the execution has ended by then, start and end are recorded together:
+//!   [`PrimaryStore::finish`]. The primary store refuses if the job is not as it was when the hint was made.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,15 +16,15 @@ use crate::{
     ClaimRequest, Claimed, Enqueued, Job, JobId, NewJob, Settlement, Store, StoreResult, Timestamp, Watch, WorkerId,
 };
 
-/// Jobs that may start within so long are told to the dispatcher; others stay with the primary store alone.
+/// Jobs that may start within this time are passed to the dispatcher; others stay in the primary store only.
 pub const HORIZON: Duration = Duration::from_secs(30);
 
-/// The longest that an execution may be unknown to the primary store. One that is not recorded by then is given up. So
-/// this is how long the primary store may stand still before jobs begin a second time, and how long nobody hands out
-/// jobs after the dispatcher is lost.
+/// The longest time for which the primary store may not know of an execution. An execution that is not recorded by then
+/// is given up. Therefore this is how long the primary store may be unavailable before jobs are started a second time,
+/// and how long no jobs are handed out after the dispatcher is lost.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// A queue, a name and a priority. Jobs of one lane go out in the order of their time.
+/// A queue, a name and a priority. Jobs of one lane are handed out in the order of their time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane {
     /// The queue.
@@ -35,7 +35,7 @@ pub struct Lane {
     pub priority: u8,
 }
 
-/// Where a job stands that may be handed out, or may be soon.
+/// The position of a job that may be handed out now or soon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
     /// Its lane.
@@ -49,30 +49,30 @@ pub struct Hint {
 /// A job that was enqueued, and when its primary store stored it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// What became of it.
+    /// The result of the enqueue.
     pub enqueued: Enqueued,
-    /// When. Only of use if it was not there before.
+    /// When it was stored. Only meaningful if the job is new.
     pub at: Timestamp,
 }
 
-/// The first execution of a job that is as it was when it came.
+/// The first execution of a job that is unchanged since it was enqueued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// The job, and where it stood.
+    /// The job, and its position.
     pub hint: Hint,
-    /// Who runs it.
+    /// The worker that runs it.
     pub worker: WorkerId,
-    /// Since when.
+    /// When the execution started.
     pub started_at: Timestamp,
-    /// How long it is held from then on.
+    /// The duration of the lease from then on.
     pub lease: Duration,
 }
 
 impl Start {
-    /// The number of the execution that it is.
+    /// The number of this execution.
     pub const RUN: u32 = 1;
 
-    /// The job as its worker gets it.
+    /// The job as its worker receives it.
     pub fn job(&self, new: NewJob, stored_at: Timestamp) -> Box<Job> {
         let mut job = Box::new(new.into_job(stored_at));
         job.begin(Self::RUN, Self::RUN, self.worker, self.started_at, self.lease);
@@ -83,92 +83,94 @@ impl Start {
 /// The lanes that a worker serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServedLanes {
-    /// Those whose jobs have no limits, each with its [rank](ClaimRequest::rank).
+    /// Lanes whose jobs have no limits, each with its [rank](ClaimRequest::rank).
     pub plain: Vec<(Arc<Lane>, u32)>,
-    /// Whether there are others, which only the primary store can serve.
+    /// Whether the worker also serves lanes with limits, which only the primary store can serve.
     pub limited: bool,
 }
 
-/// What a process has seen of the dispatcher.
+/// What a process knows of the dispatcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
-    /// It has not looked.
+    /// The process has not tried to reach it.
     Unknown,
-    /// It reaches the dispatcher, which takes what it is told.
+    /// The process reaches the dispatcher, which accepts hints.
     Reached {
-        /// How long the dispatcher hands out jobs from now on.
+        /// How long the dispatcher may hand out jobs from now on.
         prolong: Duration,
-        /// Whether the process claims jobs there. One that does not prolongs nothing while another one that does cannot
-        /// reach the dispatcher: jobs would be told to a dispatcher that hands them to nobody.
+        /// Whether the process claims jobs there. A process that does not claim jobs prolongs nothing while a claiming
+        /// process cannot reach the dispatcher: otherwise hints would be passed to a dispatcher that no worker claims
+        /// from.
         claims: bool,
     },
-    /// It claims jobs, and cannot reach the dispatcher, or the dispatcher takes nothing.
+    /// The process claims jobs, and cannot reach the dispatcher, or the dispatcher accepts nothing.
     Missed,
 }
 
-/// How the dispatcher stands, as the primary store has it.
+/// The state of the dispatcher as the primary store has it.
 ///
-/// Two who hand out the same jobs would hand them out twice. So the dispatcher does it until a time that is prolonged
-/// again and again by those who reach it, and the primary store itself only some time after that.
+/// If two stores handed out the same jobs, jobs would be started twice. Therefore the dispatcher hands out jobs until a
+/// deadline, which the processes that reach it prolong again and again, and the primary store itself only some time
+/// after that deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatching {
-    /// What the dispatcher knows the primary store by. A copy of it in another database has another one, unless the
-    /// whole server was copied.
+    /// Identifies the primary store to the dispatcher. A copy in another database has another id, unless the whole
+    /// server was copied.
     pub store_id: String,
-    /// Which run of the primary store's server answers. A copy of the whole server has another one.
+    /// Identifies the run of the primary store's server that answers. A copy of the whole server has another one.
     pub server_run: String,
-    /// How long ago a process that claims jobs could not reach the dispatcher, if it was lately.
+    /// How long ago a process that claims jobs could not reach the dispatcher, if that was recently.
     pub missed: Option<Duration>,
-    /// How much longer the dispatcher hands jobs out, unless it is prolonged.
+    /// The time until the dispatcher's deadline, unless it is prolonged.
     pub left: Duration,
-    /// It has been told of jobs that wait for a time up to this one, if of any.
+    /// Hints of jobs with a start time up to this one were passed to the dispatcher; nothing if none were.
     pub due_until: Option<Timestamp>,
-    /// The queues that it has been given.
+    /// The queues that are assigned to the dispatcher.
     pub queues: Vec<DispatchedQueue>,
 }
 
-/// A queue that has been given to the dispatcher.
+/// A queue that is assigned to the dispatcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DispatchedQueue {
     /// The queue.
     pub queue: String,
-    /// Counts how often it was given anew, because the dispatcher had lost what it knew.
+    /// The number of times that the queue was assigned again because the dispatcher had lost its data.
     pub epoch: u64,
-    /// How long nobody hands out its jobs yet: what was handed out before has to be known to the primary store first.
+    /// How long no store hands out jobs of the queue yet: jobs that were handed out before must be recorded in the
+    /// primary store first.
     pub opens_in: Duration,
-    /// How long ago somebody opened it in this epoch.
+    /// How long ago a process opened the queue in this epoch.
     pub opened: Option<Duration>,
-    /// Whether the dispatcher has got hints of all jobs that were there when it opened.
+    /// Whether the dispatcher has received hints of all jobs that existed when the queue was opened.
     pub loaded: bool,
 }
 
-/// A store whose jobs are handed out by another.
+/// A store whose jobs another store hands out.
 #[async_trait]
 pub trait PrimaryStore: Store {
-    /// As [`JobStore::enqueue`](crate::store::JobStore::enqueue). Whoever calls it tells the dispatcher of the jobs
-    /// that are new.
+    /// As [`JobStore::enqueue`](crate::store::JobStore::enqueue). The caller passes hints of the new jobs to the
+    /// dispatcher.
     async fn store(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Stored>>;
 
-    /// The lanes that a worker serves, but for paused ones, as far as this process knows them.
+    /// The lanes that a worker serves, without paused ones, as last seen by this process.
     fn lanes(&self, request: &ClaimRequest) -> ServedLanes;
 
-    /// Looks again which lanes and queues there are.
+    /// Reloads the lanes and queues.
     async fn look(&self) -> StoreResult<()>;
 
-    /// As [`ClaimStore::claim`](crate::store::ClaimStore::claim) without waiting: the first ones of the hinted jobs, as
-    /// far as they can be claimed, and of those which their limits allow. All hints are of lanes that the worker
-    /// serves. Jobs that are claimed ahead of their time need no hints.
+    /// As [`ClaimStore::claim`](crate::store::ClaimStore::claim) without waiting: the first of the hinted jobs that can
+    /// be claimed and that their limits allow. All hints are of lanes that the worker serves. Jobs that are claimed
+    /// ahead of their time need no hints.
     async fn take(&self, request: ClaimRequest, hints: Vec<Hint>) -> StoreResult<Claimed>;
 
-    /// Records executions that have begun; says for each whether it is right.
+    /// Records executions that have begun; returns for each whether it is valid.
     async fn begin(&self, starts: Vec<Start>) -> StoreResult<Vec<bool>>;
 
-    /// Records executions that have begun and succeeded; says for each whether it did. Those that something follows
-    /// from are left alone.
+    /// Records executions that have begun and succeeded; returns for each whether it was recorded. Executions whose end
+    /// has consequences for other jobs are not recorded here.
     async fn finish(&self, ends: Vec<(Start, Settlement)>) -> StoreResult<Vec<bool>>;
 
-    /// Jobs of a lane without limits which were queued before an instant, in the order of their time, after a
-    /// place.
+    /// Jobs of a lane without limits that were queued before an instant, in the order of their time, after a position.
     async fn queued(
         &self,
         lane: &Lane,
@@ -177,19 +179,20 @@ pub trait PrimaryStore: Store {
         limit: usize,
     ) -> StoreResult<Vec<Hint>>;
 
-    /// For each of some hints, whether the job still stands there.
+    /// For each hint, whether the job is still at that position.
     async fn stand(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>>;
 
-    /// Hears when there may be something that [`undispatched`](Self::undispatched) tells of, or a limit allows more.
+    /// A watch that is notified when [`undispatched`](Self::undispatched) may return jobs, or a limit allows more.
     fn watch_work(&self) -> Box<dyn Watch>;
 
-    /// Jobs that are queued, or will be until `until`, of which the dispatcher has not been told.
+    /// Jobs that are queued, or will be by `until`, whose hints were not passed to the dispatcher yet.
     async fn undispatched(&self, until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>>;
 
-    /// The dispatcher has been told of them.
-    async fn mark_dispatched(&self, hints: Vec<Hint>) -> StoreResult<()>;
+    /// Records that these hints were passed to the dispatcher, except those of jobs that another transaction has locked.
+    /// Returns how many were recorded; the others are [`undispatched`](Self::undispatched) still.
+    async fn mark_dispatched(&self, hints: Vec<Hint>) -> StoreResult<usize>;
 
-    /// Jobs that wait for a time up to `until`, of one queue or of all, in the order of their time, after a place.
+    /// Jobs with a start time up to `until`, of one queue or of all, in the order of their time, after a position.
     async fn due(
         &self,
         queue: Option<&str>,
@@ -198,23 +201,23 @@ pub trait PrimaryStore: Store {
         limit: usize,
     ) -> StoreResult<Vec<Hint>>;
 
-    /// Makes due jobs queued, if any may be due; says when the next one is that waits for its time, as far as known.
+    /// Promotes due jobs to queued, if any may be due; returns when the next one becomes due, if known.
     async fn promote_due(&self) -> StoreResult<Option<Timestamp>>;
 
-    /// The dispatcher has been told of jobs that wait for a time up to `until`, after those of which it was told
-    /// before.
+    /// Records that hints of jobs with a start time up to `until` were passed to the dispatcher, following those up to
+    /// `before`.
     async fn mark_due_dispatched(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()>;
 
-    /// How the dispatcher stands; prolonged, if the caller reaches it. If that comes too late, every queue is given
-    /// anew, and opens once what was handed out before is recorded or given up.
+    /// The state of the dispatcher; its deadline is prolonged if the caller reaches it. If that happens too late, every
+    /// queue is assigned again, and opens once all jobs that were handed out before are recorded or given up.
     async fn dispatching(&self, sight: Sight) -> StoreResult<Dispatching>;
 
-    /// Gives a queue to the dispatcher, for the first time or anew; nothing if it was given since `epoch`.
+    /// Assigns a queue to the dispatcher, for the first time or again; no effect if it was assigned since `epoch`.
     async fn give(&self, queue: String, epoch: u64, pause: Duration) -> StoreResult<()>;
 
-    /// Says that a queue is being opened in its epoch; false if somebody else has.
+    /// Records that the caller opens a queue in its epoch; false if another process already does.
     async fn open(&self, queue: String, epoch: u64) -> StoreResult<bool>;
 
-    /// Says that the dispatcher has got all that was there.
+    /// Records that the dispatcher has received all jobs of the queue.
     async fn opened(&self, queue: String, epoch: u64) -> StoreResult<()>;
 }

@@ -1,28 +1,28 @@
-//! What can go wrong, in the words that users see.
+//! Errors, with the texts that users see.
 //!
-//! [`Invalid`] is bad input, [`Refused`] is a transition the state machine forbids, [`StoreError`] is what an
-//! engine reports; [`Error`] is any of them, and what the client and the administration return.
+//! [`Invalid`] is bad input, [`Refused`] is a transition that the state machine forbids, [`StoreError`] is an error of
+//! an engine; [`Error`] is any of them, and the error type of the client and the administration.
 
 use std::fmt;
 
 use crate::{JobId, Status, TokenId, WorkflowId};
 
-/// An input that is not accepted: the field, and the limit it breaks.
+/// An invalid input: the field, and the limit that it exceeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
-    /// The field, by the name that users know.
+    /// The name of the field, as users know it.
     pub field: &'static str,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is expected.
     pub problem: String,
 }
 
 impl Invalid {
-    /// An input with a problem that says what would be right.
+    /// An error with a text that also says what is expected.
     pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
         Self { field, problem: problem.into() }
     }
 
-    /// An input that is longer than it may be.
+    /// An input that is too long.
     pub fn too_long(field: &'static str, found: usize, max: usize, unit: &str) -> Self {
         Self::new(field, format!("{found} {unit}, at most {max} are allowed"))
     }
@@ -36,7 +36,7 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// A transition that the state machine does not have, or that another job is in the way of. Nothing was changed.
+/// A transition that the state machine does not have, or that another job prevents. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{job} is {from} and cannot become {to}{hint}{}", held(.holder))]
 pub struct Refused {
@@ -44,11 +44,11 @@ pub struct Refused {
     pub job: JobId,
     /// Its status, unchanged.
     pub from: Status,
-    /// The status that was asked for.
+    /// The requested status.
     pub to: Status,
-    /// What to do instead, with a leading separator, or nothing.
+    /// What to do instead, with a leading separator, or empty.
     pub hint: &'static str,
-    /// The job that holds its unique key, if that is why.
+    /// The job that holds the unique key, if that is the reason.
     pub holder: Option<JobId>,
 }
 
@@ -57,32 +57,32 @@ fn held(holder: &Option<JobId>) -> String {
     holder.as_ref().map(hint).unwrap_or_default()
 }
 
-/// What an engine reports.
+/// An error of an engine.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The store cannot be opened or reached.
     #[error("cannot reach the store {store}: {reason}")]
     Unreachable {
-        /// Which store, without secrets.
+        /// The store, without secrets.
         store: String,
         /// Why, and what to do.
         reason: String,
     },
-    /// No engine of this build has URLs of that scheme.
+    /// This build has no engine for this URL scheme.
     #[error("unsupported store URL scheme `{scheme}`: expected {expected}; for example sqlite:punctual.db")]
     UnknownScheme {
         /// The scheme.
         scheme: String,
-        /// The schemes of the engines that are there.
+        /// The schemes of the available engines.
         expected: String,
     },
-    /// Others kept the store locked for longer than we wait.
+    /// Another process kept the store locked for longer than the time limit.
     #[error("the store was locked by another program for {waited_ms} ms; the operation is retried")]
     Busy {
-        /// How long we waited.
+        /// How long the operation waited.
         waited_ms: u64,
     },
-    /// There is no room left to write.
+    /// The disk or the store is full.
     #[error("the store is full: {0}; free disk space (acknowledged data is not lost)")]
     Full(String),
     /// The store cannot be written.
@@ -91,12 +91,12 @@ pub enum StoreError {
     /// The server that holds the store accepts no writes at the moment.
     #[error("the server of {store} is read-only (standby?): {reason}")]
     ReadOnlyServer {
-        /// Which store, without secrets.
+        /// The store, without secrets.
         store: String,
-        /// What the server says.
+        /// The message of the server.
         reason: String,
     },
-    /// The store is damaged or is something else.
+    /// The store is damaged, or not a store of Punctual.
     #[error("the store is damaged or not a Punctual store: {0}; restore a backup or choose another file")]
     Corrupt(String),
     /// The store was written by a newer version.
@@ -106,43 +106,43 @@ pub enum StoreError {
     NewerSchema {
         /// The version of the store.
         found: u32,
-        /// The newest version that this build knows.
+        /// The newest version that this build supports.
         known: u32,
     },
-    /// A migration was applied with another text than this build has.
+    /// The text of an applied migration differs from the one in this build.
     #[error(
         "migration {version} of the store was applied with another content (checksum {found}, expected {expected})"
     )]
     ChangedMigration {
-        /// Its number.
+        /// The number of the migration.
         version: u32,
-        /// What the store says.
+        /// The checksum in the store.
         found: String,
-        /// What this build has.
+        /// The checksum in this build.
         expected: String,
     },
-    /// The cursor is not one that this list gave.
+    /// The cursor was not returned by this list.
     #[error("cursor: `{0}` does not continue this list; use the `next` of an earlier page with the same filter")]
     BadCursor(String),
-    /// A job that was to be enqueued names a parent that is not there. Nothing was enqueued.
+    /// A job that was to be enqueued names a parent that does not exist. Nothing was enqueued.
     #[error("parents: job {0} not found or deleted; nothing was enqueued")]
     UnknownParent(JobId),
-    /// A job was to take the place of another one in a workflow, which is no longer there. Nothing was changed.
+    /// A job was to replace another one in a workflow, which had been replaced already. Nothing was changed.
     #[error("the workflow was retried by someone else meanwhile: {0} is the new job; nothing was changed")]
     Superseded(JobId),
-    /// The store failed for good in this process: the disk did not confirm a write, so that what was written before may
-    /// be lost. Nothing more is acknowledged.
+    /// The store failed permanently in this process: the disk did not confirm a write, so earlier writes may be lost,
+    /// too. No further writes are acknowledged.
     #[error("the store {store} failed permanently: {reason}; this process exits. Check the disk, then restart it")]
     Failed {
-        /// Which store, without secrets.
+        /// The store, without secrets.
         store: String,
-        /// What was written, and what the disk said.
+        /// What was written, and the error of the disk.
         reason: String,
     },
-    /// A row holds what Punctual has not written.
+    /// A row contains data that Punctual did not write.
     #[error("corrupt row {row}: {reason}; it was edited by hand or damaged")]
     CorruptRow {
-        /// Which row, as precisely as it can be told.
+        /// The row, as precisely as it can be identified.
         row: String,
         /// What is wrong with it.
         reason: String,
@@ -150,18 +150,18 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// Anything else. The same call is not expected to succeed later.
+    /// Any other error. The same call is not expected to succeed later.
     #[error("the store failed: {0}")]
     Other(String),
 }
 
 impl StoreError {
-    /// Whether the same call may succeed later without anybody's doing.
+    /// Whether the same call may succeed later without intervention.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Full(_) | Self::Unreachable { .. } | Self::ReadOnlyServer { .. })
     }
 
-    /// Whether no call of this process can succeed any more.
+    /// Whether all further calls of this process will fail.
     pub const fn is_final(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Closed)
     }
@@ -176,19 +176,19 @@ pub enum Error {
     /// A forbidden transition.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// No such job.
+    /// No job has this id.
     #[error("job {0} not found; it may have been purged by retention")]
     NotFound(JobId),
-    /// No such schedule.
+    /// No schedule has this name.
     #[error("schedule `{0}` not found; `punctual schedules list` lists all")]
     NoSchedule(String),
-    /// No such workflow.
+    /// No workflow has this id.
     #[error("workflow {0} not found; it may have been removed by retention with its jobs")]
     NoWorkflow(WorkflowId),
-    /// A workflow that has nothing for a retry to do.
+    /// A retry was requested for a workflow in which there is nothing to retry.
     #[error("workflow {0} has nothing to retry: none of its jobs is dead or cancelled")]
     NothingToRetry(WorkflowId),
-    /// A schedule that is synchronised with its definition elsewhere.
+    /// The schedule is synchronised with a definition elsewhere.
     #[error("schedule `{schedule}` is defined by {owner}; change it there")]
     Owned {
         /// The schedule.
@@ -201,20 +201,20 @@ pub enum Error {
         "{0} is the last valid token with the role admin; confirm with --allow-last-admin, or allow_last_admin=true in the query over HTTP"
     )]
     LastAdmin(TokenId),
-    /// A store was to be opened in which tokens are valid.
+    /// A store that has valid tokens was to be opened to unauthenticated access.
     #[error("cannot open the store: valid tokens: {0}; list them with `punctual token list` and revoke them first")]
     TokensValid(usize),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The time to wait was over first.
+    /// The time limit of a wait expired first.
     #[error("{job} was still {status} after {waited_ms} ms")]
     TimedOut {
         /// The job that was waited for.
         job: JobId,
         /// Its status by then.
         status: Status,
-        /// How long was waited.
+        /// How long the call waited.
         waited_ms: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Why a job is not running, in words, with what to do about it.
+//! Explains why a job is not running, and what to do about it.
 
 use serde::Serialize;
 
@@ -7,124 +7,124 @@ use crate::{
     WorkerRecord, limiter::LimitUsage, time,
 };
 
-/// Parents, or jobs in the way, that a sentence names.
+/// Maximum number of jobs that a sentence names.
 const NAMED_MAX_COUNT: usize = 5;
 
-/// A job that has a slot in the limits of its queue.
+/// A job that occupies a slot in the limits of its queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Held {
     /// The job.
     pub job: JobId,
     /// Its concurrency key.
     pub key: Option<String>,
-    /// Who holds it.
+    /// The worker that runs it.
     pub worker: Option<WorkerId>,
-    /// Whether it was cancelled, and its handler is yet to end.
+    /// Whether the job was cancelled while its handler has not ended yet.
     pub is_cancelled: bool,
 }
 
-/// What is known of a job and of what may be in its way.
+/// The facts from which an explanation is derived.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The job.
     pub job: Job,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
-    /// The jobs that it waits for or waited for.
+    /// The parents of the job.
     pub parents: Vec<Relative>,
-    /// What is said of its queue.
+    /// The settings of its queue.
     pub queue: QueueSettings,
-    /// The workers that live.
+    /// The live workers.
     pub workers: Vec<WorkerRecord>,
     /// The usage of the limits of its queue.
     pub passed_queue: LimitUsage,
     /// The usage of the limits of its key, if it has one.
     pub passed_key: LimitUsage,
-    /// Jobs of its queue that have slots, those that were cancelled first; at least as many as are named.
+    /// Jobs of its queue that occupy slots, cancelled ones first; at least as many as a sentence names.
     pub held: Vec<Held>,
-    /// What happened to it last.
+    /// The last event of the job.
     pub last_event: Option<Event>,
-    /// The last time that the store's clock was set, if it was.
+    /// The last time that the store's clock was set, if any.
     pub clock_step: Option<ClockStep>,
 }
 
-/// Why a job stands where it stands: the decisive reason first.
+/// The reasons for the current status of a job, the decisive one first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
-    /// The job.
+    /// Job ID.
     pub job: JobId,
-    /// Where it stands.
+    /// Current status of the job.
     pub status: Status,
-    /// Why, and what would be next in its way.
+    /// Reasons: the decisive one first, then further obstacles.
     pub reasons: Vec<Reason>,
 }
 
-/// One reason.
+/// A reason for the current status of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reason {
-    /// Its kind, for programs.
+    /// Machine-readable kind of the reason.
     pub cause: Cause,
-    /// What it is, for people.
+    /// Explanation in words.
     pub text: String,
-    /// What to do.
+    /// Recommended action, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
-/// Why a job does not run.
+/// Machine-readable kind of a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// It waits for other jobs.
+    /// The job waits for its parents.
     WaitsForParents,
-    /// It waits for a job that has failed and that somebody may retry.
+    /// The job waits for a parent that has failed and may be retried.
     WaitsForFailedParent,
-    /// Its time has not come.
+    /// The job is scheduled for a later time.
     NotDue,
-    /// It failed, and is tried again later.
+    /// The last attempt failed; the job is retried later.
     BackingOff,
-    /// The machine's clock was set, by which its time or its lease goes.
+    /// The machine's clock, which determines the job's start time or lease, was set.
     ClockStepped,
-    /// Its queue is paused.
+    /// The queue is paused.
     QueuePaused,
-    /// No worker lives.
+    /// There are no live workers.
     NoWorker,
-    /// No live worker serves its queue.
+    /// No live worker serves the queue.
     NoWorkerForQueue,
-    /// No live worker of its queue has a handler of its name.
+    /// No live worker of the queue has a handler for the job's name.
     NoWorkerForName,
-    /// As many jobs of its queue run as may.
+    /// The concurrency limit of the queue is reached.
     QueueLimit,
-    /// As many jobs of its key run as may.
+    /// The concurrency limit of the job's concurrency key is reached.
     KeyLimit,
-    /// As many jobs of its queue were started as may be in the time.
+    /// The rate limit of the queue is reached.
     QueueRate,
-    /// As many jobs of its key were started as may be in the time.
+    /// The rate limit of the job's concurrency key is reached.
     KeyRate,
-    /// It was running when a worker was lost, and waits for a place apart from other jobs.
+    /// The job was running when a worker was lost, and waits for a slot in which it runs isolated from other jobs.
     Suspect,
-    /// Every worker that could run it is busy.
+    /// All workers that could run the job are busy.
     WorkersBusy,
-    /// Nothing is in its way.
+    /// Nothing prevents the job from starting.
     AboutToStart,
-    /// It runs.
+    /// The job is running.
     Running,
-    /// It was started by a worker that has not been heard of since.
+    /// The job was started by a worker that has not sent a heartbeat since.
     WorkerLost,
-    /// It has succeeded.
+    /// The job succeeded.
     Succeeded,
-    /// It has failed for good.
+    /// The job failed, and has no retries left.
     Dead,
-    /// It was cancelled.
+    /// The job was cancelled.
     Cancelled,
-    /// It was deleted.
+    /// The job was deleted.
     Deleted,
 }
 
-/// Explains why a job stands where it stands.
+/// Explains the current status of a job.
 pub fn explain(facts: &Facts) -> Explanation {
     let job = &facts.job;
     let mut reasons = match job.status {
@@ -163,7 +163,7 @@ fn none_of(count: usize, what: &str) -> String {
     if count == 1 { format!("No {what} (there is one)") } else { format!("No {what} (there are {count})") }
 }
 
-/// Some of the words, and how many more there are.
+/// The first items, and the number of the others.
 fn some(words: impl ExactSizeIterator<Item = String>) -> String {
     let more = words.len().saturating_sub(NAMED_MAX_COUNT);
     let mut named = words.take(NAMED_MAX_COUNT).collect::<Vec<_>>().join(", ");
@@ -174,7 +174,7 @@ fn some(words: impl ExactSizeIterator<Item = String>) -> String {
 }
 
 impl Facts {
-    /// For what goes by a time: one that was asked for, a retry's, a lease's.
+    /// Reported for statuses that depend on a time: a requested start time, the time of a retry, the end of a lease.
     fn clock_stepped(&self) -> Option<Reason> {
         let goes_by_time = matches!(self.job.status, Status::Scheduled | Status::Retrying | Status::Processing);
         let step = self.clock_step.filter(|step| goes_by_time && step.is_recent(self.now))?;
@@ -257,7 +257,7 @@ impl Facts {
         self.queue.paused.then(|| reason(Cause::QueuePaused, format!("The queue {queue} is paused."), resume))
     }
 
-    /// Nobody is there to run it.
+    /// No live worker can run the job.
     fn nobody(&self) -> Option<Reason> {
         let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
         if self.workers.is_empty() {
@@ -282,7 +282,7 @@ impl Facts {
         None
     }
 
-    /// Limits that are reached: those of its queue, and those of its key if it has one.
+    /// The limits that are reached: those of the queue, and those of the concurrency key if the job has one.
     fn limits(&self) -> Vec<Reason> {
         let (limits, spec) = (&self.queue.limits, &self.job.spec);
         let queue = Limiter {
@@ -306,7 +306,7 @@ impl Facts {
         reasons
     }
 
-    /// Why a limit allows no more.
+    /// Why a limiter allows no more starts.
     fn closed(&self, limiter: &Limiter<'_>, limit: Option<u32>, rate: Option<Rate>) -> Vec<Reason> {
         let Limiter { name, passed, held, causes, option } = limiter;
         let raise = |what: &str| format!("punctual queues limit {} --{option}{what}", self.job.spec.queue);
@@ -326,7 +326,7 @@ impl Facts {
         reasons
     }
 
-    /// It may have crashed its worker, and runs where it takes no other job with it.
+    /// The job may have crashed its worker, and now runs where a crash affects no other job.
     fn suspected(&self) -> Reason {
         let (crashes, max) = (self.job.crash_count, self.job.spec.max_crashes());
         let due = time::in_words(self.now.since(self.job.run_at));
@@ -339,19 +339,19 @@ impl Facts {
         reason(Cause::Suspect, text, advice)
     }
 
-    /// Nothing forbids it.
+    /// Nothing prevents the job from starting but the load of the workers.
     fn busy(&self) -> Reason {
         let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
         let could = self.workers.iter().filter(|worker| serves_queue(worker, queue) && knows_name(worker, name));
         let could: Vec<&WorkerRecord> = could.collect();
         let due = time::in_words(self.now.since(self.job.run_at));
-        if could.iter().all(|worker| worker.beat.running >= worker.beat.concurrency) {
+        if could.iter().all(|worker| worker.heartbeat.running >= worker.heartbeat.concurrency) {
             let text = format!(
                 "It has been due for {due}. All {} worker{} that could run it {} busy, with {} jobs.",
                 could.len(),
                 s(could.len()),
                 if could.len() == 1 { "is" } else { "are" },
-                could.iter().map(|worker| worker.beat.running).sum::<u32>()
+                could.iter().map(|worker| worker.heartbeat.running).sum::<u32>()
             );
             let fair = if self.queue.limits.fair { " Keys of this queue take turns." } else { "" };
             let advice =
@@ -411,19 +411,19 @@ impl Facts {
     }
 }
 
-/// A limit of a job.
+/// A limiter that applies to the job.
 struct Limiter<'a> {
     name: String,
     passed: &'a LimitUsage,
-    /// The jobs that are held of it, as far as they are known.
+    /// The known jobs that occupy its slots.
     held: Vec<&'a Held>,
-    /// For its limit, and for its rate.
+    /// The causes to report for its concurrency limit and for its rate.
     causes: (Cause, Cause),
-    /// How the options begin that change it.
+    /// Prefix of the command-line options that change it.
     option: &'static str,
 }
 
-/// Some of so many jobs that are held, as far as they are known.
+/// Names the first of `all` jobs that occupy slots, as far as they are known.
 fn named(known: &[&Held], all: u32) -> String {
     let named: Vec<String> = known.iter().take(NAMED_MAX_COUNT).map(|held| held_by(held)).collect();
     let more = (all as usize).saturating_sub(named.len());
@@ -444,9 +444,9 @@ fn first_line(text: &str) -> &str {
 }
 
 fn serves_queue(worker: &WorkerRecord, queue: &String) -> bool {
-    worker.beat.queues.is_empty() || worker.beat.queues.contains(queue)
+    worker.heartbeat.queues.is_empty() || worker.heartbeat.queues.contains(queue)
 }
 
 fn knows_name(worker: &WorkerRecord, name: &String) -> bool {
-    worker.beat.names.is_empty() || worker.beat.names.contains(name)
+    worker.heartbeat.names.is_empty() || worker.heartbeat.names.contains(name)
 }

@@ -1,14 +1,14 @@
-//! Which jobs a list shows, in which order, and how it is paged.
+//! Selection, order and paging of lists of jobs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Invalid, Job, JobOptions, Status, Timestamp, check, limits};
 
-/// Selects jobs. Every part that is given must fit; an empty filter selects all but the deleted.
+/// Selects jobs. All given conditions must match; an empty filter selects all jobs but deleted ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Filter {
-    /// Any of these; when empty, any but deleted.
+    /// Any of these statuses; when empty, any but deleted.
     pub statuses: Vec<Status>,
     /// Exactly this queue.
     pub queue: Option<String>,
@@ -18,9 +18,9 @@ pub struct Filter {
     pub user_id: Option<String>,
     /// Exactly this correlation id.
     pub correlation_id: Option<String>,
-    /// Among its tags.
+    /// Jobs that have this tag.
     pub tag: Option<String>,
-    /// An occurrence of this schedule.
+    /// Occurrences of this schedule.
     pub schedule: Option<String>,
     /// Not before this instant, by the time that [`Order`] sorts by.
     pub since: Option<Timestamp>,
@@ -28,12 +28,12 @@ pub struct Filter {
     pub until: Option<Timestamp>,
 }
 
-/// How a list is sorted. It follows from the filter, so that every list is read from an index.
+/// The order of a list. It follows from the filter, so that every list is read from an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Only finished jobs were asked for: last finished first.
+    /// Only finished jobs are selected: last finished first.
     Finished,
-    /// Only unfinished jobs were asked for: next due first.
+    /// Only unfinished jobs are selected: next due first.
     Due,
     /// Anything else: latest `scheduled_at` first.
     Newest,
@@ -45,7 +45,7 @@ impl Filter {
         Self { statuses: vec![status], ..Self::default() }
     }
 
-    /// How the list is sorted.
+    /// The order of the list.
     pub fn order(&self) -> Order {
         let by_label =
             [&self.user_id, &self.correlation_id, &self.tag, &self.schedule].into_iter().any(Option::is_some);
@@ -58,7 +58,7 @@ impl Filter {
         }
     }
 
-    /// The time of a job that the list is sorted and bounded by.
+    /// The time of a job by which the list is sorted and bounded.
     pub fn time_of(&self, job: &Job) -> Timestamp {
         match self.order() {
             Order::Finished => job.finished_at.unwrap_or(job.updated_at),
@@ -70,7 +70,7 @@ impl Filter {
     /// Whether `job` is selected.
     pub fn selects(&self, job: &Job) -> bool {
         let wanted =
-            |wish: &Option<String>, found: Option<&str>| wish.as_deref().is_none_or(|wish| found == Some(wish));
+            |wanted: &Option<String>, found: Option<&str>| wanted.as_deref().is_none_or(|wanted| found == Some(wanted));
         let status = match self.statuses.as_slice() {
             [] => job.status != Status::Deleted,
             some => some.contains(&job.status),
@@ -86,7 +86,7 @@ impl Filter {
             && self.until.is_none_or(|until| time < until)
     }
 
-    /// Whether a job with those options is selected, as far as they tell.
+    /// Whether a job with these options is selected, judged by the options only.
     pub fn selects_options(&self, options: &JobOptions) -> bool {
         let schedule = options.occurrence.as_ref().map(|occurrence| &occurrence.schedule);
         self.tag.as_ref().is_none_or(|tag| options.tags.contains(tag))
@@ -94,12 +94,12 @@ impl Filter {
     }
 }
 
-/// Which part of a list.
+/// A part of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// At most so many jobs.
+    /// Maximum number of jobs.
     pub limit: usize,
-    /// Continue after what a former page's `next` said.
+    /// The `next` cursor of the previous page.
     pub after: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl Page {
         Self { limit, after: None }
     }
 
-    /// Refuses a page that is empty or too large.
+    /// Rejects a page that is empty or too large.
     pub fn check(&self) -> Result<(), Invalid> {
         check::range("limit", self.limit, 1..=limits::PAGE_MAX_JOBS)
     }
@@ -118,9 +118,9 @@ impl Page {
 /// One page of a list.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobPage {
-    /// The jobs. There may be fewer than asked for although more follow: a page looks at a bounded number of rows.
+    /// The jobs. There may be fewer than requested although more follow: a page reads a bounded number of rows.
     pub jobs: Vec<Job>,
-    /// Where the next page starts; nothing when this was the last.
+    /// Cursor of the next page; nothing if this is the last one.
     pub next: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Jobs that wait for other jobs. Pure decisions: engines load who waits for whom, and store what follows.
+//! Dependencies between jobs. Pure decisions: engines load the dependencies, and store the results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,27 +10,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{JobId, Status, Timestamp};
 
-/// What a job does when one of its parents dies or is cancelled.
+/// What a job does when one of its parents is dead, cancelled or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnParentFailure {
-    /// It is cancelled, and so are those that wait for it, as they say themselves.
+    /// The job is cancelled. Its own children then follow their own policies.
     #[default]
     Cancel,
-    /// It runs all the same.
+    /// The job runs anyway.
     Run,
-    /// It keeps waiting: somebody may retry the parent.
+    /// The job keeps waiting, so that the parent can be retried.
     Wait,
-    /// It runs only then: once all parents have ended, unless all of them have succeeded.
+    /// The job runs only in that case: once all parents have ended, unless all of them succeeded.
     Only,
 }
 
 impl OnParentFailure {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 4] = [Self::Cancel, Self::Run, Self::Wait, Self::Only];
 
-    /// Its name at every surface and in every table.
+    /// The name in all interfaces and tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cancel => "cancel",
@@ -47,7 +47,7 @@ impl fmt::Display for OnParentFailure {
     }
 }
 
-/// A word that is no policy for failed parents.
+/// An unknown policy for failed parents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown policy `{0}`: expected cancel, run, wait or only")]
 pub struct UnknownPolicy(String);
@@ -61,22 +61,22 @@ impl FromStr for OnParentFailure {
     }
 }
 
-/// Whether a job is handed what its parents returned.
+/// Whether a job receives the results of its parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ParentResults {
-    /// If its definition asks for them.
+    /// If the definition of its handler requests them.
     #[default]
     Auto,
-    /// In any case.
+    /// Always.
     Always,
-    /// In no case.
+    /// Never.
     Never,
 }
 
 impl ParentResults {
-    /// Whether they are to be handed over, if the definition asks for them or not.
+    /// Whether the results are passed, given whether the definition requests them.
     pub const fn wanted(self, asked: bool) -> bool {
         match self {
             Self::Auto => asked,
@@ -90,31 +90,31 @@ impl ParentResults {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Relative {
-    /// Which job.
+    /// Job ID.
     pub id: JobId,
-    /// The name it has in its workflow.
+    /// Name of the job in its workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Where it stands.
+    /// Status of the job.
     pub status: Status,
 }
 
-/// What the end of a parent, or that it has not ended, means to a job.
+/// What the status of a parent means to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It goes on waiting for this parent.
+    /// The job still waits for this parent.
     Pending,
-    /// It need not wait for this parent any more.
+    /// The job no longer waits for this parent.
     Met {
         /// Whether the parent has succeeded.
         succeeded: bool,
     },
-    /// It is cancelled.
+    /// The job is cancelled.
     Cancel,
 }
 
 impl Fate {
-    /// Whether the parent has succeeded, as the job sees it; nothing while it waits for it.
+    /// Whether the parent succeeded, as seen by the job; nothing while the job waits for it.
     pub const fn succeeded(self) -> Option<bool> {
         match self {
             Self::Pending => None,
@@ -124,14 +124,14 @@ impl Fate {
     }
 }
 
-/// What a parent in that status means to a job with that policy.
+/// What a parent with this status means to a job with this policy.
 pub const fn fate(policy: OnParentFailure, parent: Status) -> Fate {
     match (parent, policy) {
         (Status::Succeeded, _) => Fate::Met { succeeded: true },
         (Status::Dead | Status::Cancelled | Status::Deleted, OnParentFailure::Run | OnParentFailure::Only) => {
             Fate::Met { succeeded: false }
         }
-        // Nobody can retry it any more.
+        // A deleted parent cannot be retried.
         (Status::Deleted, OnParentFailure::Wait) => Fate::Cancel,
         (Status::Dead | Status::Cancelled | Status::Deleted, OnParentFailure::Cancel) => Fate::Cancel,
         _ => Fate::Pending,
@@ -141,25 +141,25 @@ pub const fn fate(policy: OnParentFailure, parent: Status) -> Fate {
 /// What a waiting job does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// It waits on.
+    /// The job keeps waiting.
     Wait(Waiting),
-    /// It may start.
+    /// The job may start.
     Start,
-    /// It is cancelled, for this reason.
+    /// The job is cancelled, for this reason.
     Cancel(String),
 }
 
-/// How a job stands with its parents.
+/// The state of a job with respect to its parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// For how many it waits.
+    /// The number of parents that it waits for.
     pub on: u32,
-    /// Whether one of the others did not succeed.
+    /// Whether one of the other parents did not succeed.
     pub any_failed: bool,
 }
 
 impl Waiting {
-    /// How a new job stands with its parents.
+    /// The state of a new job, given what each parent means to it.
     pub fn of(fates: impl IntoIterator<Item = Fate>) -> Self {
         let none = Self { on: 0, any_failed: false };
         fates.into_iter().fold(none, |waiting, fate| Self {
@@ -168,7 +168,7 @@ impl Waiting {
         })
     }
 
-    /// What follows for a job with that policy if all is told.
+    /// What a job with this policy does next in this state.
     fn next(self, policy: OnParentFailure) -> Next {
         match self.on {
             0 if policy == OnParentFailure::Only && !self.any_failed => {
@@ -184,7 +184,7 @@ fn reason(parent: JobId, status: Status) -> String {
     format!("its parent {parent} is {status}")
 }
 
-/// How a new job begins, with what each parent means to it.
+/// The first action of a new job, and what each parent means to it.
 pub fn begin(policy: OnParentFailure, parents: &[(JobId, Status)]) -> (Next, Vec<Fate>) {
     let fates: Vec<Fate> = parents.iter().map(|(_, status)| fate(policy, *status)).collect();
     let cancelled = parents.iter().zip(&fates).find(|(_, fate)| **fate == Fate::Cancel);
@@ -200,28 +200,28 @@ pub fn begin(policy: OnParentFailure, parents: &[(JobId, Status)]) -> (Next, Vec
     (next, fates)
 }
 
-/// One job waits for another.
+/// A dependency: one job waits for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// The one that must end.
+    /// The job that must end.
     pub parent: JobId,
-    /// The one that waits.
+    /// The job that waits.
     pub child: JobId,
-    /// What it does if the parent fails.
+    /// What the child does if the parent fails.
     pub policy: OnParentFailure,
 }
 
-/// What follows from the end of jobs for those that wait for them.
+/// The consequences of the end of jobs for the jobs that wait for them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Consequences {
-    /// Parents that their children need not wait for any more, and whether they succeeded.
+    /// Parents that their children no longer wait for, and whether they succeeded.
     pub met: Vec<(JobId, JobId, bool)>,
     /// What each child does next.
     pub children: BTreeMap<JobId, Next>,
 }
 
-/// What follows from the end of `ended` for the jobs that wait for them by `edges`. Children that no longer wait, and
-/// so are not in `waiting`, are left alone.
+/// The consequences of the end of `ended` for the jobs that wait for them by `edges`. Children that no longer wait, and
+/// so are not in `waiting`, are not changed.
 pub fn follow(ended: &BTreeMap<JobId, Status>, edges: &[Edge], waiting: &BTreeMap<JobId, Waiting>) -> Consequences {
     let mut all = Consequences::default();
     let mut left = BTreeMap::<JobId, (Waiting, OnParentFailure)>::new();
@@ -249,14 +249,15 @@ pub fn follow(ended: &BTreeMap<JobId, Status>, edges: &[Edge], waiting: &BTreeMa
     all
 }
 
-/// When a job that has waited for its parents until `now` may start, and the status that it has until then.
+/// The status and the start time of a job whose parents have ended at `now`.
 pub fn start_after_parents(run_at: Timestamp, now: Timestamp) -> (Status, Timestamp) {
     if run_at > now { (Status::Scheduled, run_at) } else { (Status::Queued, now) }
 }
 
-/// The places of things in an order in which parents come before children; or, if there is none, those of a circle.
+/// The indexes of items in an order in which parents come before children; or, if there is none, the indexes of a
+/// cycle.
 ///
-/// `parents` has for each thing the places of those that it waits for.
+/// `parents` contains for each item the indexes of the items that it waits for.
 pub fn in_order(parents: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     let mut children = vec![Vec::new(); parents.len()];
     let mut open: Vec<usize> = parents.iter().map(Vec::len).collect();
@@ -277,7 +278,7 @@ pub fn in_order(parents: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     if order.len() == parents.len() { Ok(order) } else { Err(circle(parents, &open)) }
 }
 
-/// A circle among the things that still wait for something: from any of them, a parent that waits, and so on.
+/// A cycle among the items that still wait: starting at any of them, one of its waiting parents, and so on.
 fn circle(parents: &[Vec<usize>], open: &[usize]) -> Vec<usize> {
     let waits = |place: &usize| open[*place] > 0;
     let (mut way, mut seen) = (Vec::new(), BTreeSet::new());
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_come_together_are_told_together() {
+    fn ends_that_come_together_are_reported_together() {
         let edge = |parent, child| Edge { parent: job(parent), child: job(child), policy: OnParentFailure::Cancel };
         let ended = BTreeMap::from([(job(1), Status::Succeeded), (job(2), Status::Succeeded), (job(3), Status::Dead)]);
         let waits = |on| Waiting { on, any_failed: false };

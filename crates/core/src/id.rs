@@ -1,8 +1,8 @@
-//! Identifiers: random, durable, time-ordered, with a prefix that says what they name.
+//! Identifiers: random, durable, time-ordered, with a prefix that tells their type.
 //!
-//! A [`JobId`] has the layout of a version 7 UUID: 48 bits of milliseconds, 12 bits with the microseconds
-//! within them, 18 bits that count jobs of the same instant, and 44 random bits. It therefore carries the
-//! job's `scheduled_at` exactly, and the jobs of one batch sort in the order in which they were given.
+//! A [`JobId`] has the layout of a version 7 UUID: 48 bits of milliseconds, 12 bits with the microseconds within them,
+//! 18 bits that count jobs of the same instant, and 44 random bits. It therefore contains the job's `scheduled_at`
+//! exactly, and the jobs of one batch sort in the order in which they were given.
 
 use std::{fmt, str::FromStr, sync::Mutex};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Timestamp;
 
-/// What is wrong with a text that should be an identifier.
+/// The error for an invalid identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}: expected `{prefix}_` and 32 hexadecimal digits")]
 pub struct BadId {
@@ -26,7 +26,7 @@ macro_rules! id_type {
         pub struct $name(u128);
 
         impl $name {
-            /// The prefix of its text.
+            /// The prefix of the id's text.
             pub const PREFIX: &'static str = $prefix;
 
             /// From the bits an engine stored.
@@ -49,7 +49,7 @@ macro_rules! id_type {
                 Self(u128::from_be_bytes(bytes))
             }
 
-            /// The instant that the id carries.
+            /// The instant that the id contains.
             pub fn timestamp(self) -> Timestamp {
                 let millis = (self.0 >> 80) as i64;
                 let micros = ((self.0 >> 64) & 0xfff) as i64;
@@ -102,7 +102,7 @@ fn parse_hex(digits: &str) -> Option<u128> {
 }
 
 id_type!(
-    /// Names a job, and carries its `scheduled_at`.
+    /// Identifies a job, and contains its `scheduled_at`.
     ///
     /// ```
     /// use punctual_core::{Ids, JobId, Timestamp};
@@ -114,44 +114,44 @@ id_type!(
     JobId, "job", "a job's id"
 );
 id_type!(
-    /// Names one run of a worker. Never used again after it.
+    /// Identifies one run of a worker process; never reused.
     WorkerId, "wrk", "a worker's id"
 );
 id_type!(
-    /// Names an event: its time, then its number in the store.
+    /// Identifies an event: its time, then its number in the store.
     EventId, "evt", "an event's id"
 );
 id_type!(
-    /// Names a workflow.
+    /// Identifies a workflow.
     WorkflowId, "wfl", "a workflow's id"
 );
 
 id_type!(
-    /// Names a schedule.
+    /// Identifies a schedule.
     ScheduleId, "sch", "a schedule's id"
 );
 
 id_type!(
-    /// Names a token. It is no secret.
+    /// Identifies a token. It is not a secret.
     TokenId, "tok", "a token's id"
 );
 
 impl WorkflowId {
-    /// No workflow of that instant, or of an earlier one, has a greater id.
+    /// An upper bound: no workflow of this instant or an earlier one has a greater id.
     pub fn last_of(at: Timestamp) -> Self {
         Self(timed_bits(at) | u128::from(u64::MAX))
     }
 }
 
 impl JobId {
-    /// The id of a job at `at` that follows from `digest` instead of chance: whoever makes it again makes the same.
+    /// The id of a job at `at`, derived from `digest` instead of random bits: the same input always yields the same id.
     pub fn derived(at: Timestamp, digest: u64) -> Self {
         Self(timed_bits(at) | u128::from(digest >> 2))
     }
 }
 
 impl EventId {
-    /// The id of the event written at `at` as the store's `number`-th.
+    /// The id of the event that was written at `at` and has this number in the store.
     pub fn new(at: Timestamp, number: u64) -> Self {
         Self((u128::from(at.as_micros().unsigned_abs()) << 64) | u128::from(number))
     }
@@ -162,15 +162,15 @@ impl EventId {
     }
 }
 
-/// Names one execution of a job: the job and how often it had been started by then.
+/// Identifies one execution of a job: the job and its run number, the number of starts so far.
 ///
-/// It is also the fence of a claim. A settle must name the run it settles, so that a worker that comes
-/// back late can never end an execution that is not its own.
+/// It is also the fence of a claim: a settlement names the run that it settles, so a worker that reports late can never
+/// end an execution of another worker.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId {
     /// The job that is executed.
     pub job: JobId,
-    /// Counts every start of the job, released ones included, from 1.
+    /// The run number: counts every start of the job, released ones included, from 1.
     pub run: u32,
 }
 
@@ -209,7 +209,7 @@ impl<'de> Deserialize<'de> for AttemptId {
     }
 }
 
-/// Makes identifiers. One for each process is enough; it may be shared between threads.
+/// Generates identifiers. One per process is enough; it can be shared between threads.
 #[derive(Debug)]
 pub struct Ids(Mutex<IdState>);
 
@@ -229,14 +229,15 @@ impl Ids {
         Self(Mutex::new(IdState { random: seed, last: Timestamp::MIN, count: 0 }))
     }
 
-    /// The bits of a new id that carries `at`.
+    /// The bits of a new id that contains `at`.
     pub fn next(&self, at: Timestamp) -> u128 {
         // A poisoned lock only means that another thread panicked between two plain assignments.
         let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         state.random = state.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = mix(state.random);
         let random = mixed >> (64 - RANDOM_BITS);
-        // Begins in the lower half, with room for a large batch above: many processes make ids for the same midnight.
+        // The count begins in the lower half, which leaves room for a large batch: many processes generate ids for the
+        // same midnight.
         let begin = (mixed as u32) & ((1 << (COUNT_BITS - 1)) - 1);
         state.count = if state.last == at { (state.count + 1) & ((1 << COUNT_BITS) - 1) } else { begin };
         state.last = at;
@@ -244,13 +245,13 @@ impl Ids {
     }
 }
 
-/// What an id that carries `at` begins with; its last 62 bits are free.
+/// The leading bits of an id that contains `at`; the last 62 bits are free.
 const fn timed_bits(at: Timestamp) -> u128 {
     let (millis, micros) = (at.as_micros() as u128 / 1000, at.as_micros() as u128 % 1000);
     (millis << 80) | (0x7 << 76) | (micros << 64) | (0b10 << 62)
 }
 
-/// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
+/// The finaliser of SplitMix64: every bit of the input affects every bit of the output.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

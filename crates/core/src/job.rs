@@ -1,4 +1,4 @@
-//! A job: how it stands, and what has happened to it.
+//! A job: its state, and its attempts, events and logs.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use crate::{
     redact,
 };
 
-/// A job on its way into the store.
+/// A job that is to be enqueued.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
-    /// Its id, which carries `scheduled_at`. Enqueuing the same id again returns the job that has it.
+    /// Its id, which contains `scheduled_at`. Enqueuing the same id again returns the existing job.
     pub id: JobId,
-    /// How long after `scheduled_at` it may start; nothing if it may start at once.
+    /// The delay after `scheduled_at`; nothing if the job may start at once.
     pub delay: Option<Duration>,
-    /// What is to be done.
+    /// The specification of the job.
     pub spec: Spec,
-    /// The jobs that it waits for, each once. Those of the same batch come before it.
+    /// The jobs that it waits for, without duplicates. Parents of the same batch come before it.
     pub parents: Vec<JobId>,
 }
 
 impl NewJob {
-    /// A job that waits for nothing.
+    /// A job without delay and parents.
     pub const fn new(id: JobId, spec: Spec) -> Self {
         Self { id, delay: None, spec, parents: Vec::new() }
     }
 
-    /// The status that it has when it is stored at `now`, unless it waits for parents, and when it may start.
+    /// The status and the start time of the job if it is stored at `now`, unless it waits for parents.
     ///
-    /// A client's clock may be ahead of the store's: what need not wait must not wait for that either.
+    /// A client's clock may be ahead of the store's: a job without delay must not wait for that difference.
     pub fn start(&self, now: Timestamp) -> (Status, Timestamp) {
         let scheduled_at = self.id.timestamp();
         let run_at = self.delay.map_or(scheduled_at.min(now), |delay| scheduled_at.after(delay));
@@ -62,32 +62,32 @@ impl NewJob {
     }
 }
 
-/// A job as the store has it.
+/// A job as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
-    /// What is to be done.
+    /// The specification of the job.
     pub spec: Spec,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
-    /// When it may next start.
+    /// The earliest time of its next start.
     pub run_at: Timestamp,
     /// Attempts spent, the current one included.
     pub attempt: u32,
     /// Executions started, released ones included.
     pub run: u32,
-    /// Attempts that ended because the worker vanished.
+    /// Attempts that ended because the worker was lost.
     pub crash_count: u32,
     /// The worker that holds it.
     pub worker_id: Option<WorkerId>,
-    /// Until when it is held.
+    /// The end of its lease.
     pub lease_until: Option<Timestamp>,
-    /// Unfinished parents.
+    /// Number of unfinished parents.
     pub waiting_on: u32,
-    /// How far it has come, as its handler says.
+    /// The progress that its handler reported.
     pub progress: Option<Progress>,
-    /// What it returned.
+    /// The result of its handler.
     pub result: Option<Json>,
     /// Why its last attempt failed.
     pub error: Option<JobError>,
@@ -97,48 +97,49 @@ pub struct Job {
     pub updated_at: Timestamp,
     /// When its last attempt started.
     pub started_at: Option<Timestamp>,
-    /// When it came to an end.
+    /// When it finished.
     pub finished_at: Option<Timestamp>,
 }
 
-/// From so many crashes on, a suspect runs alone.
+/// From this number of crashes on, a suspect runs alone.
 const ALONE_FROM_CRASHES: u32 = 2;
 
 impl Job {
-    /// The time it was asked for.
+    /// The time that it was scheduled for.
     pub fn scheduled_at(&self) -> Timestamp {
         self.id.timestamp()
     }
 
-    /// The workflow that it belongs to and the name it has there.
+    /// The workflow that it belongs to, and its name there.
     pub fn place(&self) -> Option<(WorkflowId, &str)> {
         self.spec.place()
     }
 
-    /// Whether it was running when its worker was lost. The next time it runs apart from others, as it may have been
-    /// the cause.
+    /// Whether it was running when a worker was lost. It may have been the cause, so its next execution is isolated
+    /// from other jobs.
     pub const fn is_suspect(&self) -> bool {
         self.crash_count > 0
     }
 
     /// Whether it runs only after its worker has [confirmed](crate::store::ClaimStore::confirm) that its handler is
-    /// about to start: if the worker is lost then, the job is dead. So no job dies of a crash that it was not there at.
+    /// about to start: if the worker is lost after that, the job is dead. So no job dies of a crash that happened
+    /// before its handler started.
     pub fn needs_confirmation(&self) -> bool {
         self.spec.runs_at_most_once() || self.next_crash_is_last()
     }
 
-    /// Whether it is dead if its worker is lost once more.
+    /// Whether it is dead if its worker is lost one more time.
     pub fn next_crash_is_last(&self) -> bool {
         self.crash_count.saturating_add(1) >= self.spec.max_crashes()
     }
 
     /// Whether nothing else runs in its process while it runs, where suspects have no process of their own. The first
-    /// crash may have been another's; so may one that it would die of.
+    /// crash may have been caused by another job; so may the crash that would make this one dead.
     pub fn runs_alone(&self) -> bool {
         self.crash_count >= ALONE_FROM_CRASHES || self.is_suspect() && self.next_crash_is_last()
     }
 
-    /// An execution begins.
+    /// Starts an execution.
     pub fn begin(&mut self, run: u32, attempt: u32, worker: WorkerId, at: Timestamp, lease: Duration) {
         self.status = Status::Processing;
         (self.run, self.attempt) = (run, attempt);
@@ -154,47 +155,47 @@ impl Job {
     }
 }
 
-/// How far a job has come.
+/// Progress of a running job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Progress {
-    /// 0 to 100.
+    /// Percentage, 0 to 100.
     pub percent: f32,
-    /// What it is doing.
+    /// Description of the current step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Why an attempt failed.
+/// Error of a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobError {
-    /// A stable code for what Punctual itself found, such as `PUNCTUAL_E_TIMEOUT`.
+    /// Stable code of an error that Punctual itself detected, such as `PUNCTUAL_E_TIMEOUT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What happened.
+    /// Error message.
     pub message: String,
 }
 
 /// The handler ran longer than the job's timeout.
 pub const E_TIMEOUT: &str = "PUNCTUAL_E_TIMEOUT";
-/// The worker was lost while it held the job.
+/// The worker was lost while it ran the job.
 pub const E_LOST: &str = "PUNCTUAL_E_LOST";
 /// The handler panicked.
 pub const E_PANIC: &str = "PUNCTUAL_E_PANIC";
-/// The payload or the result is not what the handler's types say.
+/// The payload or the result does not match the handler's types.
 pub const E_DATA: &str = "PUNCTUAL_E_DATA";
-/// The program that ran the job used more than it may.
+/// The program that ran the job exceeded a resource limit.
 pub const E_LIMIT: &str = "PUNCTUAL_E_LIMIT";
 
 impl JobError {
-    /// A handler's own error. Common [secrets](redact::text) in it are hidden.
+    /// A handler's own error. Common [secrets](redact::text) in it are redacted.
     pub fn new(message: impl Into<String>) -> Self {
         let message = redact::text(&message.into(), &[]).into_owned();
         Self { code: None, message: cut_bytes(message, limits::ERROR_MAX_BYTES) }
     }
 
-    /// The same without the values of the keys that a job's definition wants hidden.
+    /// The same error, with the values of the keys redacted that the job's definition lists.
     #[must_use]
     pub fn redacted(mut self, own_keys: &[String]) -> Self {
         if !own_keys.is_empty() {
@@ -203,7 +204,7 @@ impl JobError {
         self
     }
 
-    /// An error that Punctual found, with its code.
+    /// An error that Punctual detected, with its code.
     pub fn coded(code: &str, message: impl Into<String>) -> Self {
         Self { code: Some(code.into()), ..Self::new(message) }
     }
@@ -218,7 +219,7 @@ impl std::fmt::Display for JobError {
     }
 }
 
-/// The text without NULs, which not every engine can store, cut to `max_bytes` with a note of what is missing.
+/// The text without NULs, which not every engine can store, cut to `max_bytes` with a note of what was removed.
 pub fn cut_bytes(mut text: String, max_bytes: usize) -> String {
     if text.contains('\0') {
         text = text.replace('\0', "\u{fffd}");
@@ -240,58 +241,58 @@ pub fn cut_bytes(mut text: String, max_bytes: usize) -> String {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attempt {
-    /// Its id: the job, and how often it had been started by then.
+    /// Attempt ID: the job ID and the run number.
     pub id: AttemptId,
-    /// Which of the job's attempts it was; a released one is followed by another of the same number.
+    /// Number of the attempt. The execution after a released or lost one has the same number.
     pub attempt: u32,
-    /// How it ended, or that it runs.
+    /// Status of the execution.
     pub status: AttemptStatus,
-    /// Who executed it.
+    /// Worker that executed the job.
     pub worker_id: WorkerId,
-    /// When it started.
+    /// Start time.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// End time; null while the execution runs.
     pub finished_at: Option<Timestamp>,
-    /// Why it failed.
+    /// Error, if the execution failed.
     pub error: Option<JobError>,
 }
 
-/// One transition of a job, or an operator's action on it.
+/// A status change of a job, or an operator's action on it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
-    /// Its id; ids of later events are greater.
+    /// Event ID. Later events have greater ids.
     pub id: EventId,
-    /// When it happened.
+    /// Time of the event.
     pub at: Timestamp,
-    /// The status that the job had from then on.
+    /// Status of the job after the event.
     pub status: Status,
-    /// The execution it belongs to.
+    /// Run number of the execution that the event belongs to.
     pub run: Option<u32>,
-    /// Who did it: a worker, an operator, or Punctual's own upkeep.
+    /// Originator of the event: a worker, an operator, or Punctual's own maintenance.
     pub actor: Option<String>,
-    /// Why, in words.
+    /// Reason, in words.
     pub detail: Option<String>,
 }
 
-/// How serious a line of a log is.
+/// Severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// For whoever hunts a bug.
+    /// Details for debugging.
     Debug,
-    /// What happens.
+    /// Normal operation.
     #[default]
     Info,
-    /// What should not happen.
+    /// Unexpected, but not an error.
     Warn,
-    /// What went wrong.
+    /// An error.
     Error,
 }
 
 impl LogLevel {
-    /// Its name at every surface and in every table.
+    /// The name in all interfaces and tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -301,7 +302,7 @@ impl LogLevel {
         }
     }
 
-    /// The level of that name; what is unknown is `info`.
+    /// The level with this name; unknown names are `info`.
     pub fn named(text: &str) -> Self {
         match text {
             "debug" => Self::Debug,
@@ -312,17 +313,17 @@ impl LogLevel {
     }
 }
 
-/// One line of an attempt's log.
+/// A line of the log of an execution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LogLine {
-    /// The execution that wrote it.
+    /// Run number of the execution that wrote the line.
     pub run: u32,
-    /// When it was written.
+    /// Time of the line.
     pub at: Timestamp,
-    /// How serious it is.
+    /// Severity.
     pub level: LogLevel,
-    /// The text.
+    /// Text of the line.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! JSON documents kept as the text they came in.
+//! JSON documents that are kept as text.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::{error::Invalid, limits};
 
-/// A JSON document as text: checked once when it enters, never parsed again on the way to its handler.
+/// A JSON document as text: validated once on input, and not parsed again until its handler reads it.
 ///
 /// ```
 /// use punctual_core::Json;
@@ -29,7 +29,7 @@ impl Json {
         serde_json::to_string(value).map(|text| Self(text.into()))
     }
 
-    /// Text that an engine stored and that was checked before it did.
+    /// Text that an engine stored, and that was validated before.
     pub fn trusted(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
@@ -44,8 +44,8 @@ impl Json {
         serde_json::from_str(&self.0)
     }
 
-    /// Refuses a document that is larger than `max_bytes`, nested too deeply, or holds what not every reader of JSON
-    /// accepts: a number beyond the range of a 64-bit float, or half of a surrogate pair.
+    /// Rejects a document that is larger than `max_bytes`, is nested too deeply, or contains values that not every JSON
+    /// parser accepts: a number beyond the range of a 64-bit float, or half of a surrogate pair.
     pub fn check(&self, field: &'static str, max_bytes: usize) -> Result<(), Invalid> {
         if self.0.len() > max_bytes {
             return Err(Invalid::too_long(field, self.0.len(), max_bytes, "bytes"));
@@ -58,7 +58,7 @@ impl Json {
     }
 }
 
-/// Reads well-formed JSON once, from its first byte to its last.
+/// A single pass over well-formed JSON, from the first byte to the last.
 struct Scan<'a> {
     text: &'a [u8],
     at: usize,
@@ -69,7 +69,7 @@ impl<'a> Scan<'a> {
         Self { text: text.as_bytes(), at: 0 }
     }
 
-    /// How deeply brackets are nested; or what is wrong with a number or a string.
+    /// The nesting depth of brackets, or the problem of an invalid number or string.
     fn depth(mut self) -> Result<usize, String> {
         let (mut depth, mut deepest) = (0usize, 0);
         while let Some(byte) = self.next() {
@@ -105,7 +105,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Reads the digits of `\u`, and the other half of a pair.
+    /// Reads the digits of `\u`, and the second half of a surrogate pair.
     fn escape(&mut self) -> Result<(), String> {
         let unit = self.unit();
         let lone = Err(format!(
@@ -155,7 +155,7 @@ impl FromStr for Json {
 }
 
 impl fmt::Debug for Json {
-    /// Payloads never reach a log or an error by way of `{:?}`.
+    /// Prints only the size: payloads never reach a log or an error by way of `{:?}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Json({} bytes)", self.0.len())
     }

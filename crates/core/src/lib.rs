@@ -3,29 +3,29 @@
 //! | question | file |
 //! |---|---|
 //! | what is a job? | [`spec`], [`job`] |
-//! | which states are there, and what leads from one to another? | [`state`] |
+//! | which states exist, and which transitions? | [`state`] |
 //! | what happens when an attempt ends? | [`settle`](mod@settle), [`retry`] |
 //! | what recurs, and when? | [`schedule`] |
-//! | what waits for what, and what follows from an end? | [`flow`], [`workflow`] |
-//! | what may there be only one job of? | [`unique`] |
+//! | which jobs wait for others, and what follows when one ends? | [`flow`], [`workflow`] |
+//! | when is a job a duplicate of another? | [`unique`] |
 //! | what is configured per queue? | [`queue`] |
 //! | limits: how many may start, and which next? | [`limiter`] |
 //! | why is a job not running? | [`explain`] |
 //! | messages to users | [`notification`] |
-//! | what may an operator do? | [`change`] |
+//! | which actions do operators have? | [`change`] |
 //! | what has changed since an earlier read? | [`changes`] |
-//! | what must an engine do? | [`store`]; [`dispatch`] if another one hands out its jobs |
-//! | which jobs does a list show? | [`filter`] |
-//! | who may do what? | [`token`] |
-//! | which trace does it belong to? | [`trace`] |
+//! | what must an engine implement? | [`store`]; [`dispatch`] if another store hands out its jobs |
+//! | which jobs does a list contain? | [`filter`] |
+//! | which tokens allow which requests? | [`token`] |
+//! | to which trace does a job belong? | [`trace`] |
 //! | how large may inputs be, and what is rejected? | [`limits`], [`check`] |
 //! | what is redacted? | [`redact`] |
 //! | what is counted for reports? | [`measure`] |
-//! | what is moved from one store to another? | [`transfer`] |
-//! | what can go wrong? | [`error`] |
+//! | how are jobs moved between stores? | [`transfer`] |
+//! | which errors exist? | [`error`] |
 //! | ids, times, clocks, JSON, numbers | [`id`], [`time`], [`clock`], [`json`], [`number`] |
-//! | how does a server hand a result to a client that may be gone? | [`offer`] |
-//! | JSON schemas of types that are written as text | `schema` |
+//! | how does a server pass a result to a client that may have disconnected? | [`offer`] |
+//! | JSON schemas of types that are serialised as text | `schema` |
 //! | jobs for tests and examples | [`testing`] |
 
 pub mod change;

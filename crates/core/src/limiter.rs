@@ -1,7 +1,7 @@
-//! Limits: how many jobs of a queue may start now, and of each concurrency key in it, and which key is next.
+//! Limits: how many jobs of a queue and of each concurrency key in it may start now, and which key is next.
 //!
-//! A limiter counts what is held (live leases) and what was started lately; nothing is ever given back to it, so
-//! nothing can leak. An execution whose job was cancelled counts until its handler has ended, its lease at most.
+//! A limiter counts live leases and recent starts. Slots are never returned to it explicitly, so none can leak. An
+//! execution whose job was cancelled counts until its handler has ended, at most until its lease ends.
 
 use std::{
     cmp::Reverse,
@@ -15,35 +15,36 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{AttemptId, Invalid, Timestamp, WorkerId, check, limits};
 
-/// How many jobs of a queue may run at once, and how many may start in a time; together, and of each concurrency key.
+/// Concurrency and rate limits of a queue, for the queue as a whole and for each concurrency key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// So many of the queue at once, in all workers together.
+    /// Maximum concurrent jobs of the queue, over all workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// So many starts of the queue in a time.
+    /// Maximum number of starts of the queue per period, such as `100/1m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// So many of each concurrency key at once: one if nothing is said, any number if it is 0.
+    /// Maximum concurrent jobs per concurrency key. Default: 1; 0 means unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_concurrency: Option<u32>,
-    /// So many starts of each concurrency key in a time.
+    /// Maximum number of starts per concurrency key and period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_rate: Option<Rate>,
-    /// Keys take turns, however many jobs each has. Jobs without a key are as those of one more.
+    /// Whether the concurrency keys take turns, regardless of the number of their jobs. Jobs without a key count as one
+    /// key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fair: bool,
-    /// How many turns a key has while the others have one each.
+    /// Number of turns of a key per turn of a key without a weight.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
 }
 
-/// One turn of a key of weight 1.
+/// The length of one turn of a key of weight 1.
 const TURN: u64 = 1 << 20;
 
-/// What a queue is limited to of which nothing was said.
+/// The limits of a queue without settings.
 static NONE: Limits = Limits {
     concurrency: None,
     rate: None,
@@ -53,19 +54,19 @@ static NONE: Limits = Limits {
     weights: BTreeMap::new(),
 };
 
-/// Whether a queue begins another round of turns as it comes from one turn to another: a time to forget keys that are
-/// behind it.
+/// Whether a queue enters another round of turns when its turn changes from `from` to `to`: the time to remove keys
+/// whose turn is behind it.
 pub const fn begins_round(from: u64, to: u64) -> bool {
     from / TURN < to / TURN
 }
 
 impl Limits {
-    /// Those of a queue of which nothing was said.
+    /// The limits of a queue without settings.
     pub fn none() -> &'static Self {
         &NONE
     }
 
-    /// Refuses what breaks a limit, naming the field and the limit.
+    /// Rejects invalid limits; the error names the field and the limit.
     pub fn check(&self) -> Result<(), Invalid> {
         check_count("concurrency", self.concurrency, 1)?;
         check_count("key_concurrency", self.key_concurrency, 0)?;
@@ -94,7 +95,7 @@ impl Limits {
         free(self.concurrency, self.rate, passed, now)
     }
 
-    /// How many jobs of a key may start now, as far as the key is concerned.
+    /// How many jobs of a key may start now by the limits of the key alone.
     pub fn key_free(&self, passed: &LimitUsage, now: Timestamp) -> u32 {
         free(self.key_limit(), self.key_rate, passed, now)
     }
@@ -108,12 +109,12 @@ impl Limits {
         }
     }
 
-    /// What was started by then counts for none of its rates, if it has any.
+    /// Starts up to this time no longer count for any of the rates; nothing if there are no rates.
     pub fn horizon(&self, now: Timestamp) -> Option<Timestamp> {
         self.rate.into_iter().chain(self.key_rate).map(|rate| rate.horizon(now)).min()
     }
 
-    /// How far a key's turn moves on with each job that it starts; jobs without a key are of weight 1.
+    /// How far each start advances a key's turn; jobs without a key have weight 1.
     pub fn step(&self, key: Option<&str>) -> u64 {
         let weight = key.and_then(|key| self.weights.get(key)).copied().unwrap_or(1);
         if self.fair { TURN / u64::from(weight.max(1)) } else { 0 }
@@ -129,22 +130,22 @@ fn free(limit: Option<u32>, rate: Option<Rate>, passed: &LimitUsage, now: Timest
     slots.min(rate.map_or(u32::MAX, |rate| rate.free(&passed.starts, now)))
 }
 
-/// The usage of a limit: what is held now, and what was started lately.
+/// The usage of a limit: current executions and recent starts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LimitUsage {
     /// Live leases, and [occupied slots](OccupiedSlot).
     pub running: u32,
-    /// How many were started by when, as [`Rate::moment`] tells.
+    /// The number of starts per moment, see [`Rate::moment`].
     pub starts: Vec<(Timestamp, u32)>,
 }
 
-/// A slot in a limit whose job was cancelled while it ran. The execution occupies it until its handler has ended, or
-/// its lease, which nobody extends.
+/// A slot in a limit that is occupied by an execution whose job was cancelled. It is released when the handler has
+/// ended, or when the lease ends, which is no longer extended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OccupiedSlot {
     /// The execution.
     pub attempt: AttemptId,
-    /// The worker that has been told to stop the handler.
+    /// The worker that was notified to stop the handler.
     pub worker: WorkerId,
     /// The job's concurrency key, if it has one.
     pub key: Option<String>,
@@ -152,7 +153,7 @@ pub struct OccupiedSlot {
     pub until: Timestamp,
 }
 
-/// So many in a time: in any span of that length, wherever it begins. Written as `100/1m` at every surface.
+/// Number of starts per period, in any span of that length. Written as `100/1m` in all interfaces.
 ///
 /// ```
 /// use punctual_core::limiter::Rate;
@@ -164,14 +165,14 @@ pub struct OccupiedSlot {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// How many.
+    /// The number of starts.
     pub count: u32,
-    /// In which time.
+    /// The length of the period.
     pub period: Duration,
 }
 
-/// A period is counted in so many moments, so that what must be remembered stays small. Whole milliseconds can be
-/// divided by it, so that what starts as soon as it may does not come later and later.
+/// The number of moments in which a period is counted, so that the stored counters stay few. Whole milliseconds are
+/// divisible by it, so that starts at the earliest possible time do not drift.
 const MOMENTS: i64 = 50;
 
 impl Rate {
@@ -180,14 +181,14 @@ impl Rate {
         check::duration(field, self.period, limits::RATE_PERIOD_MIN, limits::RATE_PERIOD_MAX)
     }
 
-    /// The end of the moment in which a start at `now` is counted. Counted as later than it was, it is never forgotten
-    /// too early.
+    /// The end of the moment in which a start at `now` is counted. Because it is not before the start, a start is never
+    /// dropped from the count too early.
     pub fn moment(self, now: Timestamp) -> Timestamp {
         let (length, now) = ((self.period.as_micros() as i64 / MOMENTS).max(1), now.as_micros());
         Timestamp::from_micros(now + (length - now.rem_euclid(length)) % length)
     }
 
-    /// What was started by then counts no longer.
+    /// Starts up to this time no longer count.
     pub fn horizon(self, now: Timestamp) -> Timestamp {
         now.before(self.period)
     }
@@ -198,7 +199,7 @@ impl Rate {
         lately.fold(self.count, |free, (_, count)| free.saturating_sub(*count))
     }
 
-    /// When the next may start, after such starts; now, if it may now.
+    /// The earliest time of the next start, given earlier starts; `now` if it is allowed already.
     pub fn opens_at(self, starts: &[(Timestamp, u32)], now: Timestamp) -> Timestamp {
         if self.free(starts, now) > 0 {
             return now;
@@ -245,59 +246,59 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-/// A job's place in the order of claims: the smaller comes first.
+/// The position of a job in the order of claims, smallest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Order {
-    /// As [`ClaimRequest::rank`](crate::ClaimRequest::rank) tells.
+    /// See [`ClaimRequest::rank`](crate::ClaimRequest::rank).
     pub rank: u32,
-    /// When it may start.
+    /// The earliest start time.
     pub run_at: Timestamp,
-    /// Decides between jobs of the same time.
+    /// The order of jobs with the same time.
     pub tie: u128,
 }
 
 /// A queue that a claim takes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueLimiter {
-    /// So many may start.
+    /// The number of jobs that may start.
     pub free: u32,
-    /// The turn of the last one that started, where keys take turns. A key that comes back begins there.
+    /// The turn of the last job that started, where keys take turns. A key that becomes active again begins there.
     pub clock: u64,
 }
 
 impl QueueLimiter {
-    /// One that lets everything through.
+    /// A queue without limits.
     pub const OPEN: Self = Self { free: u32::MAX, clock: 0 };
 }
 
-/// Jobs of the same limit: those of one key, or those of a queue that have none. First to start first.
+/// Jobs with the same limit: those of one key, or those of a queue without a key. In the order of their starts.
 #[derive(Debug, Clone)]
 pub struct Line<T> {
-    /// Which of the queues they stand in.
+    /// The index of the queue.
     pub queue: usize,
-    /// So many may start.
+    /// The number of jobs that may start.
     pub free: u32,
-    /// Whose turn it is: the smallest of a queue comes first.
+    /// The turn of the key: within a queue, the smallest comes first.
     pub turn: u64,
-    /// How far a start moves the turn on.
+    /// How far each start advances the turn.
     pub step: u64,
     /// The jobs.
     pub jobs: VecDeque<(Order, T)>,
 }
 
 impl<T> Line<T> {
-    /// What decides whether its first job is next in its queue.
+    /// The sort key of its first job within the queue.
     fn claim(&self) -> Option<(u32, u64, Order)> {
         let (order, _) = self.jobs.front().filter(|_| self.free > 0)?;
         Some((order.rank, self.turn, *order))
     }
 }
 
-/// The first job of a line, by number: the smallest is next in its queue.
+/// The sort key of the first job of a line, with the number of the line: the smallest is next in its queue.
 type Front = Reverse<((u32, u64, Order), usize)>;
 
 /// Chooses at most `limit` jobs to start, in order, each with the number of its line: higher rank first; in a queue
-/// whose keys take turns, by turns; then by time. The queues and lines are left as they are once those have started.
+/// whose keys take turns, by turns; then by time. `queues` and `lines` are updated as if these jobs had started.
 pub fn choose<T>(queues: &mut [QueueLimiter], lines: &mut [Line<T>], limit: usize) -> Vec<(usize, T)> {
     let mut next: Vec<BinaryHeap<Front>> = queues.iter().map(|_| BinaryHeap::new()).collect();
     for (number, line) in lines.iter().enumerate() {

@@ -1,20 +1,20 @@
-//! What is counted as jobs end: outcomes by name and hour, with durations and lateness in buckets.
+//! Counters of ended jobs: outcomes by name and hour, with durations and lateness in buckets.
 //!
-//! Reports over millions of jobs read these few rows instead of the jobs. Buckets grow by a quarter of a
-//! power of two, so a percentile read from them is at most 10 % off.
+//! Reports over millions of jobs read these few rows instead of the jobs. Bucket sizes grow by a quarter of a power of
+//! two, so a percentile that is read from them is at most 10 % off.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use crate::{AttemptStatus, Timestamp};
 
-/// What a row of the counters counts.
+/// The quantity that a counter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
-    /// Attempts that ended in this way, by how long they took.
+    /// Attempts that ended with this status, by their duration.
     Ended(AttemptStatus),
-    /// Jobs that died, by how long their last attempt took.
+    /// Jobs that died, by the duration of their last attempt.
     Died,
-    /// Starts, by how long after `run_at` they came.
+    /// Starts, by their delay after `run_at`.
     Lateness,
 }
 
@@ -47,7 +47,7 @@ impl FromStr for Measure {
     }
 }
 
-/// How many of something fell into one bucket during some hours.
+/// The number of values in one bucket during some hours.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rollup {
     /// The jobs' name.
@@ -62,13 +62,13 @@ pub struct Rollup {
     pub count: u64,
 }
 
-/// The hour that an instant belongs to, by its first instant.
+/// The hour that contains an instant, represented by its start.
 pub fn hour(at: Timestamp) -> Timestamp {
     const HOUR_MICROS: i64 = 3_600_000_000;
     Timestamp::from_micros(at.as_micros() / HOUR_MICROS * HOUR_MICROS)
 }
 
-/// The bucket that a duration belongs to.
+/// The bucket of a duration.
 ///
 /// ```
 /// use punctual_core::measure::{bucket, middle};
@@ -90,7 +90,7 @@ pub fn middle(bucket: u16) -> Duration {
     Duration::from_secs_f64(2f64.powi(power.min(63) as i32) * (1.0 + (quarter + 0.5) / 4.0) / 1e6)
 }
 
-/// The duration that `share` (0 to 1) of the counted ones do not exceed, or nothing if none was counted.
+/// The duration that `share` (0 to 1) of the counted values do not exceed, or nothing if there are none.
 pub fn percentile(buckets: &[(u16, u64)], share: f64) -> Option<Duration> {
     let total: u64 = buckets.iter().map(|(_, count)| count).sum();
     let rank = ((total as f64 * share).ceil() as u64).max(1);

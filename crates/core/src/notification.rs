@@ -1,22 +1,22 @@
-//! What jobs tell people: a message to a user, or to everybody.
+//! Notifications: messages from jobs to one user or to all users.
 
 use serde::Serialize;
 
 use crate::{Invalid, JobId, Json, Timestamp, check, limits};
 
-/// A message that somebody is to get.
+/// A notification that is to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewNotification {
-    /// Who; everybody if nobody in particular.
+    /// The recipient; nothing for all users.
     pub user_id: Option<String>,
-    /// What they are told.
+    /// The message.
     pub message: Json,
-    /// The job that tells it, if one does.
+    /// The job that sends it, if any.
     pub job: Option<JobId>,
 }
 
 impl NewNotification {
-    /// Refuses what breaks a limit, naming the field and the limit.
+    /// Rejects invalid input; the error names the field and the limit.
     pub fn check(&self) -> Result<(), Invalid> {
         if let Some(user) = &self.user_id {
             check::word("user", user, limits::LABEL_MAX_CHARS)?;
@@ -25,31 +25,31 @@ impl NewNotification {
     }
 }
 
-/// A message that was stored.
+/// A notification.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Notification {
-    /// Grows with each one, in the order in which they can be seen: whoever has got one has missed nothing before it,
-    /// and goes on from there.
+    /// Number of the notification. Numbers increase in the order in which notifications become visible, so a client
+    /// that has received one can continue after its number without missing any.
     pub id: u64,
-    /// To whom; to everybody if to nobody in particular.
+    /// Recipient; null for all users.
     pub user_id: Option<String>,
-    /// What they are told.
+    /// The message.
     pub message: Json,
-    /// The job that tells it, if one does.
+    /// Job that sent the notification, if any.
     pub job: Option<JobId>,
-    /// When it was stored.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
 impl Notification {
-    /// A message that was stored with that number.
+    /// The stored notification with this number.
     pub fn new(id: u64, new: NewNotification, created_at: Timestamp) -> Self {
         let NewNotification { user_id, message, job } = new;
         Self { id, user_id, message, job, created_at }
     }
 
-    /// Whether a user is to get it.
+    /// Whether the user is a recipient.
     pub fn is_for(&self, user: &str) -> bool {
         self.user_id.as_deref().is_none_or(|own| own == user)
     }

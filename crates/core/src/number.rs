@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formatting of numbers.
 
-/// A whole number with its thousands apart.
+/// A whole number with thousands separators.
 ///
 /// ```
 /// assert_eq!(punctual_core::number::in_thousands(1_234_567), "1,234,567");

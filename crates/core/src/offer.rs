@@ -1,6 +1,6 @@
-//! What is offered to somebody who may have gone meanwhile.
+//! Offers to a receiver that may have disconnected meanwhile.
 
-/// Something that goes back if nobody takes it: neither its sending nor its arrival proves that anybody has it.
+/// A value that is returned to its source unless the receiver takes it: sending it does not prove that it was received.
 ///
 /// ```
 /// use punctual_core::Offer;
@@ -19,12 +19,12 @@ pub struct Offer<T>(Option<(T, Back<T>)>);
 type Back<T> = Box<dyn FnOnce(T) + Send>;
 
 impl<T> Offer<T> {
-    /// Offers a thing; `back` gets it if nobody takes it.
+    /// Offers a value; `back` receives it if it is not taken.
     pub fn new(thing: T, back: impl FnOnce(T) + Send + 'static) -> Self {
         Self(Some((thing, Box::new(back))))
     }
 
-    /// Takes it. It is there unless it was taken before.
+    /// Takes the value; nothing if it was taken before.
     pub fn take(mut self) -> Option<T> {
         self.0.take().map(|(thing, _)| thing)
     }

@@ -1,4 +1,4 @@
-//! What is said of a queue: whether it is paused, how many of its jobs may run, and what they are by default.
+//! Settings of queues: whether a queue is paused, its limits, and the defaults of its jobs.
 
 use std::time::Duration;
 
@@ -6,61 +6,61 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Invalid, Limits, RetryPolicy, Spec, Timestamp, check, limits, time::some_millis};
 
-/// A queue of which something was said.
+/// A queue that has settings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Queue {
     /// Its name.
     pub name: String,
-    /// What was said.
+    /// The settings.
     #[serde(flatten)]
     pub settings: QueueSettings,
-    /// Counts the changes.
+    /// The number of changes.
     pub revision: u64,
     /// When it was last changed.
     pub updated_at: Timestamp,
-    /// By whom.
+    /// The author of the last change.
     pub updated_by: String,
 }
 
-/// What is said of a queue.
+/// Settings of a queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct QueueSettings {
-    /// Nothing of it is started.
+    /// Whether the queue is paused. Jobs of a paused queue are not started.
     pub paused: bool,
-    /// What its jobs are if they do not say otherwise.
+    /// Default options of the queue's jobs.
     pub defaults: JobDefaults,
-    /// How many of its jobs may run, and start.
+    /// Concurrency and rate limits of the queue.
     pub limits: Limits,
 }
 
-/// What the jobs of a queue are if they do not say otherwise.
+/// Default options of the jobs of a queue, for options that a job does not set itself.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct JobDefaults {
-    /// 0 to 10, higher first.
+    /// Priority, 0 to 10, higher first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// How often they may be tried.
+    /// Maximum attempts of a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// How long one attempt may take.
+    /// Maximum duration of an attempt, in milliseconds.
     #[serde(rename = "timeout_ms", with = "some_millis", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub timeout: Option<Duration>,
-    /// When to try again after a failure.
+    /// Retry policy: the wait before the next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// How long to keep them once finished.
+    /// Retention of finished jobs, in milliseconds.
     #[serde(rename = "keep_for_ms", with = "some_millis", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub keep_for: Option<Duration>,
 }
 
 impl JobDefaults {
-    /// Refuses what no job may be.
+    /// Rejects defaults that are invalid for a job.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut spec = Spec::new("job", crate::Json::null());
         spec.priority = self.priority.unwrap_or(spec.priority);
@@ -71,44 +71,44 @@ impl JobDefaults {
     }
 }
 
-/// A change of what is said of a queue.
+/// A change of the settings of a queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSave {
     /// The queue.
     pub name: String,
-    /// What is said of it from now on.
+    /// The new settings.
     pub settings: QueueSettings,
-    /// How often it was changed before, as the caller knows; 0 if nothing was said of it.
+    /// The revision that the caller has read; 0 if the queue had no settings.
     pub revision: u64,
-    /// Who changes it.
+    /// The author of the change.
     pub actor: String,
-    /// What was done, such as `paused`.
+    /// The action, such as `paused`.
     pub action: String,
 }
 
-/// What was done to a queue.
+/// A change of a queue's settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueEvent {
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// By whom.
+    /// Author of the change.
     pub actor: String,
-    /// What was done, such as `paused`.
+    /// Action, such as `paused`.
     pub action: String,
 }
 
-/// Refuses a name that no queue may have.
+/// Rejects an invalid name of a queue.
 pub fn check_name(name: &str) -> Result<(), Invalid> {
     check::word("queue", name, limits::QUEUE_MAX_CHARS)
 }
 
-/// Refuses a pattern that could not fit any queue.
+/// Rejects a pattern that cannot match any queue.
 pub fn check_pattern(pattern: &str) -> Result<(), Invalid> {
     check::word("pattern", pattern, limits::QUEUE_MAX_CHARS)
 }
 
-/// Whether a name fits a pattern, in which `*` stands for any text and `?` for any one character.
+/// Whether a name matches a pattern, in which `*` matches any text and `?` any single character.
 ///
 /// ```
 /// use punctual_core::queue::fits;
@@ -118,7 +118,7 @@ pub fn check_pattern(pattern: &str) -> Result<(), Invalid> {
 pub fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut place) = (0, 0);
-    // Where the last star stood, and how much of the name it has taken so far.
+    // The position of the last star, and the end of the part of the name that it has matched so far.
     let mut star: Option<(usize, usize)> = None;
     while place < name.len() {
         match pattern.get(at) {
@@ -126,7 +126,7 @@ pub fn fits(pattern: &str, name: &str) -> bool {
                 star = Some((at, place));
                 at += 1;
             }
-            Some(wish) if *wish == '?' || *wish == name[place] => {
+            Some(one) if *one == '?' || *one == name[place] => {
                 at += 1;
                 place += 1;
             }
@@ -139,7 +139,7 @@ pub fn fits(pattern: &str, name: &str) -> bool {
             },
         }
     }
-    pattern[at..].iter().all(|wish| *wish == '*')
+    pattern[at..].iter().all(|one| *one == '*')
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Payload previews, error messages and log lines without the secrets.
+//! Payload previews, error messages and log lines without secrets.
 
 mod text;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 pub use self::text::text;
 use crate::Json;
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Words that mark a key as secret, wherever they stand in it. Compared without case and separators.
+/// Words that mark a key as secret, anywhere in the key. Compared without case and separators.
 const SECRET_WORDS: [&str; 18] = [
     "password",
     "passwd",
@@ -32,19 +32,19 @@ const SECRET_WORDS: [&str; 18] = [
     "ssn",
 ];
 
-/// Keys that are secret only when they stand alone: short words that are part of harmless ones.
+/// Keys that are secret only as a whole: short words that are part of harmless ones.
 const SECRET_KEYS: [&str; 6] = ["auth", "pin", "pwd", "cvc", "iban", "jwt"];
 
-/// The longest preview.
+/// Maximum size of a preview.
 const PREVIEW_MAX_BYTES: usize = 8 << 10;
-/// The longest text within a preview.
+/// Maximum length of a text within a preview.
 const TEXT_MAX_CHARS: usize = 256;
-/// The most members of one array or object within a preview.
+/// Maximum number of members of one array or object within a preview.
 const MEMBERS_MAX_COUNT: usize = 50;
 
-/// The document with the values of secret-bearing keys hidden, at any depth, and long parts cut.
+/// The document with the values of secret keys redacted at any depth, and long parts cut.
 ///
-/// `own_keys` are the keys that the job's definition wants hidden besides the common ones.
+/// `own_keys` are additional keys to redact, from the definition of the job.
 ///
 /// ```
 /// use punctual_core::{Json, redact};
@@ -99,7 +99,7 @@ fn is_secret(key: &str, own: &[String]) -> bool {
     SECRET_KEYS.contains(&key.as_str()) || SECRET_WORDS.iter().any(|word| key.contains(word)) || own.contains(&key)
 }
 
-/// Lower case, letters and digits only: `API-Key`, `api_key` and `apiKey` are one.
+/// Lower case, letters and digits only: `API-Key`, `api_key` and `apiKey` are equal.
 fn normal(key: &str) -> String {
     key.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{check, error::Invalid, limits, time::millis};
 
-/// How long to wait before the next attempt.
+/// Wait before the next attempt of a failed job.
 ///
 /// ```
 /// use punctual_core::RetryPolicy;
@@ -20,58 +20,58 @@ use crate::{check, error::Invalid, limits, time::millis};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RetryPolicy {
-    /// How the wait grows.
+    /// Growth of the wait from one retry to the next.
     #[serde(flatten)]
     pub backoff: Backoff,
-    /// The longest wait.
+    /// Maximum wait, in milliseconds.
     #[serde(rename = "cap_ms", with = "millis", default = "default_cap")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub cap: Duration,
-    /// The share of the wait, 0 to 1, by which it is shortened or lengthened at random.
+    /// Share of the wait, 0 to 1, by which it is randomly shortened or lengthened.
     #[serde(default = "default_jitter")]
     pub jitter: f64,
 }
 
-/// How the wait grows from one retry to the next.
+/// Growth of the wait from one retry to the next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Backoff {
     /// `base × 2^retries`.
     Exponential {
-        /// The wait before the first retry.
+        /// Wait before the first retry, in milliseconds.
         #[serde(rename = "base_ms", with = "millis")]
         #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         base: Duration,
     },
     /// `base × (retries + 1)`.
     Linear {
-        /// The wait before the first retry.
+        /// Wait before the first retry, in milliseconds.
         #[serde(rename = "base_ms", with = "millis")]
         #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         base: Duration,
     },
     /// The same wait each time.
     Fixed {
-        /// The wait.
+        /// Wait before each retry, in milliseconds.
         #[serde(rename = "base_ms", with = "millis")]
         #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         base: Duration,
     },
-    /// These waits in turn; the last one is used again when they are used up.
+    /// A list of waits, used in order; the last one is repeated.
     List {
-        /// The waits, in milliseconds.
+        /// Waits, in milliseconds.
         delays_ms: Vec<u64>,
     },
-    /// No retry: the first failure is the last.
+    /// No retries: the job is dead after its first failure.
     None,
 }
 
-/// The first and the longest wait of a job that was there when its worker was lost more than once.
+/// The first and the maximum wait of a job that was running when its worker was lost more than once.
 const CRASH_DELAY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
-/// How long a job waits after so many crashes. Not at all after the first: it was probably a bystander, and keeps its
-/// place in its queue.
+/// The wait of a job after this number of crashes. There is none after the first: the job was probably not the cause,
+/// and keeps its position in its queue.
 pub(crate) fn crash_delay(crashes: u32) -> Duration {
     match crashes {
         0 | 1 => Duration::ZERO,
@@ -108,12 +108,12 @@ impl RetryPolicy {
         Self::of(Backoff::Linear { base })
     }
 
-    /// Waits as long each time.
+    /// Waits for the same time before each retry.
     pub const fn fixed(base: Duration) -> Self {
         Self::of(Backoff::Fixed { base })
     }
 
-    /// Waits for each of `delays` in turn, then always for the last.
+    /// Waits for each of `delays` in order, then always for the last.
     pub fn list(delays: impl IntoIterator<Item = Duration>) -> Self {
         let millis = |delay: Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         Self::of(Backoff::List { delays_ms: delays.into_iter().map(millis).collect() })
@@ -124,21 +124,21 @@ impl RetryPolicy {
         Self::of(Backoff::None)
     }
 
-    /// Sets the longest wait.
+    /// Sets the maximum wait.
     #[must_use]
     pub const fn cap(mut self, cap: Duration) -> Self {
         self.cap = cap;
         self
     }
 
-    /// Sets the share of the wait that is left to chance.
+    /// Sets the share of the wait that is random.
     #[must_use]
     pub const fn jitter(mut self, jitter: f64) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// The wait before the next attempt, or nothing when there is none.
+    /// The wait before the next attempt, or nothing if there are no retries.
     ///
     /// `retries` counts the retries before this one; `roll` is a random number from 0 up to 1.
     pub fn delay(&self, retries: u32, roll: f64) -> Option<Duration> {
@@ -156,7 +156,7 @@ impl RetryPolicy {
         Some(plain.min(self.cap).mul_f64(factor.clamp(0.0, 2.0)).min(self.cap))
     }
 
-    /// Refuses waits that are too long, empty lists and a jitter beyond 0 to 1.
+    /// Rejects waits that are too long, empty lists and a jitter outside of 0 to 1.
     pub fn check(&self) -> Result<(), Invalid> {
         check::range("retry.jitter", self.jitter, 0.0..=1.0)?;
         if let Backoff::List { delays_ms } = &self.backoff

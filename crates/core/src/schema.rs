@@ -1,4 +1,4 @@
-//! How those types look in JSON that write themselves as text.
+//! JSON schemas of types that are serialised as text.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What follows from the end of an execution. A pure decision; engines only apply it.
+//! Decides what follows from the end of an execution. A pure decision; engines only apply it.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use crate::{
     limits, retry,
 };
 
-/// A job in the hands of a worker.
+/// A job that a worker has claimed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// The job, as of the claim. It goes through many hands, and is large.
+    /// The job, as of the claim. It is boxed because it is large and is passed on often.
     pub job: Box<Job>,
-    /// Who holds it.
+    /// The worker that holds the claim.
     pub worker: WorkerId,
     /// Whether the worker has [confirmed](crate::store::ClaimStore::confirm) that its handler is about to start. Only
-    /// claims of the lost tell: those that have expired, and those of the dead.
+    /// set for expired claims and for claims of dead workers.
     pub confirmed: bool,
 }
 
 impl Claim {
-    /// A job that a worker has just taken.
+    /// A job that a worker has just claimed.
     pub const fn new(job: Box<Job>, worker: WorkerId) -> Self {
         Self { job, worker, confirmed: false }
     }
@@ -32,39 +32,39 @@ impl Claim {
     }
 }
 
-/// How an execution ended, as its worker saw it.
+/// How an execution ended, as its worker reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The handler returned.
     Succeeded {
-        /// What it returned.
+        /// The result of the handler.
         result: Option<Json>,
     },
     /// The handler failed.
     Failed {
-        /// Why.
+        /// The error.
         fault: JobError,
-        /// How it wants to be retried.
+        /// The retry that the handler requests.
         retry: Retry,
     },
-    /// The handler ran too long.
+    /// The handler exceeded the timeout.
     TimedOut,
-    /// The handler wants to be run again later, without having failed.
+    /// The handler requests to be run again later, without having failed.
     Snoozed {
-        /// When.
+        /// The delay.
         after: Duration,
     },
-    /// The worker gives the job back unfinished.
+    /// The worker released the job unfinished.
     Released,
     /// The worker was lost: its process died, or its lease expired.
     Lost {
-        /// How its process ended, where a supervisor saw it.
+        /// How the worker's process ended, if a supervisor observed it.
         evidence: Option<String>,
     },
 }
 
 impl Outcome {
-    /// Its name in logs.
+    /// The name in logs.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Succeeded { .. } => "succeeded",
@@ -77,36 +77,36 @@ impl Outcome {
     }
 }
 
-/// What a failed handler asks for.
+/// The retry that a failed handler requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Whatever the policy says.
+    /// As the retry policy decides.
     ByPolicy,
     /// After this time, while attempts remain.
     After(Duration),
-    /// Not at all.
+    /// No retry.
     Never,
 }
 
-/// What becomes of the job.
+/// What happens to the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It is done.
+    /// The job has succeeded.
     Succeed,
-    /// It waits for its next attempt.
+    /// The job waits for its next attempt.
     Retry {
-        /// How long.
+        /// The wait.
         after: Duration,
     },
-    /// It may be tried again at once.
+    /// The job may be retried at once.
     Requeue,
-    /// It has failed for the last time.
+    /// The job has failed permanently.
     Die,
-    /// It goes back to its queue and the attempt does not count.
+    /// The job returns to its queue, and the attempt does not count.
     Release,
-    /// It waits and the attempt does not count.
+    /// The job waits, and the attempt does not count.
     Snooze {
-        /// How long.
+        /// The wait.
         after: Duration,
     },
 }
@@ -124,7 +124,7 @@ impl Ending {
         }
     }
 
-    /// The status that the job comes to rest in.
+    /// The resulting status of the job.
     pub const fn status(self) -> Status {
         match self {
             Self::Succeed => Status::Succeeded,
@@ -135,9 +135,9 @@ impl Ending {
         }
     }
 
-    /// When a job that could start at `run_at` may start next, if its execution ends at `now`. One that goes back to
-    /// its queue keeps its place: it has waited for its turn already, and those that came later are not to go first
-    /// because its worker died.
+    /// The next start time of a job with start time `run_at`, if its execution ends at `now`. A job that returns to its
+    /// queue keeps its position: it has waited for its turn already, and later jobs must not run first because its
+    /// worker died.
     pub fn run_at(self, run_at: Timestamp, now: Timestamp) -> Timestamp {
         match self {
             Self::Succeed | Self::Die => run_at,
@@ -146,7 +146,7 @@ impl Ending {
         }
     }
 
-    /// How long the job is to wait, if it is.
+    /// How long the job waits, if it does.
     pub const fn delay(self) -> Option<Duration> {
         match self {
             Self::Retry { after } | Self::Snooze { after } => Some(after),
@@ -155,46 +155,46 @@ impl Ending {
     }
 }
 
-/// The decision about one execution, for an engine to apply if the fence holds.
+/// The decision about one execution. An engine applies it if the fence holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settlement {
     /// The execution; with `worker`, the fence.
     pub attempt: AttemptId,
-    /// Who must still hold it.
+    /// The worker that must still hold the claim.
     pub worker: WorkerId,
-    /// Apply it only if the lease has run out: a reaper may not end what was extended meanwhile.
+    /// Apply it only if the lease has expired: the reaper must not end an execution whose lease was extended meanwhile.
     pub only_if_expired: bool,
-    /// How the attempt closes.
+    /// The resulting status of the attempt.
     pub attempt_status: AttemptStatus,
-    /// What becomes of the job.
+    /// What happens to the job.
     pub ending: Ending,
-    /// Why the attempt failed.
+    /// The error of the attempt.
     pub fault: Option<JobError>,
-    /// What the handler returned.
+    /// The result of the handler.
     pub result: Option<Json>,
-    /// Whether something is known to follow from the job's end, for its workflow: a hint.
+    /// Whether the end of the job is known to have consequences for other jobs or its workflow. A hint.
     pub flow: bool,
 }
 
 impl Settlement {
-    /// Ends an execution that succeeded, whatever the job is.
+    /// Ends an execution that succeeded; independent of the job.
     pub fn succeed(attempt: AttemptId, worker: WorkerId, result: Option<Json>) -> Self {
         let released = Self::release(attempt, worker);
         Self { attempt_status: AttemptStatus::Succeeded, ending: Ending::Succeed, result, ..released }
     }
 
-    /// Ends an execution whose job cannot be read: it is dead, whatever its policy says.
+    /// Ends an execution whose job cannot be read: the job is dead, regardless of its retry policy.
     pub fn corrupt(attempt: AttemptId, worker: WorkerId, error: &StoreError) -> Self {
         let fault = Some(JobError::coded(E_DATA, error.to_string()));
         Self { attempt_status: AttemptStatus::Failed, ending: Ending::Die, fault, ..Self::release(attempt, worker) }
     }
 
-    /// The same of an execution whose lease has run out, if nobody has extended it meanwhile.
+    /// The same for an execution whose lease has expired, unless it was extended meanwhile.
     pub fn corrupt_and_expired(attempt: AttemptId, worker: WorkerId, error: &StoreError) -> Self {
         Self { only_if_expired: true, ..Self::corrupt(attempt, worker, error) }
     }
 
-    /// Gives a job back that was not run, or not to its end, and that may start again at once.
+    /// Returns a job to its queue that was not run, or not to its end; it may start again at once.
     pub const fn release(attempt: AttemptId, worker: WorkerId) -> Self {
         Self {
             attempt,
@@ -208,7 +208,7 @@ impl Settlement {
         }
     }
 
-    /// Whether the attempt is not spent: the job was given back, or its worker was lost.
+    /// Whether the attempt is not counted: the job was released, or its worker was lost.
     pub const fn gives_back_attempt(&self) -> bool {
         matches!(self.attempt_status, AttemptStatus::Released | AttemptStatus::Lost)
     }
@@ -219,11 +219,11 @@ impl Settlement {
 pub enum Settled {
     /// It was applied.
     Done,
-    /// The execution was no longer the worker's; nothing changed.
+    /// The worker no longer held the execution; nothing changed.
     Stale,
 }
 
-/// Decides what follows from `outcome`. `roll` is a random number from 0 up to 1, for the policy's jitter.
+/// Decides what follows from `outcome`. `roll` is a random number from 0 up to 1, for the jitter of the retry policy.
 ///
 /// ```
 /// use punctual_core::{Ending, Outcome, settle, testing};
@@ -254,12 +254,12 @@ pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
     Settlement { attempt, worker, only_if_expired: false, attempt_status, ending, fault, result, flow }
 }
 
-/// What follows when a worker is lost with its job. That is no failure of the job: it spends no attempt, but one of its
-/// crashes.
+/// What follows when a worker is lost with its job. This is not a failure of the job: it does not count as an attempt,
+/// but as a crash.
 ///
-/// A job that [needs confirmation](Job::needs_confirmation) is confirmed by its worker before the handler starts: lost
-/// before that, it goes back as if it had never been claimed; lost after it, it is dead. With a single attempt that is
-/// because its handler may have done anything.
+/// A job that [needs confirmation](Job::needs_confirmation) is confirmed by its worker before the handler starts: if
+/// the worker is lost before that, the job is released as if it had never been claimed; if it is lost after that, the
+/// job is dead. A job with a single attempt is dead then because its handler may have had any effect.
 fn after_loss(claim: &Claim, evidence: Option<&str>) -> Settlement {
     let (job, attempt) = (&claim.job, claim.attempt_id());
     let once = job.spec.runs_at_most_once();
@@ -284,7 +284,7 @@ fn after_loss(claim: &Claim, evidence: Option<&str>) -> Settlement {
     }
 }
 
-/// The loss in words, with all that is known of it.
+/// A description of the loss, with all known details.
 fn loss(claim: &Claim, crashes: u32, ending: Ending, evidence: Option<&str>) -> String {
     let cause = evidence.unwrap_or("its lease expired or its process died");
     let lost = format!("worker {} lost while it ran the job: {cause}", claim.worker);

@@ -1,4 +1,4 @@
-//! What somebody wants done.
+//! The specification of a job.
 
 use std::time::Duration;
 
@@ -11,102 +11,104 @@ use crate::{
     time::{millis, some_millis},
 };
 
-/// What somebody wants done: everything about a job that does not change while it lives.
+/// The specification of a job: everything about it that does not change during its life.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
-    /// Its type: which handler runs it.
+    /// Its type, which selects its handler.
     pub name: String,
-    /// The queue it stands in.
+    /// Its queue.
     pub queue: String,
-    /// What the handler is given.
+    /// The input of its handler.
     pub payload: Json,
     /// 0 to 10, higher first.
     pub priority: u8,
-    /// How often it may be tried.
+    /// The maximum number of attempts.
     pub max_attempts: u32,
-    /// How long one attempt may take.
+    /// The maximum duration of one attempt.
     #[serde(rename = "timeout_ms", with = "millis")]
     pub timeout: Duration,
-    /// On whose behalf it runs.
+    /// The user on whose behalf it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
-    /// Ties together what belongs together.
+    /// Groups related jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// While a job holds this key, another one is not enqueued; how far that reaches, [`JobOptions::unique`] says.
+    /// While a job holds this key, no other job with the key is enqueued; [`JobOptions::unique`] defines the scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
-    /// The workflow it belongs to.
+    /// The workflow that it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<WorkflowId>,
-    /// How long to keep it once finished, if not as long as the others.
+    /// Its retention once finished, if not the default.
     #[serde(rename = "keep_for_ms", with = "some_millis", default, skip_serializing_if = "Option::is_none")]
     pub keep_for: Option<Duration>,
-    /// Dropped at restart.
+    /// Whether it is dropped at restart.
     #[serde(default)]
     pub ephemeral: bool,
-    /// What few jobs have.
+    /// Less common options.
     #[serde(default)]
     pub options: JobOptions,
 }
 
-/// The parts of a [`Spec`] that few jobs have and no statement selects by. Engines store them as one document.
+/// The less common parts of a [`Spec`], which no statement selects by. Engines store them as one document.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobOptions {
-    /// How many crashes of its workers it may be there at; [`DEFAULT_MAX_CRASHES`] if absent.
+    /// The number of worker crashes at which the job is dead; [`DEFAULT_MAX_CRASHES`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_crashes: Option<u32>,
-    /// When to try again after a failure; the default policy if absent.
+    /// The wait before a retry; the default policy if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// Words to find it by.
+    /// Tags to find the job by.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Which service or person asked for it.
+    /// The service or person that enqueued it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
-    /// The span of whoever enqueued it, as a W3C `traceparent`.
+    /// The trace span of the enqueuer, as a W3C `traceparent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// What the systems on the way have noted of that trace, as a W3C `tracestate`.
+    /// Vendor-specific trace data, as a W3C `tracestate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_state: Option<String>,
-    /// Jobs of one key in one queue share a limit: one at a time, unless the [queue's](crate::Limits) is another.
+    /// Jobs with the same key in a queue share a limit: one concurrent job, unless the [queue's](crate::Limits)
+    /// differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
-    /// Anything the enqueuer wants to keep with it.
+    /// Arbitrary data of the enqueuer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
-    /// A sentence for people.
+    /// A description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Which occurrence of which schedule it is.
+    /// The occurrence of a schedule that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub occurrence: Option<Occurrence>,
-    /// The finished job that this one runs once more.
+    /// The finished job that this one reruns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rerun_of: Option<JobId>,
-    /// How far its unique key reaches, if not as by default.
+    /// The scope of its unique key, if not the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
-    /// What it does when one of its parents dies or is cancelled.
+    /// What it does when one of its parents fails.
     #[serde(skip_serializing_if = "is_default")]
     pub on_parent_failure: OnParentFailure,
-    /// Whether it is handed what its parents returned.
+    /// Whether it receives the results of its parents.
     #[serde(skip_serializing_if = "is_default")]
     pub parent_results: ParentResults,
-    /// The name it has in its workflow.
+    /// Its name in its workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The workflow whose end it tells. It belongs to that workflow without being one of its jobs.
+    /// The workflow at whose end this callback runs. The callback belongs to the workflow without being one of its
+    /// jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_of: Option<WorkflowId>,
-    /// Lines of its log below this level are not kept; `info` if absent.
+    /// The minimum level of log lines that are stored; `info` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_level: Option<LogLevel>,
-    /// Keys of the payload that no admin surface may show, besides the common ones. They travel with the job
-    /// because the process that shows it need not know its definition.
+    /// Keys of the payload that no admin interface may show, in addition to the common ones. They are stored with the
+    /// job because the process that shows it may not know its definition.
     #[serde(rename = "redact", skip_serializing_if = "Vec::is_empty")]
     pub redact_keys: Vec<String>,
 }
@@ -115,20 +117,20 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The queue of jobs that name none.
+/// The queue of jobs that do not set one.
 pub const DEFAULT_QUEUE: &str = "default";
-/// The priority of jobs that name none.
+/// The priority of jobs that do not set one.
 pub const DEFAULT_PRIORITY: u8 = 5;
-/// The attempts of jobs that name none: about 45 minutes with the default backoff, longer than a mail server takes to
-/// restart.
+/// The maximum attempts of jobs that do not set it: about 45 minutes with the default backoff, longer than a mail
+/// server takes to restart.
 pub const DEFAULT_MAX_ATTEMPTS: u32 = 10;
-/// The crashes of jobs that name none.
+/// The maximum crashes of jobs that do not set it.
 pub const DEFAULT_MAX_CRASHES: u32 = 3;
-/// The timeout of jobs that name none.
+/// The timeout of jobs that do not set one.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Spec {
-    /// A job of that name and payload, all else as by default.
+    /// A job with this name and payload, and defaults otherwise.
     pub fn new(name: impl Into<String>, payload: Json) -> Self {
         Self {
             name: name.into(),
@@ -147,22 +149,22 @@ impl Spec {
         }
     }
 
-    /// The workflow that it belongs to, as one of its jobs or as a callback, and the name it has there.
+    /// The workflow that it belongs to, as one of its jobs or as a callback, and its name there.
     pub fn place(&self) -> Option<(WorkflowId, &str)> {
         Some((self.workflow_id.or(self.options.callback_of)?, self.options.node.as_deref()?))
     }
 
-    /// Whether its handler starts at most once. Then its worker confirms it before.
+    /// Whether its handler starts at most once. Its worker then confirms the start beforehand.
     pub const fn runs_at_most_once(&self) -> bool {
         self.max_attempts == 1
     }
 
-    /// How many crashes of its workers it may be there at; with the last of them it is dead.
+    /// The number of worker crashes at which the job is dead.
     pub fn max_crashes(&self) -> u32 {
         self.options.max_crashes.unwrap_or(DEFAULT_MAX_CRASHES)
     }
 
-    /// Refuses what breaks a limit, naming the field and the limit.
+    /// Rejects an invalid specification; the error names the field and the limit.
     pub fn check(&self) -> Result<(), Invalid> {
         check::word("name", &self.name, limits::NAME_MAX_CHARS)?;
         check::word("queue", &self.queue, limits::QUEUE_MAX_CHARS)?;
@@ -215,7 +217,7 @@ impl JobOptions {
     }
 }
 
-/// Whether any text in a document holds NUL: not every engine can look into a document that does.
+/// Whether any text in a document contains NUL: not every engine can query a document that does.
 fn holds_nul(document: &Value) -> bool {
     match document {
         Value::String(text) => text.contains('\0'),

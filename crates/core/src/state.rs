@@ -1,31 +1,31 @@
-//! The state machine, as one table. Nothing else may change a status.
+//! The state machine, as one table. Status changes that are not in it are not allowed.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// Where a job stands.
+/// Status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Waits for other jobs to succeed.
+    /// Waits for its parents.
     Waiting,
-    /// Waits for its time.
+    /// Waits for its start time.
     Scheduled,
     /// May be claimed by a worker.
     Queued,
-    /// Held by a worker.
+    /// Claimed by a worker.
     Processing,
-    /// Done.
+    /// Completed successfully.
     Succeeded,
-    /// An attempt has failed; what follows is decided in the same transaction, so no job rests here.
+    /// An attempt failed. A transient status: the next one is decided in the same transaction.
     Failed,
     /// Waits for its next attempt.
     Retrying,
-    /// Has failed for the last time, until somebody retries it.
+    /// Failed permanently, unless it is retried manually.
     Dead,
-    /// Will not run.
+    /// Cancelled; does not run.
     Cancelled,
     /// Hidden; retention removes it later.
     Deleted,
@@ -33,7 +33,7 @@ pub enum Status {
 
 use Status::*;
 
-/// Every legal transition: from a status, to these.
+/// All allowed transitions: a status, and its successors.
 pub const TRANSITIONS: [(Status, &[Status]); 10] = [
     (Waiting, &[Scheduled, Queued, Cancelled]),
     (Scheduled, &[Queued, Cancelled]),
@@ -48,11 +48,11 @@ pub const TRANSITIONS: [(Status, &[Status]); 10] = [
 ];
 
 impl Status {
-    /// All of them, in the order in which surfaces list them.
+    /// All statuses, in the order in which interfaces list them.
     pub const ALL: [Self; 10] =
         [Waiting, Scheduled, Queued, Processing, Succeeded, Failed, Retrying, Dead, Cancelled, Deleted];
 
-    /// Its name at every surface and in every table.
+    /// The name in all interfaces and tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Waiting => "waiting",
@@ -68,7 +68,7 @@ impl Status {
         }
     }
 
-    /// Whether a job may go from this status to `to`.
+    /// Whether a job may change from this status to `to`.
     ///
     /// ```
     /// use punctual_core::Status;
@@ -79,17 +79,17 @@ impl Status {
         TRANSITIONS.iter().any(|(from, targets)| *from == self && targets.contains(&to))
     }
 
-    /// Whether a job may still run without anybody's doing.
+    /// Whether a job may still run without intervention.
     pub const fn is_active(self) -> bool {
         !self.is_finished()
     }
 
-    /// Whether the job has come to an end: succeeded, dead, cancelled or deleted.
+    /// Whether the job is finished: succeeded, dead, cancelled or deleted.
     pub const fn is_finished(self) -> bool {
         matches!(self, Succeeded | Dead | Cancelled | Deleted)
     }
 
-    /// Whether the job waits for an instant.
+    /// Whether the job waits for a start time.
     pub const fn is_timed(self) -> bool {
         matches!(self, Scheduled | Retrying)
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// A word that is no status.
+/// The error for an unknown status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown status `{0}`: expected waiting, scheduled, queued, processing, succeeded, failed, retrying, dead, cancelled or deleted"
@@ -117,12 +117,12 @@ impl FromStr for Status {
     }
 }
 
-/// How one execution ended, or that it has not.
+/// Status of one execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptStatus {
-    /// Under way.
+    /// In progress.
     Running,
     /// The handler returned a result.
     Succeeded,
@@ -132,18 +132,18 @@ pub enum AttemptStatus {
     TimedOut,
     /// The job was cancelled while it ran.
     Cancelled,
-    /// The worker vanished: its lease ran out.
+    /// The worker was lost: its lease expired or its process died.
     Lost,
-    /// The worker gave the job back, or the handler snoozed it. Spends no attempt.
+    /// The worker released the job, or the handler snoozed it. Does not count as an attempt.
     Released,
 }
 
 impl AttemptStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 7] =
         [Self::Running, Self::Succeeded, Self::Failed, Self::TimedOut, Self::Cancelled, Self::Lost, Self::Released];
 
-    /// Its name at every surface and in every table.
+    /// The name in all interfaces and tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -172,7 +172,7 @@ impl FromStr for AttemptStatus {
     }
 }
 
-/// The state machine as the table of `docs/state-machine.md`, which a test compares with this.
+/// The state machine as the table of `docs/state-machine.md`; a test compares the two.
 pub fn markdown_table() -> String {
     let mut table = String::from("| from | to |\n|---|---|\n");
     for (from, targets) in TRANSITIONS {

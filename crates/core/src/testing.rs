@@ -2,7 +2,7 @@
 
 use crate::{Claim, Ids, Job, JobId, Json, NewJob, Spec, Status, Timestamp, WorkerId};
 
-/// A queued job with defaults everywhere, changed by `adjust`.
+/// A queued job with defaults, modified by `adjust`.
 pub fn job(adjust: impl FnOnce(&mut Job)) -> Job {
     let now = Timestamp::from_micros(1_767_225_600_000_000);
     let id = JobId::from_bits(Ids::seeded(1).next(now));
@@ -11,7 +11,7 @@ pub fn job(adjust: impl FnOnce(&mut Job)) -> Job {
     job
 }
 
-/// A claimed job in its first attempt, changed by `adjust`.
+/// A claimed job in its first attempt, modified by `adjust`.
 pub fn claim(adjust: impl FnOnce(&mut Job)) -> Claim {
     let worker = WorkerId::from_bits(2);
     let job = job(|job| {

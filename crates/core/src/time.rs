@@ -1,4 +1,4 @@
-//! Instants, to the microsecond, as every engine stores them.
+//! Instants and durations. Every engine stores instants with microsecond precision.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// An instant, in microseconds since the Unix epoch.
 ///
-/// Every engine keeps exactly this precision, so that what is read back equals what was written.
+/// Every engine stores exactly this precision, so that a value that is read equals the value that was written.
 ///
 /// ```
 /// use punctual_core::Timestamp;
@@ -23,7 +23,7 @@ impl Timestamp {
     /// 9999-12-30T00:00:00Z. Nothing is scheduled after it.
     pub const MAX: Self = Self(253_402_128_000_000_000);
 
-    /// The instant that many microseconds after the epoch, kept within [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
+    /// The instant this many microseconds after the epoch, limited to [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
     pub const fn from_micros(micros: i64) -> Self {
         if micros < Self::MIN.0 {
             Self::MIN
@@ -39,21 +39,21 @@ impl Timestamp {
         self.0
     }
 
-    /// This instant moved later, at most to [`MAX`](Self::MAX).
+    /// This instant plus `delay`, at most [`MAX`](Self::MAX).
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
         Self::from_micros(self.0.saturating_add(micros))
     }
 
-    /// This instant moved earlier, at most to [`MIN`](Self::MIN).
+    /// This instant minus `delay`, at least [`MIN`](Self::MIN).
     #[must_use]
     pub fn before(self, delay: Duration) -> Self {
         let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
         Self::from_micros(self.0.saturating_sub(micros))
     }
 
-    /// The time from `earlier` to this instant, zero when `earlier` is later.
+    /// The time from `earlier` to this instant; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -74,7 +74,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// What is wrong with a text that should be an instant.
+/// The error for an invalid instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid time `{0}`: expected a time between 1970 and 9999 with a zone, such as 2026-03-01T12:00:00Z or 2026-03-01T12:00:00+01:00"
@@ -104,7 +104,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// A duration with the unit that fits its size: `42 ms`, `3.2 s`, `4 min`, `2 h`, `5 d`.
+/// A duration with a unit that suits its size: `42 ms`, `3.2 s`, `4 min`, `2 h`, `5 d`.
 pub fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
@@ -119,7 +119,7 @@ pub fn in_words(duration: Duration) -> String {
     }
 }
 
-/// A duration in the words of users: `90s`, `5m`, `1h 30m`, `7d`, `1500ms`.
+/// A duration as users write it: `90s`, `5m`, `1h 30m`, `7d`, `1500ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Span(pub Duration);
@@ -139,7 +139,7 @@ impl FromStr for Span {
     }
 }
 
-/// As it may be written.
+/// In the syntax that is accepted as input.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY: u64 = 24 * 3_600;
@@ -158,7 +158,7 @@ impl TryFrom<String> for Span {
     }
 }
 
-/// An instant in the words of users: with a zone, or in the machine's own.
+/// An instant as users write it: with a zone, or in the machine's local time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct When(pub Timestamp);
@@ -171,7 +171,7 @@ impl TryFrom<String> for When {
     }
 }
 
-/// Reads [`When`].
+/// Parses [`When`].
 pub fn parse_instant(text: &str) -> Result<Timestamp, String> {
     let local = || -> Option<Timestamp> {
         let civil: DateTime = text.parse().ok()?;
@@ -197,7 +197,7 @@ pub mod millis {
     }
 }
 
-/// The same for a duration that may be missing.
+/// The same for an optional duration.
 pub mod some_millis {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Who may do what, over the network.
+//! API tokens and their roles.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Invalid, Timestamp, TokenId, check, limits};
 
-/// What a token allows.
+/// Role of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// See everything but raw payloads.
+    /// Read everything except raw payloads.
     Read,
     /// Enqueue jobs and submit workflows.
     Enqueue,
     /// Run jobs: claim, extend, settle.
     Work,
-    /// All of it, and change what is there.
+    /// All of the above, and all changes.
     Admin,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 4] = [Self::Read, Self::Enqueue, Self::Work, Self::Admin];
 
-    /// Its name at every surface and in every table.
+    /// The name in all interfaces and tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -51,31 +51,31 @@ impl FromStr for Role {
     }
 }
 
-/// A token, without its secret: of that only a hash is kept.
+/// API token, without its secret, of which only a hash is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Token {
-    /// Its id, which is no secret.
+    /// Token ID. It is not a secret.
     pub id: TokenId,
-    /// Whose it is, or what it is for.
+    /// Name: the owner of the token, or its purpose.
     pub name: String,
-    /// What it allows.
+    /// Roles of the token.
     pub roles: BTreeSet<Role>,
-    /// What its secret hashes to.
+    /// Hash of the secret.
     #[serde(skip)]
     pub hash: [u8; 32],
-    /// The token that somebody has logged in with, if this is their session. It ends with that one.
+    /// Token that a session was started with, if this is a session. The session ends with that token.
     pub session_of: Option<TokenId>,
-    /// Who made it.
+    /// Creator of the token.
     pub created_by: String,
-    /// When.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// Until when it is good, if not for good.
+    /// Expiry time; null if the token never expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Token {
-    /// Refuses what breaks a limit, naming the field and the limit.
+    /// Rejects an invalid token; the error names the field and the limit.
     pub fn check(&self) -> Result<(), Invalid> {
         check::word("name", &self.name, limits::LABEL_MAX_CHARS)?;
         if self.roles.is_empty() {
@@ -87,24 +87,25 @@ impl Token {
         Ok(())
     }
 
-    /// Whether it allows what needs that role.
+    /// Whether it allows requests that need this role.
     pub fn allows(&self, needed: Role) -> bool {
         self.roles.contains(&needed) || self.roles.contains(&Role::Admin)
     }
 
-    /// Whether it is good at that time.
-    pub fn is_good(&self, now: Timestamp) -> bool {
+    /// Whether it has not expired at `now`.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|until| now < until)
     }
 }
 
-/// A request that must have its effect once, however often it is sent. What jobs it makes, their ids follow from this.
+/// A request that takes effect only once, however often it is sent. The ids of the jobs it creates are derived from
+/// this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotentRequest {
-    /// What was asked for, as a hash: the same key for something else is an error of its sender.
+    /// A hash of the request: the same key with a different request is an error of the client.
     pub fingerprint: [u8; 32],
-    /// When it came first.
+    /// When it was first received.
     pub at: Timestamp,
-    /// Chosen by chance then.
+    /// A random number that was chosen then.
     pub seed: u64,
 }

@@ -1,15 +1,15 @@
-//! Where in a trace something happens, as W3C's Trace Context writes it.
+//! Trace context, in the format of W3C Trace Context.
 
 use std::{fmt, str::FromStr};
 
 use crate::{Invalid, JobOptions, limits};
 
-/// A place in a trace, and what the systems on the way have noted.
+/// A span of a trace, and vendor-specific data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// The span that what follows is a part of.
+    /// The parent span of new spans.
     pub parent: TraceParent,
-    /// What the systems on the way have noted, as it was given: `tracestate`.
+    /// Vendor-specific data, passed on unchanged: `tracestate`.
     pub state: Option<String>,
 }
 
@@ -23,28 +23,28 @@ pub struct Trace {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
-    /// The trace; not 0.
+    /// The id of the trace; not 0.
     pub trace_id: u128,
-    /// The span; not 0.
+    /// The id of the span; not 0.
     pub span_id: u64,
-    /// Whether it is recorded, and what else is said in a byte.
+    /// The flags, one byte: whether the trace is sampled, and others.
     pub flags: u8,
 }
 
 impl Trace {
-    /// Reads what another system has sent along. As the standard wants it, what cannot be understood is no trace, and a
-    /// state that is too long is left out.
+    /// Parses the headers of another system. As the standard requires, an invalid `traceparent` is ignored, and a
+    /// `tracestate` that is too long is dropped.
     pub fn read(parent: &str, state: Option<&str>) -> Option<Self> {
         let fits = |state: &&str| !state.is_empty() && state.len() <= limits::TRACE_MAX_CHARS && is_visible(state);
         Some(Self { parent: parent.parse().ok()?, state: state.map(str::trim).filter(fits).map(str::to_owned) })
     }
 
-    /// The trace that a job carries.
+    /// The trace of a job.
     pub fn of(options: &JobOptions) -> Option<Self> {
         Self::read(options.trace.as_deref()?, options.trace_state.as_deref())
     }
 
-    /// Lets a job carry it.
+    /// Sets the trace of a job.
     pub fn write(&self, options: &mut JobOptions) {
         options.trace = Some(self.parent.to_string());
         options.trace_state.clone_from(&self.state);
@@ -68,7 +68,7 @@ impl FromStr for TraceParent {
             u128::from_str_radix(digits, 16).map_err(|_| wrong())
         };
         let (version, trace_id, span_id, flags) = (part(2)?, part(32)?, part(16)? as u64, part(2)? as u8);
-        // A later version may say more after what this one knows.
+        // A later version may add fields after those that this one knows.
         let is_known = version < 0xff && (version > 0 || parts.next().is_none());
         if !is_known || trace_id == 0 || span_id == 0 {
             return Err(wrong());

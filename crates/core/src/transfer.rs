@@ -1,4 +1,4 @@
-//! What one store hands over to another: everything that it knows, as it knows it.
+//! Transfer of everything that one store contains to another.
 
 use std::time::Duration;
 
@@ -12,51 +12,52 @@ use crate::{
     measure::{self, Rollup},
 };
 
-/// Jobs, and other things, that are handed over at once.
-const PARCEL_MAX: usize = 500;
-/// Bytes of payloads, results and logs after which a parcel is full.
-const PARCEL_MAX_BYTES: usize = 16 << 20;
-/// Jobs whose stories are read at once.
+/// Maximum number of records per batch.
+const BATCH_MAX: usize = 500;
+/// Size of payloads, results and logs at which a batch is full.
+const BATCH_MAX_BYTES: usize = 16 << 20;
+/// Jobs whose history is read concurrently.
 const READERS: usize = 16;
-/// What was done to a queue or a schedule, as far as it is handed over.
-const STORY_MAX: usize = 10_000;
+/// Maximum number of events of a queue or schedule that are transferred.
+const HISTORY_MAX: usize = 10_000;
 
-/// A part of what is handed over. Whatever the other store knows already is passed over, so that a part may come twice.
+/// A batch of the transfer. Records that the target store has already are skipped, so that a batch may be sent twice.
 #[derive(Debug, Clone)]
 pub enum ExportBatch {
-    /// What was said of queues, and what was done to each, latest first. These come before their jobs.
+    /// Settings of queues, and the changes of each, latest first. Sent before their jobs.
     Queues(Vec<(Queue, Vec<QueueEvent>)>),
-    /// Jobs, the later ids first: of several that had a unique key one after the other, the first that comes gets it.
+    /// Jobs, later ids first: of several jobs that had a unique key in succession, the first that is imported gets it.
     Jobs(Vec<Record>),
-    /// Which jobs wait for which, or waited. These come after all jobs.
+    /// Current and former dependencies between jobs. Sent after all jobs.
     Dependencies(Vec<Dependency>),
-    /// Workflows, and their jobs by the names that they have there. These come after all jobs.
+    /// Workflows, and their jobs with their names in the workflow. Sent after all jobs.
     Workflows(Vec<(Workflow, Vec<(String, JobId)>)>),
-    /// Schedules, and what was done to each, latest first.
+    /// Schedules, and the actions on each, latest first.
     Schedules(Vec<(Schedule, Vec<ScheduleEvent>)>),
-    /// What was counted in an hour.
+    /// The counters of one hour.
     Rollups(Timestamp, Vec<Rollup>),
-    /// Messages to users, with the numbers that they have.
+    /// Messages to users, with their numbers.
     Notifications(Vec<Notification>),
 }
 
 /// A job with its attempts, events and logs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The job as it stands.
+    /// The job in its current state.
     pub job: Job,
-    /// What happened to it, oldest first.
+    /// Its events, oldest first.
     pub events: Vec<Event>,
-    /// Its executions, oldest first, as far as they are kept.
+    /// Its executions that are still stored, oldest first.
     pub attempts: Vec<Attempt>,
-    /// What they logged, oldest first, as far as it is kept.
+    /// Its log lines that are still stored, oldest first.
     pub logs: Vec<LogLine>,
-    /// Whether it waits for others, and one of them has failed.
+    /// Whether it waits for its parents, and one of them has failed.
     pub any_failed: bool,
 }
 
 impl Record {
-    /// The job as it was before the execution that is under way, if one is; stores know of that apart from the job.
+    /// The job as it was before its current execution, if there is one; stores keep the execution separate from the
+    /// job.
     pub fn at_rest(&self) -> Job {
         let mut job = self.job.clone();
         if job.status == Status::Processing {
@@ -68,63 +69,63 @@ impl Record {
         job
     }
 
-    /// How many of its events there were before the execution that is under way, if one is.
+    /// The number of its events before its current execution, if there is one.
     pub fn events_at_rest(&self) -> usize {
         self.events.len() - usize::from(self.job.status == Status::Processing && !self.events.is_empty())
     }
 
-    /// How large it is, roughly.
+    /// Its approximate size.
     fn bytes(&self) -> usize {
         let logs: usize = self.logs.iter().map(|line| line.message.len()).sum();
         let result = self.job.result.as_ref().map_or(0, |result| result.as_str().len());
         self.job.spec.payload.as_str().len() + result + logs
     }
 
-    /// When the last of these happened.
+    /// The time of the last of these events.
     pub fn queued_at(&self) -> Timestamp {
         let last = self.events[..self.events_at_rest()].last();
         last.map_or(self.job.created_at, |event| event.at)
     }
 }
 
-/// One job waits for another, or waited for it.
+/// A current or former dependency of one job on another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependency {
-    /// The one that must end.
+    /// The job that must end.
     pub parent: JobId,
-    /// The one that waits.
+    /// The job that waits.
     pub child: JobId,
-    /// What it does if the parent fails.
+    /// What the child does if the parent fails.
     pub policy: OnParentFailure,
-    /// How the parent ended, once the child need not wait for it any more.
+    /// Whether the parent succeeded, once the child no longer waits for it.
     pub succeeded: Option<bool>,
 }
 
-/// How much was handed over that was new.
+/// The number of new records that were transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct HandedOver {
+pub struct Transferred {
     /// Jobs.
     pub jobs: usize,
-    /// Which of them wait for which.
+    /// Dependencies between jobs.
     pub dependencies: usize,
     /// Workflows.
     pub workflows: usize,
     /// Schedules.
     pub schedules: usize,
-    /// Queues of which something was said.
+    /// Queues that have settings.
     pub queues: usize,
     /// Messages to users.
     pub notifications: usize,
-    /// Tokens, but for sessions.
+    /// Tokens, except sessions.
     pub tokens: usize,
 }
 
-/// Hands over everything that `from` knows, but for workers, locks, sessions, requests that count once, and how far the
-/// rates of queues are used. May be begun again after it was ended: what `to` knows is passed over. `on_jobs` is told
-/// how many jobs have been looked at.
-pub async fn hand_over(from: &dyn Store, to: &dyn Store, mut on_jobs: impl FnMut(usize)) -> StoreResult<HandedOver> {
-    let queues = hand_over_queues(from, to).await?;
-    let mut done = HandedOver { queues, ..HandedOver::default() };
+/// Transfers everything from `from` except workers, locks, sessions, idempotent requests, and the usage of rate limits.
+/// Can be restarted after an interruption: records that `to` has already are skipped. `on_jobs` is called with the
+/// number of jobs that were processed.
+pub async fn transfer(from: &dyn Store, to: &dyn Store, mut on_jobs: impl FnMut(usize)) -> StoreResult<Transferred> {
+    let queues = transfer_queues(from, to).await?;
+    let mut done = Transferred { queues, ..Transferred::default() };
     let mut seen = 0;
     let mut pages = Pages::of(from);
     while let Some(jobs) = pages.next().await? {
@@ -144,11 +145,11 @@ pub async fn hand_over(from: &dyn Store, to: &dyn Store, mut on_jobs: impl FnMut
             done.dependencies += to.import(ExportBatch::Dependencies(dependencies)).await?;
         }
     }
-    done.workflows = hand_over_workflows(from, to).await?;
-    done.schedules = hand_over_schedules(from, to).await?;
-    done.notifications = hand_over_notifications(from, to).await?;
-    done.tokens = hand_over_tokens(from, to).await?;
-    hand_over_rollups(from, to).await?;
+    done.workflows = transfer_workflows(from, to).await?;
+    done.schedules = transfer_schedules(from, to).await?;
+    done.notifications = transfer_notifications(from, to).await?;
+    done.tokens = transfer_tokens(from, to).await?;
+    transfer_rollups(from, to).await?;
     Ok(done)
 }
 
@@ -160,7 +161,7 @@ struct Pages<'a> {
 
 impl<'a> Pages<'a> {
     fn of(store: &'a dyn Store) -> Self {
-        Self { store, page: Some(Page::first(PARCEL_MAX.min(PAGE_MAX_JOBS))) }
+        Self { store, page: Some(Page::first(BATCH_MAX.min(PAGE_MAX_JOBS))) }
     }
 
     async fn next(&mut self) -> StoreResult<Option<Vec<Job>>> {
@@ -173,9 +174,9 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// How many of the first jobs, one at least, are not too large for one parcel.
+/// The number of leading jobs, at least one, that fit into one batch.
 fn fitting(records: &[Record]) -> usize {
-    let mut room = PARCEL_MAX_BYTES;
+    let mut room = BATCH_MAX_BYTES;
     let fits = records.iter().take_while(|record| {
         let fits = room > 0;
         room = room.saturating_sub(record.bytes());
@@ -184,7 +185,7 @@ fn fitting(records: &[Record]) -> usize {
     fits.count()
 }
 
-/// Jobs with their stories.
+/// Jobs with their attempts, events and logs.
 async fn records(from: &dyn Store, jobs: Vec<Job>) -> StoreResult<Vec<Record>> {
     let ids = jobs.iter().filter(|job| job.status == Status::Waiting).map(|job| job.id).collect();
     let parents = from.dependencies(ids).await?;
@@ -202,19 +203,19 @@ async fn records(from: &dyn Store, jobs: Vec<Job>) -> StoreResult<Vec<Record>> {
     stream::iter(jobs).map(record).buffered(READERS).try_collect().await
 }
 
-async fn hand_over_queues(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+async fn transfer_queues(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
     let mut queues = Vec::new();
     for queue in from.queues().await? {
-        let done = from.queue_events(queue.name.clone(), STORY_MAX).await?;
+        let done = from.queue_events(queue.name.clone(), HISTORY_MAX).await?;
         queues.push((queue, done));
     }
     to.import(ExportBatch::Queues(queues)).await
 }
 
-async fn hand_over_workflows(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+async fn transfer_workflows(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
     let (mut before, mut new) = (None, 0);
     loop {
-        let found = from.workflows(before, PARCEL_MAX).await?;
+        let found = from.workflows(before, BATCH_MAX).await?;
         let Some(last) = found.last() else { return Ok(new) };
         before = Some(last.id);
         let mut workflows = Vec::with_capacity(found.len());
@@ -226,32 +227,32 @@ async fn hand_over_workflows(from: &dyn Store, to: &dyn Store) -> StoreResult<us
     }
 }
 
-async fn hand_over_schedules(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+async fn transfer_schedules(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
     let (mut after, mut new) = (None, 0);
     loop {
-        let found = from.schedules(after, PARCEL_MAX).await?;
+        let found = from.schedules(after, BATCH_MAX).await?;
         let Some(last) = found.last() else { return Ok(new) };
         after = Some(last.spec.name.clone());
         let mut schedules = Vec::with_capacity(found.len());
         for schedule in found {
-            let done = from.schedule_events(schedule.spec.name.clone(), STORY_MAX).await?;
+            let done = from.schedule_events(schedule.spec.name.clone(), HISTORY_MAX).await?;
             schedules.push((schedule, done));
         }
         new += to.import(ExportBatch::Schedules(schedules)).await?;
     }
 }
 
-async fn hand_over_notifications(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+async fn transfer_notifications(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
     let (mut after, mut new) = (0, 0);
     loop {
-        let found = from.notifications(None, after, PARCEL_MAX).await?;
+        let found = from.notifications(None, after, BATCH_MAX).await?;
         let Some(last) = found.last() else { return Ok(new) };
         after = last.id;
         new += to.import(ExportBatch::Notifications(found)).await?;
     }
 }
 
-async fn hand_over_tokens(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
+async fn transfer_tokens(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {
     let (known, mut new) = (to.tokens().await?, 0);
     for token in from.tokens().await?.into_iter().filter(|token| token.session_of.is_none()) {
         if !known.iter().any(|known| known.id == token.id) {
@@ -262,8 +263,8 @@ async fn hand_over_tokens(from: &dyn Store, to: &dyn Store) -> StoreResult<usize
     Ok(new)
 }
 
-/// Whole stretches of time in which nothing was counted are passed over.
-async fn hand_over_rollups(from: &dyn Store, to: &dyn Store) -> StoreResult<()> {
+/// Long periods without counters are skipped.
+async fn transfer_rollups(from: &dyn Store, to: &dyn Store) -> StoreResult<()> {
     const HOUR: Duration = Duration::from_secs(3_600);
     let end = measure::hour(from.now()).after(2 * HOUR);
     let mut stretches = vec![(measure::hour(end.before(ROLLUPS_KEPT)), end)];
@@ -282,8 +283,8 @@ async fn hand_over_rollups(from: &dyn Store, to: &dyn Store) -> StoreResult<()> 
     Ok(())
 }
 
-/// What two stores should agree on when everything was handed over: jobs by queue, name and status; schedules; queues;
-/// workflows; messages. One line for each difference.
+/// The differences between two stores after a transfer: jobs by queue, name and status; schedules; queues; workflows;
+/// messages. One line for each difference.
 pub async fn differences(from: &dyn Store, to: &dyn Store) -> StoreResult<Vec<String>> {
     let mut lines = Vec::new();
     let counts = async |store: &dyn Store| -> StoreResult<std::collections::BTreeMap<String, u64>> {
@@ -317,7 +318,7 @@ pub async fn differences(from: &dyn Store, to: &dyn Store) -> StoreResult<Vec<St
 async fn count_notifications(store: &dyn Store) -> StoreResult<u64> {
     let (mut after, mut count) = (0, 0);
     loop {
-        let found = store.notifications(None, after, PARCEL_MAX).await?;
+        let found = store.notifications(None, after, BATCH_MAX).await?;
         let Some(last) = found.last() else { return Ok(count) };
         count += found.len() as u64;
         after = last.id;
@@ -327,7 +328,7 @@ async fn count_notifications(store: &dyn Store) -> StoreResult<u64> {
 async fn count_schedules(store: &dyn Store) -> StoreResult<u64> {
     let (mut after, mut count) = (None, 0);
     loop {
-        let found = store.schedules(after, PARCEL_MAX).await?;
+        let found = store.schedules(after, BATCH_MAX).await?;
         let Some(last) = found.last() else { return Ok(count) };
         count += found.len() as u64;
         after = Some(last.spec.name.clone());
@@ -337,7 +338,7 @@ async fn count_schedules(store: &dyn Store) -> StoreResult<u64> {
 async fn count_workflows(store: &dyn Store) -> StoreResult<u64> {
     let (mut before, mut count) = (None, 0);
     loop {
-        let found = store.workflows(before, PARCEL_MAX).await?;
+        let found = store.workflows(before, BATCH_MAX).await?;
         let Some(last) = found.last() else { return Ok(count) };
         count += found.len() as u64;
         before = Some(last.id);

@@ -1,4 +1,4 @@
-//! Unique keys: what there may be only one job of, and what an enqueue does when there is one already.
+//! Unique keys: their scope, and what an enqueue does in a conflict.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use sha2::{Digest, Sha256};
 
 use crate::{Invalid, Json, Spec, Status, Timestamp, check, limits, time::some_millis};
 
-/// How far a job's unique key reaches, and what becomes of a conflict. By default it reaches all jobs of the same name
-/// that were not cancelled or deleted, for as long as they are kept, and a conflict returns the job that is there.
+/// The scope of a job's unique key, and the effect of a conflict. By default the scope is all jobs of the same name
+/// that were not cancelled or deleted, for as long as they are stored, and a conflict returns the existing job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unique {
-    /// Jobs of any name, not only of the same.
+    /// Includes jobs of any name, not only of the same.
     #[serde(skip_serializing_if = "is_false")]
     pub any_name: bool,
-    /// Only jobs of the same queue.
+    /// Includes only jobs of the same queue.
     #[serde(skip_serializing_if = "is_false")]
     pub per_queue: bool,
-    /// Only for so long after the job was enqueued.
+    /// The key expires this long after the job was enqueued.
     #[serde(rename = "period_ms", with = "some_millis", skip_serializing_if = "Option::is_none")]
     pub period: Option<Duration>,
-    /// Only while the other job is in one of these statuses; in any but cancelled and deleted when empty.
+    /// Conflicts only while the other job is in one of these statuses; in any except cancelled and deleted when empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<Status>,
-    /// A conflict gives the other job this one's payload, if it has not started.
+    /// A conflict replaces the other job's payload with this one's, if it has not started.
     #[serde(skip_serializing_if = "is_false")]
     pub replace_payload: bool,
-    /// A conflict pushes the other job's time back to this one's, if it is still scheduled.
+    /// A conflict delays the other job to this one's time, if it is still scheduled.
     #[serde(skip_serializing_if = "is_false")]
     pub debounce: bool,
 }
@@ -38,17 +38,17 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// What a conflict changes of the job that is there.
+/// The change to the existing job in a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Update {
-    /// It gets the new payload.
+    /// Whether it gets the new payload.
     pub payload: bool,
-    /// It may start then.
+    /// Its new start time, if it changes.
     pub run_at: Option<Timestamp>,
 }
 
 impl Update {
-    /// Why, in the words of the job's event.
+    /// The reason, as written to the job's event.
     pub const fn detail(self) -> &'static str {
         match (self.payload, self.run_at.is_some()) {
             (true, true) => "another enqueue replaced the payload and pushed it back",
@@ -59,7 +59,7 @@ impl Update {
 }
 
 impl Unique {
-    /// Refuses what makes no sense.
+    /// Rejects invalid combinations.
     pub fn check(&self) -> Result<(), Invalid> {
         if let Some(period) = self.period {
             check::duration("unique.period", period, Duration::from_millis(1), limits::KEEP_MAX)?;
@@ -72,7 +72,7 @@ impl Unique {
         }
     }
 
-    /// Whether a job in that status, whose key is in force until then, is in the way.
+    /// Whether a job with this status, whose key expires at this time, causes a conflict.
     pub fn conflicts(&self, holder: Status, expires_at: Option<Timestamp>, now: Timestamp) -> bool {
         expires_at.is_none_or(|until| until > now)
             && match self.states.as_slice() {
@@ -81,13 +81,13 @@ impl Unique {
             }
     }
 
-    /// Whether a conflict may change the job that is there.
+    /// Whether a conflict may change the existing job.
     pub const fn updates(&self) -> bool {
         self.replace_payload || self.debounce
     }
 
-    /// What a conflict changes of a job in that status that may start at `run_at`, if this one could start at
-    /// `new_run_at`.
+    /// The change to an existing job with this status and start time `run_at` in a conflict with a job that could start
+    /// at `new_run_at`.
     pub fn update(&self, holder: Status, run_at: Timestamp, new_run_at: Timestamp) -> Option<Update> {
         let untouched = matches!(holder, Status::Waiting | Status::Scheduled | Status::Queued | Status::Retrying);
         let later = self.debounce && holder == Status::Scheduled && new_run_at > run_at;
@@ -95,35 +95,35 @@ impl Unique {
         (update.payload || update.run_at.is_some()).then_some(update)
     }
 
-    /// Until when the key of a job that is enqueued now is in force.
+    /// When the key of a job that is enqueued now expires.
     pub fn expires_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.period.map(|period| now.after(period))
     }
 }
 
 impl Spec {
-    /// How far its unique key reaches.
+    /// The scope of its unique key, and the effect of a conflict.
     pub fn unique(&self) -> Unique {
         self.options.unique.clone().unwrap_or_default()
     }
 
-    /// The scope that its unique key is in, and the key.
+    /// The scope, as text, and the unique key.
     pub fn unique_key(&self) -> Option<(String, &str)> {
         let key = self.unique_key.as_deref()?;
         let unique = self.options.unique.as_ref();
         let any_name = unique.is_some_and(|unique| unique.any_name);
         let per_queue = unique.is_some_and(|unique| unique.per_queue);
-        // No name and no queue holds a control character, so that scopes cannot be mistaken for each other.
+        // Names of jobs and queues contain no control characters, so different scopes cannot have the same text.
         let name = if any_name { "\u{1f}" } else { &self.name };
         let scope = if per_queue { format!("{name}\u{1f}{}", self.queue) } else { name.to_owned() };
         Some((scope, key))
     }
 }
 
-/// A key that follows from a payload: from all of it, or from the parts that JSON pointers name.
+/// A key that is derived from a payload: from all of it, or from the parts that JSON pointers select.
 pub fn key_of(payload: &Json, parts: &[String]) -> Result<String, Invalid> {
     let wrong = |error: serde_json::Error| Invalid::new("unique", error.to_string());
-    // Read and written again, so that neither spaces nor the order of fields matter.
+    // Parsed and serialised again, so that whitespace and the order of fields do not matter.
     let value: Value = payload.read().map_err(wrong)?;
     let chosen = match parts {
         [] => value,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_told_apart() {
+    fn scopes_are_distinct() {
         let spec = |any_name, per_queue| {
             let mut spec = Spec::new("mail", Json::null());
             spec.unique_key = Some("k".into());

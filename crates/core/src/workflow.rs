@@ -1,4 +1,4 @@
-//! A workflow: jobs that were submitted together, each under a name of its own.
+//! A workflow: jobs that were submitted together, each with a name in the workflow.
 
 use std::fmt;
 
@@ -6,74 +6,74 @@ use serde::{Deserialize, Serialize};
 
 use crate::{JobId, Status, Timestamp, WorkflowId};
 
-/// A workflow on its way into the store.
+/// A workflow that is to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewWorkflow {
     /// Its id.
     pub id: WorkflowId,
-    /// What it is called; need not be unique.
+    /// Its name; need not be unique.
     pub name: String,
     /// Who submitted it.
     pub created_by: Option<String>,
 }
 
-/// A workflow as the store has it.
+/// A workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Workflow {
-    /// Its id.
+    /// Workflow ID.
     pub id: WorkflowId,
-    /// What it is called.
+    /// Name of the workflow.
     pub name: String,
-    /// Who submitted it.
+    /// Service or person that submitted the workflow.
     pub created_by: Option<String>,
-    /// When it was submitted.
+    /// Submission time.
     pub created_at: Timestamp,
-    /// When one of its jobs last came to an end, or back from one.
+    /// Last time that one of its jobs finished, or was reactivated after it had finished.
     pub updated_at: Timestamp,
-    /// How its jobs stand.
+    /// Numbers of its jobs, in total and finished.
     #[serde(flatten)]
     pub ends: Ends,
 }
 
-/// How many jobs a workflow has, and how many have come to an end. Callbacks are not counted.
+/// Number of jobs of a workflow, and of those that have finished. Callbacks are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ends {
-    /// Its jobs.
+    /// Number of jobs.
     pub total: u32,
-    /// Those that succeeded.
+    /// Number of jobs that succeeded.
     pub succeeded: u32,
-    /// Those that died.
+    /// Number of jobs that died.
     pub dead: u32,
-    /// Those that were cancelled, or deleted before they ran.
+    /// Number of jobs that were cancelled, or deleted before they finished.
     pub cancelled: u32,
 }
 
 impl Ends {
-    /// Those that have not come to an end.
+    /// The number of jobs that have not finished.
     pub const fn unfinished(&self) -> u32 {
         self.total.saturating_sub(self.succeeded + self.dead + self.cancelled)
     }
 }
 
-/// How a workflow stands as a whole.
+/// Overall status of a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WorkflowStatus {
-    /// Some of its jobs have not come to an end.
+    /// At least one job has not finished.
     Running,
-    /// All succeeded.
+    /// All jobs succeeded.
     Succeeded,
-    /// All have ended, and at least one died.
+    /// All jobs have finished, and at least one died.
     Failed,
-    /// All have ended, none died, and at least one was cancelled.
+    /// All jobs have finished, none died, and at least one was cancelled.
     Cancelled,
 }
 
 impl WorkflowStatus {
-    /// Its name at every surface.
+    /// The name in all interfaces.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -91,7 +91,7 @@ impl fmt::Display for WorkflowStatus {
 }
 
 impl Workflow {
-    /// How it stands as a whole.
+    /// The overall status.
     pub const fn status(&self) -> WorkflowStatus {
         match self.ends {
             ends if ends.unfinished() > 0 => WorkflowStatus::Running,
@@ -102,19 +102,19 @@ impl Workflow {
     }
 }
 
-/// One more or one fewer job of a workflow in one of its [`Ends`].
+/// A change of the numbers of a workflow's [`Ends`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EndsChange {
-    /// Of those that succeeded.
+    /// The change of the number of succeeded jobs.
     pub succeeded: i32,
-    /// Of those that died.
+    /// The change of the number of dead jobs.
     pub dead: i32,
-    /// Of those that were cancelled.
+    /// The change of the number of cancelled jobs.
     pub cancelled: i32,
 }
 
 impl EndsChange {
-    /// A job has gone from one status to another.
+    /// Records that a job changed from one status to another.
     pub fn count(&mut self, from: Status, to: Status) {
         self.add(from, -1);
         self.add(to, 1);
@@ -129,8 +129,8 @@ impl EndsChange {
         }
     }
 
-    /// What a job's way between two statuses changes. One that is deleted after its end keeps its place; one that is
-    /// deleted before counts as cancelled.
+    /// The change that results from a job's change between two statuses. A job that is deleted after its end remains
+    /// counted as before; one that is deleted earlier counts as cancelled.
     pub fn of(from: Status, to: Status) -> Self {
         let mut change = Self::default();
         match (from, to) {
@@ -141,7 +141,7 @@ impl EndsChange {
         change
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -152,19 +152,19 @@ impl EndsChange {
     }
 }
 
-/// A job in its workflow.
+/// A job in a workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Node {
-    /// The name it has there.
+    /// Name of the job in the workflow.
     pub node: String,
-    /// The job: the latest, if it was run once more.
+    /// Job ID: that of the latest job, if the job was rerun.
     pub id: JobId,
-    /// What it is.
+    /// Job name, which selects its handler.
     pub name: String,
-    /// Where it stands.
+    /// Status of the job.
     pub status: Status,
-    /// The jobs it waits for, or waited for.
+    /// Current and former parents of the job.
     pub parents: Vec<JobId>,
 }
 

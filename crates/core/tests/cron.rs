@@ -1,5 +1,5 @@
-//! Cron expressions beside an independent implementation: it walks over instants, minute by minute, and asks of each
-//! what the zone's clock shows. Slow, and too simple to be wrong in the same way.
+//! Compares cron expressions with an independent implementation, which steps through instants, minute by minute, and
+//! converts each to local time. Slow, and too simple to have the same errors.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -31,7 +31,7 @@ const ZONES: [&str; 14] = [
     "Antarctica/Troll",
 ];
 
-/// What a field allows, and how it is written.
+/// The values that a field allows, and its text.
 #[derive(Debug, Clone)]
 struct Field {
     text: String,
@@ -59,7 +59,7 @@ impl Field {
     }
 }
 
-/// Which days an expression allows.
+/// The days that an expression allows.
 #[derive(Debug, Clone)]
 enum Days {
     All,
@@ -171,7 +171,7 @@ impl Expression {
         ![&self.seconds, &self.minutes, &self.hours].into_iter().any(|field| field.text.contains('*'))
     }
 
-    /// The first occurrence after `after`, if there is one within so many days.
+    /// The first occurrence after `after`, if there is one within `DAYS` days.
     fn next(&self, zone: &TimeZone, after: Instant) -> Option<Instant> {
         let minute = SignedDuration::from_mins(1);
         let first = Instant::from_second(after.as_second() + 1).unwrap();
@@ -181,7 +181,7 @@ impl Expression {
             let shown = zone.to_datetime(start);
             let quiet = SignedDuration::from_hours(26);
             let quiet = zone.following(start - minute).next().is_none_or(|change| change.timestamp() > start + quiet);
-            // Nothing happens on such a day, and the clock goes evenly.
+            // There are no occurrences and no changes of the offset on such a day.
             if quiet && !self.has_date(shown.date()) {
                 start += SignedDuration::from_mins(1_440 - i64::from(shown.hour()) * 60 - i64::from(shown.minute()));
                 continue;
@@ -205,7 +205,7 @@ impl Expression {
         None
     }
 
-    /// Whether the clock jumps forward at an instant, over a time that this expression has.
+    /// Whether the clock skips, at this instant, a time that the expression matches.
     fn left_out_before(&self, zone: &TimeZone, at: Instant) -> bool {
         let (before, after) = (zone.to_offset(at - SignedDuration::from_secs(1)), zone.to_offset(at));
         if after <= before {
@@ -227,7 +227,7 @@ fn is_repeated(zone: &TimeZone, at: Instant, time: DateTime) -> bool {
     matches!(zone.to_ambiguous_zoned(time).offset(), AmbiguousOffset::Fold { after, .. } if zone.to_offset(at) == after)
 }
 
-/// An instant of this century, every other time within two days of a change of the clock.
+/// A random instant of this century; half of them within two days of a change of the offset.
 fn random_instant(random: &mut fastrand::Rng, zone: &TimeZone) -> Instant {
     let any = Instant::from_second(random.i64(946_684_800..2_145_916_800)).unwrap();
     match zone.following(any).next() {
@@ -262,7 +262,7 @@ fn ten_thousand_random_expressions_agree_with_an_independent_implementation() {
             Some(expected) => assert_eq!(next, Some(ours(expected)), "{case}"),
             None => assert!(next.is_none_or(|next| next.since(ours(after)).as_secs() > 86_400 * DAYS as u64), "{case}"),
         }
-        // Looked at from the other side, there is nothing in between.
+        // In the opposite direction, there is no occurrence in between.
         let Some(next) = next else { continue };
         assert_eq!(timing.last(next).unwrap(), Some(next), "{case}");
         let before = timing.last(next.before(Duration::from_micros(1))).unwrap();

@@ -1,10 +1,10 @@
-//! The picture for Graphviz.
+//! The graph as DOT, for Graphviz.
 
 use punctual_core::Status;
 
 use crate::{GraphNode, clean, colour};
 
-/// The picture for Graphviz.
+/// Renders the graph as DOT, for Graphviz.
 pub fn dot(name: &str, nodes: &[GraphNode]) -> String {
     let mut out = format!("digraph \"{}\" {{\n  rankdir=LR;\n", dot_escaped(name));
     out += "  node [shape=box, style=\"rounded,filled\", color=transparent, fontname=Helvetica];\n";
@@ -13,7 +13,7 @@ pub fn dot(name: &str, nodes: &[GraphNode]) -> String {
         out += "  label=\"no jobs\";\n";
     }
     for (at, node) in nodes.iter().enumerate() {
-        // Graphviz reads entities in a label, so that an ampersand has to be one.
+        // Graphviz interprets entities in labels, so an ampersand must be escaped as an entity.
         let label = format!("{}\\n{}", dot_escaped(&node.node), dot_escaped(&node.note())).replace('&', "&amp;");
         let ink = if node.status == Status::Waiting { "#ffffff" } else { "#0f172a" };
         out += &format!("  n{at} [label=\"{label}\", fillcolor=\"{}\", fontcolor=\"{ink}\"];\n", colour(node.status));

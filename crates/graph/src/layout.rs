@@ -1,23 +1,23 @@
-//! Jobs in layers, each after those it waits for, with as few crossings and bends as a few passes find.
+//! The layout: jobs in layers, each after the jobs it waits for, with few crossings and bends, found in several passes.
 
 use std::collections::BTreeMap;
 
 use crate::GraphNode;
 
-/// Jobs, edges and bends together, above which the picture is stacked simply instead of being refined.
+/// With more jobs, edges and bends than this in total, the points are stacked simply instead of being refined.
 const FINE_WORK: usize = 4_000;
-/// How often the layers are gone through, down and up, to untangle and to align them.
+/// Number of passes over the layers, alternately down and up, to reduce crossings and to align points.
 const SWEEPS: usize = 24;
 
-/// What a point needs before and behind its place in a layer.
+/// The space that a point needs before and after its position in a layer.
 pub(crate) type Room<'a> = &'a dyn Fn(usize) -> (i64, i64);
 
-/// The jobs in layers. The first points are the jobs; the others are bends of edges that skip layers.
+/// The layered graph. The first points are the jobs; the others are bends of edges that skip layers.
 pub(crate) struct Layout {
     pub(crate) layer: Vec<usize>,
     pub(crate) above: Vec<Vec<usize>>,
     pub(crate) below: Vec<Vec<usize>>,
-    /// The parts that no edge connects, each as its layers, each as its points in order.
+    /// The connected components: each a list of layers, each a list of points in order.
     pub(crate) parts: Vec<Vec<Vec<usize>>>,
     pub(crate) fine: bool,
 }
@@ -35,8 +35,8 @@ impl Layout {
         layout
     }
 
-    /// Links neighbouring layers. Jobs of one layer with the same children share the bends of their long edges,
-    /// and so do the edges of one job: one line instead of many side by side.
+    /// Connects neighbouring layers. Jobs of one layer with the same children share the bends of their long edges, and
+    /// so do the edges of one job: one line instead of several parallel ones.
     pub(crate) fn connect(&mut self, children: &[Vec<usize>]) {
         let mut bundles: BTreeMap<(usize, Vec<usize>), Vec<usize>> = BTreeMap::new();
         for (at, children) in children.iter().enumerate() {
@@ -86,7 +86,8 @@ impl Layout {
         self.parts = parts.into_values().collect();
     }
 
-    /// Orders every layer by the mean place of its neighbours, down and up, and keeps the order that crosses least.
+    /// Orders every layer by the mean position of the neighbours, down and up, and keeps the order with the fewest
+    /// crossings.
     pub(crate) fn untangle(&mut self) {
         let mut rank = vec![0; self.layer.len()];
         let mut parts = std::mem::take(&mut self.parts);
@@ -119,7 +120,7 @@ impl Layout {
         part.iter().map(in_gap).sum()
     }
 
-    /// Where each point stands across its layer, every part beginning at 0.
+    /// The position of each point within its layer; every component starts at 0.
     pub(crate) fn place(&self, room: Room) -> Vec<i64> {
         let mut at = vec![0; self.layer.len()];
         for part in &self.parts {
@@ -133,7 +134,7 @@ impl Layout {
         at
     }
 
-    /// Moves the points of each layer towards their neighbours, and keeps the places that make the best lines.
+    /// Moves the points of each layer towards their neighbours, and keeps the positions with the straightest lines.
     pub(crate) fn align(&self, part: &[Vec<usize>], room: Room, at: &mut [i64]) {
         let (mut best, mut least) = (Vec::new(), i64::MAX);
         for sweep in 0..SWEEPS {
@@ -155,7 +156,7 @@ impl Layout {
         part.iter().for_each(|layer| self.nudge(layer, room, at));
     }
 
-    /// Moves single points a little where that makes a small bend straight.
+    /// Moves single points slightly if that straightens a small bend.
     pub(crate) fn nudge(&self, layer: &[usize], room: Room, at: &mut [i64]) {
         for (place, &point) in layer.iter().enumerate() {
             let (before, after) = (layer[..place].last(), layer.get(place + 1));
@@ -168,7 +169,7 @@ impl Layout {
         }
     }
 
-    /// How far from straight the lines of a point are if it stands at this place. Small bends are the ugliest.
+    /// The cost of the bends of a point's lines at this position. Small bends look worst, and cost extra.
     pub(crate) fn bending(&self, point: usize, place: i64, at: &[i64]) -> i64 {
         let bend = |&other: &usize| match (at[other] - place).abs() {
             0 => 0,
@@ -179,7 +180,7 @@ impl Layout {
     }
 }
 
-/// The layer of each job by its longest way from a start, and its children. An edge that closes a circle is left out.
+/// The layer of each job, by its longest path from a start, and its children. Edges that close a cycle are left out.
 pub(crate) fn layered(nodes: &[GraphNode]) -> (Vec<usize>, Vec<Vec<usize>>) {
     let mut children = vec![Vec::new(); nodes.len()];
     let mut waits = vec![0_usize; nodes.len()];
@@ -192,7 +193,7 @@ pub(crate) fn layered(nodes: &[GraphNode]) -> (Vec<usize>, Vec<Vec<usize>>) {
     let (mut layer, mut done) = (vec![0; nodes.len()], vec![false; nodes.len()]);
     let mut ready: Vec<usize> = (0..nodes.len()).filter(|&at| waits[at] == 0).collect();
     let mut rest = 0..nodes.len();
-    // When none is ready, the jobs left wait for each other in a circle, and the first of them opens it.
+    // If no job is ready, the remaining jobs form a cycle, which is broken at the first of them.
     while let Some(at) = ready.pop().or_else(|| rest.find(|&at| !done[at])) {
         done[at] = true;
         children[at].retain(|&child| !done[child]);
@@ -228,13 +229,13 @@ fn mean_rank(point: usize, near: &[usize], rank: &[usize]) -> usize {
     sum.checked_div(near.len()).unwrap_or(rank[point] * 1_000)
 }
 
-/// The median. Wishes round down and blocks round up, so that what opens from a job also closes in its column.
+/// The median. Wished positions round down and blocks round up, so that branches end in the column where they began.
 fn middle(sorted: &[i64], round_up: bool) -> Option<i64> {
     let (low, high) = (sorted.get(sorted.len().saturating_sub(1) / 2)?, sorted.get(sorted.len() / 2)?);
     Some((low + high + i64::from(round_up)).div_euclid(2))
 }
 
-/// Puts the points of a layer next to each other, their middle at 0.
+/// Places the points of a layer next to each other, centred at 0.
 fn stack(layer: &[usize], room: Room, at: &mut [i64]) {
     let total: i64 = layer.iter().map(|&point| room(point).0 + room(point).1).sum();
     let mut edge = -total / 2;
@@ -244,16 +245,16 @@ fn stack(layer: &[usize], room: Room, at: &mut [i64]) {
     }
 }
 
-/// Puts the points of a layer as near to their wishes as their order and room allow. Points that would overlap form
-/// a block that stands at the median of its wishes, so that most edges stay straight.
-fn settle(layer: &[usize], room: Room, at: &mut [i64], wish: &dyn Fn(usize, &[i64]) -> i64) {
+/// Places the points of a layer as near to their wished positions as their order and room allow. Points that would
+/// overlap form a block at the median of their targets, so that most edges stay straight.
+fn settle(layer: &[usize], room: Room, at: &mut [i64], target: &dyn Fn(usize, &[i64]) -> i64) {
     let (mut blocks, mut offsets) = (Vec::<Vec<i64>>::new(), Vec::new());
     let mut end = 0;
     for &point in layer {
         let offset = end + room(point).0;
         end = offset + room(point).1;
         offsets.push(offset);
-        let mut block = vec![wish(point, at) - offset];
+        let mut block = vec![target(point, at) - offset];
         while let Some(mut before) = blocks.pop_if(|before| middle(before, true) > middle(&block, true)) {
             before.append(&mut block);
             before.sort();

@@ -1,4 +1,4 @@
-//! A workflow, drawn: in a terminal, as DOT, as SVG.
+//! Drawings of workflows: for a terminal, as DOT, as SVG.
 
 mod dot;
 mod layout;
@@ -19,16 +19,16 @@ pub use self::{
 /// Longer names are cut to this many columns.
 const NAME_COLUMNS: usize = 32;
 
-/// One job of the picture.
+/// One job of the graph.
 #[derive(Debug, Clone)]
 pub struct GraphNode {
-    /// Its name in the workflow.
+    /// The name of the node in the workflow.
     pub node: String,
-    /// What kind of job it is; shown where it differs from `node`.
+    /// The job name; shown where it differs from `node`.
     pub job: String,
-    /// How it stands.
+    /// The status of the job.
     pub status: Status,
-    /// The places, in the same list, of the jobs it waits for.
+    /// The indexes, in the same list, of the jobs it waits for.
     pub parents: Vec<usize>,
 }
 
@@ -37,7 +37,7 @@ impl GraphNode {
         cut(&self.node)
     }
 
-    /// What follows the status in the second line: the kind of job, where the name does not say it already.
+    /// The text after the status in the second line: the job name, unless the node has the same name.
     fn kind(&self) -> String {
         if self.job == self.node || self.job.is_empty() { String::new() } else { format!(" · {}", cut(&self.job)) }
     }
@@ -51,8 +51,8 @@ impl GraphNode {
     }
 }
 
-/// The jobs of a workflow as they are drawn. A callback waits for all of them; that it comes after the last ones says
-/// as much.
+/// The jobs of a workflow as they are drawn. A callback waits for all other jobs; it is drawn after the last ones only,
+/// which means the same.
 pub fn picture(nodes: &[Node], is_callback: fn(&Node) -> bool) -> Vec<GraphNode> {
     let places: HashMap<JobId, usize> = nodes.iter().enumerate().map(|(place, node)| (node.id, place)).collect();
     let members = nodes.iter().filter(|node| !is_callback(node));
@@ -82,7 +82,7 @@ const fn colour(status: Status) -> &'static str {
     }
 }
 
-/// Replaces what would move the cursor, turn the writing direction or be no character of XML.
+/// Replaces characters that move the cursor, change the writing direction or are invalid in XML.
 fn clean(c: char) -> char {
     let unsafe_to_show =
         c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}');
@@ -94,7 +94,7 @@ fn cut(name: &str) -> String {
     for (count, c) in name.chars().map(clean).enumerate() {
         let fits = shown.len();
         shown.push(c);
-        // Marks without a width of their own could go on for ever, so their number is bounded as well.
+        // Combining marks have no width, so the number of characters is limited as well.
         if shown.width() > NAME_COLUMNS || count > 4 * NAME_COLUMNS {
             shown.truncate(fits);
             while shown.width() >= NAME_COLUMNS && shown.pop().is_some() {}
@@ -125,7 +125,7 @@ mod tests {
         (0..count).map(|at| job(&format!("n{at}"), "queued", &parents(at))).collect()
     }
 
-    /// Reads a drawing as a person does: from every job down along the lines, never up, to the jobs they end at.
+    /// Reads the edges from a drawing: follows the lines from every job down, never up, to the jobs at their ends.
     fn edges_in(picture: &str) -> BTreeSet<(String, String)> {
         let grid: Vec<Vec<char>> = picture.lines().map(|line| line.chars().collect()).collect();
         let at = |row: usize, column: usize| grid.get(row).and_then(|line| line.get(column)).copied().unwrap_or(' ');

@@ -1,16 +1,16 @@
-//! The picture as a file of its own.
+//! The graph as SVG.
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::{GraphNode, clean, colour, layout::Layout};
 
-/// The measures of the SVG: a box, the gaps between boxes, the margin around all, and what a bend needs.
+/// Measures of the SVG: box size, gaps between boxes, margin, and the space for a bend.
 const BOX_HEIGHT: i64 = 52;
 const LAYER_GAP: i64 = 64;
 const BOX_GAP: i64 = 20;
 const MARGIN: i64 = 24;
 const BEND_HEIGHT: i64 = 12;
-/// Heights are multiples of this, so that lines are either straight or visibly bent.
+/// Vertical positions are multiples of this, so that lines are either straight or visibly bent.
 const UNIT: i64 = 4;
 
 const STYLE: &str = "<style>\
@@ -21,12 +21,12 @@ const STYLE: &str = "<style>\
 @media (prefers-color-scheme:dark){.workflow .box{fill:#1b2433;stroke:#334155}.workflow .name{fill:#f1f5f9}\
 .workflow .note{fill:#94a3b8}.workflow .edge{stroke:#5b6b82}}</style>\n";
 
-/// The picture as a file of its own.
+/// Renders the graph as a standalone SVG file.
 pub fn svg(name: &str, nodes: &[GraphNode]) -> String {
     draw(name, nodes, None)
 }
 
-/// The picture as a part of a page, whose style sheet draws `.workflow` and whose jobs lead to `link`.
+/// Renders the graph as part of a page, whose style sheet styles `.workflow` and whose jobs link to `link`.
 pub fn embedded(name: &str, nodes: &[GraphNode], link: &dyn Fn(usize) -> String) -> String {
     draw(name, nodes, Some(link))
 }
@@ -47,13 +47,13 @@ fn draw(name: &str, nodes: &[GraphNode], link: Option<&dyn Fn(usize) -> String>)
     plate.svg(name, plate.x(layers.max(1)) - LAYER_GAP + MARGIN, height.max(MARGIN + BOX_HEIGHT) - BOX_GAP + MARGIN)
 }
 
-/// All boxes are as wide as the widest label needs. Half an em and a bit per column is wide enough for most letters.
+/// All boxes have the width of the widest label. A little more than half an em per column is enough for most letters.
 fn box_width(nodes: &[GraphNode]) -> i64 {
     let tenths = |node: &GraphNode| (node.name().width() * 78).max(node.note().width() * 64);
     i64::try_from(nodes.iter().map(tenths).max().unwrap_or(0) / 10).unwrap_or(0).max(84) + 40
 }
 
-/// An SVG in progress: what to draw, and the height in which each point stands.
+/// An SVG in progress: its contents, and the vertical position of each point.
 struct Plate<'a> {
     nodes: &'a [GraphNode],
     layout: &'a Layout,
@@ -90,13 +90,13 @@ impl Plate<'_> {
             let is_job = to < self.nodes.len();
             let (end, end_y) = (self.x(self.layout.layer[to]) - if is_job { 9 } else { 0 }, self.y[to]);
             let (bend, end_bend) = (x + LAYER_GAP / 2, end - LAYER_GAP / 2);
-            // A curve to a job ends in an arrow head; one to a bend goes on straight, as far as boxes go there.
+            // A curve to a job ends in an arrow head; a curve to a bend continues straight for the width of the boxes.
             let tail = if is_job { "h6m-6-4 6 4-6 4".to_owned() } else { format!("h{}", self.box_width) };
             *out += &format!("<path d=\"M{x} {y}C{bend} {y} {end_bend} {end_y} {end} {end_y}{tail}\"/>\n");
         }
     }
 
-    /// The texts are in an SVG of their own because that clips what a wide font would draw beyond the box.
+    /// The texts are in a nested SVG, which clips text of a wide font at the edge of the box.
     fn job(&self, out: &mut String, at: usize, node: &GraphNode) {
         let (x, y) = (self.x(self.layout.layer[at]), self.y[at] - BOX_HEIGHT / 2);
         let (width, bar_height, text_width) = (self.box_width, BOX_HEIGHT - 24, self.box_width - 6);

@@ -1,4 +1,4 @@
-//! The picture in characters.
+//! The graph drawn with characters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use crate::{
     layout::{Layout, layered},
 };
 
-/// A wider picture would wrap in most terminals, and a wrapped picture says nothing: it becomes a list.
+/// Wider drawings would wrap in most terminals and become unreadable: a list is shown instead.
 const TEXT_COLUMNS: usize = 160;
-/// More jobs than this are easier to read as a list.
+/// More jobs than this are shown as a list.
 const TEXT_JOBS: usize = 60;
 
 type Paint<'a> = &'a dyn Fn(&str, Status) -> String;
 
-/// The picture in characters, without a newline at its end. `paint` colours a text in the colour of a status; it must
-/// not change the visible width.
+/// Renders the graph with characters, without a trailing newline. `paint` colours a text in the colour of a status; it
+/// must not change the visible width.
 pub fn text(nodes: &[GraphNode], paint: &dyn Fn(&str, Status) -> String) -> String {
     if nodes.is_empty() {
         return "no jobs".to_owned();
@@ -48,15 +48,15 @@ fn after(node: &GraphNode, nodes: &[GraphNode]) -> String {
     if names.is_empty() { String::new() } else { format!("  after: {}", names.join(", ")) }
 }
 
-/// The directions in which a line leaves its cell.
+/// The directions in which a line leaves its cell, as bits.
 pub(crate) const UP: u8 = 1;
 pub(crate) const DOWN: u8 = 2;
 pub(crate) const LEFT: u8 = 4;
 pub(crate) const RIGHT: u8 = 8;
-/// The line for each sum of directions.
+/// The character for each combination of directions.
 pub(crate) const LINES: [char; 16] = [' ', '│', '│', '│', '─', '╯', '╮', '┤', '─', '╰', '╭', '├', '─', '┴', '┬', '┼'];
 
-/// A row of the drawing: lines, and words laid over them where they begin, with their visible widths.
+/// A row of the drawing: lines, and the words drawn over them by column, with their visible widths.
 #[derive(Clone)]
 struct Row {
     lines: Vec<u8>,
@@ -69,7 +69,7 @@ impl Row {
         self.lines[from + 1..=to].iter_mut().for_each(|line| *line |= LEFT);
     }
 
-    /// A line down. Where it meets a line across that has no turn there, it interrupts it: they only cross.
+    /// Draws a vertical line. It interrupts a horizontal line that has no turn in this column: the two only cross.
     fn down(&mut self, column: usize) {
         let joined = self.lines[column] & (UP | DOWN) != 0;
         self.lines[column] = UP | DOWN | if joined { self.lines[column] } else { 0 };
@@ -88,10 +88,10 @@ impl Row {
     }
 }
 
-/// Points of one layer with the same points below them: one line across joins them all.
+/// Points of one layer with the same points below: one horizontal line joins them all.
 struct Net {
     from: Vec<usize>,
-    /// The points below, and the columns in which the lines to them arrive.
+    /// The points below, and the columns in which their lines arrive.
     to: BTreeMap<usize, usize>,
     row: usize,
 }
@@ -106,7 +106,8 @@ impl Net {
         self.span().0 == self.span().1
     }
 
-    /// What it costs to draw this line above the other: crossings, or much if it would then seem to join it.
+    /// The cost of drawing this line above the other: the number of crossings, plus a penalty if the lines would seem
+    /// to be joined.
     fn cost_above(&self, other: &Net) -> usize {
         let within = |(start, end): (usize, usize), column: &&usize| (start..=end).contains(*column);
         let crossed = other.from.iter().filter(|column| within(self.span(), column)).count()
@@ -116,7 +117,7 @@ impl Net {
     }
 }
 
-/// A drawing in progress: what to draw, and for each point its column and the columns it may use.
+/// A drawing in progress: its contents, and for each point its column and the columns that it may use.
 struct Drawing<'a> {
     nodes: &'a [GraphNode],
     layout: &'a Layout,
@@ -134,7 +135,7 @@ fn drawing(nodes: &[GraphNode], paint: Paint) -> Option<String> {
         return None;
     }
     let label = |node: &GraphNode| 2 + node.name().width().max(node.note().width());
-    // Lines that arrive from different nets need columns of their own until they are merged above the job.
+    // Lines that arrive from different nets need separate columns until they are merged above the job.
     let sets = |point: usize| layout.above[point].iter().map(|&from| &layout.below[from]).collect::<BTreeSet<_>>();
     let width = |point: usize| nodes.get(point).map_or(1, label).max(3 * sets(point).len());
     let width: Vec<usize> = (0..layout.layer.len()).map(width).collect();
@@ -160,7 +161,7 @@ impl Drawing<'_> {
         self.rows.drain(..).map(|row| row.print()).collect::<Vec<_>>().join("\n")
     }
 
-    /// A job takes two rows, name and status; a bend is a line through both.
+    /// Draws a point: a job takes two rows, name and status; a bend is a vertical line through both.
     fn point(&self, [first, second]: &mut [Row; 2], point: usize, paint: Paint) {
         let column = self.column[point];
         if !self.layout.below[point].is_empty() {
@@ -174,7 +175,7 @@ impl Drawing<'_> {
             .insert(column + 2, (format!("{}{}", paint(status.as_str(), status), node.kind()), node.note().width()));
     }
 
-    /// The lines between two layers.
+    /// Draws the lines between two layers.
     fn channel(&mut self, empty: &Row, layer: &[usize], next: &[usize]) {
         let mut nets = self.nets(layer);
         next.iter().for_each(|&point| self.dock(&mut nets, point));
@@ -208,8 +209,8 @@ impl Drawing<'_> {
         nets.into_iter().map(net).collect()
     }
 
-    /// Gives each net that reaches a point a column to arrive in: one that no line of another net comes down in, so
-    /// that lines of different nets never lie on each other. A net that leads nowhere else may join another one.
+    /// Assigns each net that reaches a point an arrival column in which no line of another net comes down, so that
+    /// lines of different nets never overlap. A net without other targets may join another one.
     fn dock(&self, nets: &mut [Net], point: usize) {
         let (place, room) = (self.column[point], self.width[point]);
         let taken: BTreeSet<usize> = nets.iter().flat_map(|net| net.from.iter().copied()).collect();
@@ -227,7 +228,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// The row right above the points of a layer, if one is needed to bring the lines that arrive at each together.
+    /// The row directly above the points of a layer, if one is needed to merge the lines that arrive at each point.
     fn merged(&self, empty: &Row, nets: &[Net], next: &[usize]) -> Option<Row> {
         let mut row = empty.clone();
         for &point in next {
@@ -241,7 +242,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Puts the lines across into rows, in the order that crosses least, and says how many rows they need.
+/// Assigns rows to the horizontal lines, in the order with the fewest crossings, and returns the number of rows.
 fn assign_rows(nets: &mut [Net]) -> usize {
     let mut order: Vec<usize> = Vec::new();
     for net in (0..nets.len()).filter(|&net| !nets[net].is_straight()) {

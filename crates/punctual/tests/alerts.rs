@@ -1,4 +1,4 @@
-//! Alerts, from what happens to the request that a webhook gets.
+//! Alerts, from the condition to the request that a webhook receives.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -56,7 +56,7 @@ impl Request {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// Who says when that he has sent it.
+    /// The time of the request in its signature.
     fn signed_at(&self) -> i64 {
         let signature = &self.headers["punctual-signature"];
         let (time, mac) = signature.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
@@ -68,7 +68,7 @@ impl Request {
     }
 }
 
-/// A server that remembers what it got, and answers as it is told to: 204 when it is told nothing.
+/// A server that records requests and sends the configured responses, or 204 if none is configured.
 #[derive(Clone)]
 struct Receiver {
     address: String,
@@ -121,7 +121,7 @@ impl Receiver {
     }
 }
 
-/// A store, its clock, a worker that does what it is told to, and where it sends its alerts.
+/// A store, its clock, a manual worker, and the server that receives its alerts.
 struct Scene {
     punctual: Punctual,
     clock: ManualClock,
@@ -151,7 +151,7 @@ impl Scene {
         self.worker.look_for_alerts().await.unwrap()
     }
 
-    /// Looks, and says what was told.
+    /// Checks for alerts, and returns kind and state of those that were raised.
     async fn told(&self) -> Vec<(AlertKind, AlertState)> {
         self.look().await.iter().map(|alert| (alert.kind, alert.state)).collect()
     }
@@ -164,9 +164,9 @@ impl Scene {
         self.worker.run_all().await.unwrap().len()
     }
 
-    /// Has a worker be seen that runs jobs of that name.
+    /// Sends a heartbeat of a worker with a handler for this job name.
     async fn heartbeat(&self, name: &str) {
-        let beat = Heartbeat {
+        let heartbeat = Heartbeat {
             id: WorkerId::from_bits(name.len() as u128),
             host: "elsewhere".into(),
             pid: 1,
@@ -176,7 +176,7 @@ impl Scene {
             running: 0,
             registered_by: None,
         };
-        self.punctual.store().heartbeat(beat).await.unwrap();
+        self.punctual.store().heartbeat(heartbeat).await.unwrap();
     }
 
     async fn alert_jobs(&self) -> Vec<punctual::core::Job> {
@@ -267,12 +267,12 @@ async fn of_several_that_look_one_tells(new_place: fn() -> Place) {
         assert_eq!(scene.run().await, 3);
         for seconds in [1, 60] {
             scene.pass(seconds);
-            // Whoever comes too late has stored nothing, and finds nothing to tell the next time.
+            // The slower one has stored nothing, and finds nothing to report the next time.
             let (one, two) = tokio::join!(scene.look(), others.look_for_alerts());
             assert_eq!(one.len() + two.unwrap().len(), usize::from(seconds > 1));
         }
         assert_eq!(scene.look().await.len() + others.look_for_alerts().await.unwrap().len(), 0);
-        // With Redis, what another process has stored in a queue of its own is seen a moment later.
+        // With Redis, jobs that another process has stored in its own queue become visible a moment later.
         let deadline = Instant::now() + Duration::from_secs(30);
         while scene.receiver.got().len() < round {
             assert!(Instant::now() < deadline, "alert {round} is not sent");
@@ -463,7 +463,7 @@ async fn what_died_while_nobody_looked_is_told_but_not_what_died_before_the_firs
     die().await;
     clock.advance(5 * HOUR);
     die().await;
-    // Another process begins.
+    // Another process starts.
     let worker = manual(&place.connect_by(&clock).await, Alerts::new().webhook(receiver.webhook()));
     worker.look_for_alerts().await.unwrap();
     clock.advance(Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! Every engine under load, while everything fails that can fail.
+//! Every engine under load, with all kinds of failures.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -25,17 +25,18 @@ use punctual_testkit::conformance::audit_store;
 
 const WORKERS: usize = 4;
 const LEASE: Duration = Duration::from_secs(3);
-/// So many jobs are not done yet at most: the workers always have more than they can do.
+/// Maximum number of unfinished jobs: the workers always have more than they can do.
 const BACKLOG: usize = 3_000;
-/// An execution that Redis has handed out and that its worker has not recorded by then is given up.
+/// An execution that Redis has dispatched and that its worker has not recorded within this time is given up.
 const GRACE: Duration = punctual::core::dispatch::GRACE;
 
 #[test]
+#[ignore = "a process that other tests start"]
 fn worker_process() {
     common::in_process(async |url: String| {
         let starts = common::Ledger::open(std::env::var("PUNCTUAL_TEST_LEDGER").unwrap().as_ref());
         let starts = Arc::new(starts);
-        // What it needs may just be away.
+        // A server that it needs may be unavailable now.
         let worker = loop {
             match start_worker(&url, Arc::clone(&starts)).await {
                 Ok(worker) => break worker,
@@ -63,27 +64,27 @@ fn now_micros() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
 }
 
-/// Something that goes wrong, for some seconds where it does not say otherwise.
+/// A failure, of some seconds unless it has a duration.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     WorkerKilled,
     WorkerFrozen,
-    /// Another program has SQLite's lock.
+    /// Another program holds SQLite's lock.
     FileLocked,
-    /// The disk of the workers has no room left.
+    /// The disk of the workers is full.
     DiskFull,
-    /// The disk of the workers confirms no write: those that write end.
+    /// The disk of the workers confirms no write: processes that write end.
     DiskUnconfirmed,
     PostgresKilled,
     PostgresReadOnly,
-    /// The network between everybody and PostgreSQL.
+    /// The network between all processes and PostgreSQL.
     PostgresLink,
     RedisKilled,
     RedisEmptied,
-    /// For so long that PostgreSQL hands out the jobs.
+    /// Redis is unavailable for so long that PostgreSQL dispatches the jobs.
     RedisAway,
     RedisFrozen,
-    /// It has no memory left for writes.
+    /// Redis has no memory left for writes.
     RedisFull,
     RedisLink,
 }
@@ -108,17 +109,17 @@ impl Fault {
     ];
 }
 
-/// What fails.
+/// The environment in which failures are injected.
 struct World {
     faults: &'static [Fault],
     place: Place,
-    /// Of the workers.
+    /// The disk of the workers.
     disk: Option<FaultyDisk>,
-    /// Everybody reaches the servers by way of their proxies.
+    /// All processes reach the servers through their proxies.
     postgres: Option<(Postgres, Proxy)>,
     redis: Option<(Redis, Proxy)>,
     workers: Vec<Process>,
-    /// From when until when PostgreSQL crashed, in microseconds.
+    /// Start and end of PostgreSQL's crashes, in microseconds.
     crashes: Vec<(u64, u64)>,
 }
 
@@ -158,10 +159,10 @@ impl World {
         self.redis.as_mut().unwrap()
     }
 
-    /// Starts as many workers as are missing: some end by themselves.
+    /// Starts the missing workers: some end by themselves.
     fn start_workers(&mut self) {
         self.workers.retain_mut(|worker| !worker.has_ended());
-        // The ledger is on another disk.
+        // The ledger file is on another disk.
         let disk = self.disk.iter().flat_map(|disk| disk.variables(&self.place.file()).unwrap());
         let environment: Vec<(&str, OsString)> = disk.collect();
         while self.workers.len() < WORKERS {
@@ -231,7 +232,7 @@ async fn fail_disk(disk: &FaultyDisk, fault: DiskFault, lasts: Duration) {
     disk.mend(fault).unwrap();
 }
 
-/// PostgreSQL refuses all writes, also those of connections that are open.
+/// Makes PostgreSQL refuse all writes, also those of open connections.
 async fn set_read_only(url: &str, read_only: bool) {
     let mut operator = PgConnection::connect(url).await.unwrap();
     let setting = if read_only {
@@ -243,7 +244,7 @@ async fn set_read_only(url: &str, read_only: bool) {
     operator.execute("select pg_reload_conf()").await.unwrap();
 }
 
-/// A network fails for some seconds.
+/// Breaks a network connection for some seconds.
 async fn fail(link: &Proxy, lasts: Duration, rng: &mut fastrand::Rng) {
     let fault = match rng.u8(..7) {
         0 => LinkFault::Delay(Duration::from_millis(rng.u64(1..500))),
@@ -264,7 +265,7 @@ async fn fail(link: &Proxy, lasts: Duration, rng: &mut fastrand::Rng) {
     link.heal();
 }
 
-/// How long everything fails: `PUNCTUAL_TEST_CHAOS_SECONDS`, or half a minute.
+/// Duration of the failures: `PUNCTUAL_TEST_CHAOS_SECONDS`, or half a minute.
 fn chaos_time() -> Duration {
     let seconds = std::env::var("PUNCTUAL_TEST_CHAOS_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     Duration::from_secs(seconds.unwrap_or(30))
@@ -285,7 +286,7 @@ async fn on_redis_whatever_fails_no_job_is_lost_and_each_ends_once() {
     survives(World::on_redis()).await;
 }
 
-/// Under full load, everything fails in random order. `PUNCTUAL_TEST_SEED` repeats an order.
+/// Injects all failures in random order under full load. `PUNCTUAL_TEST_SEED` repeats an order.
 async fn survives(mut world: World) {
     let seed = std::env::var("PUNCTUAL_TEST_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
     eprintln!("PUNCTUAL_TEST_SEED={seed}");
@@ -329,7 +330,7 @@ async fn survives(mut world: World) {
     eprintln!("{audited} jobs, {} of them acknowledged", acknowledged.len());
 }
 
-/// Enqueues batches, as long as not too many jobs wait, and notes what was acknowledged. Whatever fails, it goes on.
+/// Enqueues batches while not too many jobs wait, and records acknowledged jobs. Continues after every failure.
 async fn enqueue_on(punctual: Punctual, acknowledged: Arc<Mutex<Vec<JobId>>>, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let drafts = (0..fastrand::usize(1..100)).map(|_| {
@@ -353,15 +354,14 @@ async fn enqueue_on(punctual: Punctual, acknowledged: Arc<Mutex<Vec<JobId>>>, st
     }
 }
 
-/// How many jobs have not come to an end, if the store can say.
+/// Number of unfinished jobs, if the store answers.
 async fn active(punctual: &Punctual) -> Option<usize> {
     let overview = punctual.admin("test").overview().await.ok()?;
     let jobs = overview.jobs.iter().filter(|(status, _)| status.is_active()).map(|(_, jobs)| *jobs as usize);
     Some(jobs.sum())
 }
 
-/// Waits until all jobs have come to an end. If they don't within five minutes, says what is known of some that did
-/// not.
+/// Waits until all jobs have finished. After five minutes, fails with details of some that have not.
 async fn all_end(punctual: &Punctual, world: &mut World) {
     let ended = until("all jobs to end", || {
         world.start_workers();
@@ -396,7 +396,7 @@ fn print_keys(redis: &Redis) {
     }
 }
 
-/// The keys of Redis that hold something of a job.
+/// The keys of Redis that contain data of a job.
 fn leftovers(redis: &Redis) -> Vec<String> {
     let keys = redis.ask("KEYS punctual:*").unwrap();
     let of_none = |key: &String| {
@@ -406,11 +406,12 @@ fn leftovers(redis: &Redis) -> Vec<String> {
     keys.into_iter().filter(|key| !of_none(key)).collect()
 }
 
-/// PostgreSQL writes what need not survive its crash within so long, so that it may forget what began in that time.
+/// Maximum time after which PostgreSQL writes data that need not survive its crash: a crash may lose what began within
+/// it.
 const UNWRITTEN: Duration = Duration::from_secs(1);
 
-/// No run of a job began twice, but for one of Redis that its first worker had given up or lost before anybody knew of
-/// it, and for one that PostgreSQL forgot as it crashed.
+/// Asserts that no run of a job began twice, except for a run dispatched by Redis that its first worker had given up or
+/// lost before it was recorded, and for a run that PostgreSQL lost in a crash.
 fn assert_executed_one_at_a_time(World { place, crashes, redis, .. }: &World) {
     let unwritten = UNWRITTEN.as_micros() as u64;
     let forgotten = |first: u64, second: u64| {

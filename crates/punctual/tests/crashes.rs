@@ -1,4 +1,4 @@
-//! Workers in processes of their own that are killed, frozen, and many.
+//! Worker processes that are killed, suspended, or many.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,11 +13,13 @@ use punctual::{Draft, Status};
 use punctual_testkit::conformance::audit_store;
 
 #[test]
+#[ignore = "a process that other tests start"]
 fn worker_process() {
     common::worker_process();
 }
 
 #[test]
+#[ignore = "a process that other tests start"]
 fn enqueuer_process() {
     common::enqueuer_process();
 }
@@ -30,7 +32,7 @@ on_each_engine! {
     a_job_with_one_attempt_does_not_run_again_after_its_worker_was_killed
 }
 
-/// Twenty times: a process that works at full speed on ten thousand queued jobs is killed, and another takes over.
+/// Twenty times: a process that works at full speed on ten thousand queued jobs is killed, and another one takes over.
 async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed(new_place: fn() -> Place) {
     const QUEUED: usize = 10_000;
     let place = new_place();
@@ -41,7 +43,7 @@ async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed(new_
         enqueued.extend(punctual.enqueue_all(fast_jobs(missing)).await.unwrap().into_iter().map(|job| job.id));
         let before = count(&punctual, Status::Succeeded).await;
         let worker = place.start_worker(1_000);
-        // A different moment each time, always in the middle of the work.
+        // A different moment in each round, always in the middle of the work.
         let enough = before + 50 + 97 * round;
         until("the worker to work", async || count(&punctual, Status::Succeeded).await >= enough).await;
         worker.kill();
@@ -50,7 +52,7 @@ async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed(new_
     let all = enqueued.len() as u64;
     until("all jobs to succeed", async || count(&punctual, Status::Succeeded).await == all).await;
     assert_eq!(ids(&punctual, Status::Succeeded).await, enqueued);
-    // Which also finds that each has one end.
+    // The audit also checks that each job has one end.
     assert_eq!(audit_store(&**punctual.store()).await, enqueued.len());
 }
 
@@ -65,7 +67,7 @@ async fn every_acknowledged_job_is_there_when_enqueuers_are_killed(new_place: fn
     let acknowledged = place.ledger_lines();
     let queued = ids(&punctual, Status::Queued).await;
     assert!(acknowledged.iter().all(|id| queued.contains(&id.parse().unwrap())));
-    // Those that were stored in the instant of a kill were acknowledged to nobody, and are whole all the same.
+    // Jobs that were stored at the moment of a kill were not acknowledged, but are complete.
     assert!(audit_store(&**punctual.store()).await >= acknowledged.len());
 }
 
@@ -75,7 +77,7 @@ async fn two_and_four_processes_never_run_the_same_attempt_twice(new_place: fn()
         let punctual = place.connect().await;
         let workers: Vec<_> = (0..processes).map(|_| place.start_worker(30_000)).collect();
         let (mut jobs, batch) = (0, 500);
-        // Enqueued while they work, so that they compete for every batch.
+        // Enqueued while they run, so that they compete for every batch.
         for _ in 0..10 {
             jobs += punctual.enqueue_all(fast_jobs(batch)).await.unwrap().len();
         }
@@ -102,7 +104,7 @@ async fn a_job_with_one_attempt_does_not_run_again_after_its_worker_was_killed(n
     let job = punctual.job(once).await.unwrap();
     assert_eq!((job.run, job.crash_count), (1, 1));
     assert!(job.error.unwrap().message.contains("max_attempts is 1"));
-    // The other worker is there, and runs what is new.
+    // The other worker is alive and runs new jobs.
     punctual.enqueue(draft("fast")).await.unwrap();
     until("another job to succeed", async || count(&punctual, Status::Succeeded).await == 1).await;
     assert_eq!(place.ledger_lines().len(), 2, "one start each");
@@ -117,25 +119,25 @@ async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_fin
     until("the first worker to take the job", async || count(&punctual, Status::Processing).await == 1).await;
     let first = punctual.job(id).await.unwrap().worker_id;
     place.freeze(&frozen);
-    // Another worker finds the lease expired, takes the job and finishes it.
+    // Another worker finds the lease expired, claims the job and finishes it.
     let worker = punctual::Worker::builder(punctual.clone())
         .handler("held", |_: punctual::Context| async { Ok(Some(punctual::Json::of(&"second").unwrap())) })
         .start()
         .await
         .unwrap();
     until("the second worker to finish it", async || count(&punctual, Status::Succeeded).await == 1).await;
-    let (finished, story) = (punctual.job(id).await.unwrap(), punctual.store().events(id).await.unwrap());
-    // The first one wakes up, finds that its lease is lost, and says goodbye to the register when it is done with that.
+    let (finished, history) = (punctual.job(id).await.unwrap(), punctual.store().events(id).await.unwrap());
+    // The first worker continues, detects that its lease is lost, and deregisters after it has handled that.
     frozen.signal(Signal::SIGCONT);
     let ours = worker.id();
     until("the frozen worker to be back", async || {
         let workers = punctual.store().workers().await.unwrap();
-        let seen = workers.iter().find(|record| Some(record.beat.id) == first && record.beat.id != ours);
-        seen.is_some_and(|record| record.seen_at > finished.finished_at.unwrap() && record.beat.running == 0)
+        let seen = workers.iter().find(|record| Some(record.heartbeat.id) == first && record.heartbeat.id != ours);
+        seen.is_some_and(|record| record.seen_at > finished.finished_at.unwrap() && record.heartbeat.running == 0)
     })
     .await;
     assert_eq!(punctual.job(id).await.unwrap(), finished);
-    assert_eq!(punctual.store().events(id).await.unwrap(), story);
+    assert_eq!(punctual.store().events(id).await.unwrap(), history);
     assert_eq!((finished.crash_count, finished.attempt), (1, 1));
     worker.stop().await;
     audit_store(&**punctual.store()).await;

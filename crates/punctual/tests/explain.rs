@@ -1,4 +1,4 @@
-//! What `explain` says of a job in each situation that keeps it from running.
+//! The output of `explain` for each situation that keeps a job from running.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -24,7 +24,7 @@ on_each_engine! {
     explain_names_all_that_is_in_the_way
 }
 
-/// A store with a clock, to bring a job into any situation.
+/// A store with a clock, to create any situation.
 struct Scene {
     punctual: Punctual,
     clock: ManualClock,
@@ -41,11 +41,11 @@ impl Scene {
         self.punctual.enqueue(draft).await.unwrap().id
     }
 
-    /// A worker says that it is there.
+    /// Sends the heartbeat of a worker.
     async fn heartbeat(&self, queues: &[&str], names: &[&str], (running, concurrency): (u32, u32)) {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let (queues, names) = (words(queues), words(names));
-        let beat = Heartbeat {
+        let heartbeat = Heartbeat {
             id: self.worker,
             host: "here".into(),
             pid: 1,
@@ -56,7 +56,7 @@ impl Scene {
             registered_by: None,
         };
         self.punctual.store().deregister(self.worker).await.unwrap();
-        self.punctual.store().heartbeat(beat).await.unwrap();
+        self.punctual.store().heartbeat(heartbeat).await.unwrap();
     }
 
     async fn claim(&self, limit: usize) -> Vec<Claim> {
@@ -72,7 +72,7 @@ impl Scene {
         self.punctual.admin("ada").explain(id).await.unwrap()
     }
 
-    /// The decisive reason is that one; returns what it says, and its advice.
+    /// Asserts the decisive reason; returns its text and its advice.
     async fn expect(&self, id: JobId, cause: Cause) -> String {
         let explanation = self.explain(id).await;
         let reason = explanation.reasons.first().expect("there is a reason");

@@ -1,4 +1,4 @@
-//! Jobs that wait for others: random graphs, random failures, crashes and retries.
+//! Jobs with dependencies: random graphs, random failures, crashes and retries.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -25,6 +25,7 @@ use punctual_testkit::conformance::audit_store;
 use serde_json::{Value, json};
 
 #[test]
+#[ignore = "a process that other tests start"]
 fn worker_process() {
     common::worker_process();
 }
@@ -39,13 +40,13 @@ on_each_engine! {
     results_that_are_too_large_together_are_refused_by_name
 }
 
-/// A job of a random graph: whom it waits for, and what will happen to it.
+/// A job of a random graph: its parents, and what will happen to it.
 #[derive(Debug, Clone)]
 struct Plan {
-    /// Taken from those before it.
+    /// Parents are chosen from earlier jobs.
     parents: BTreeSet<usize>,
     policy: OnParentFailure,
-    /// How often it loses its worker, and how often it fails, before it ends.
+    /// Number of lost workers and of failures before it ends.
     crashes: u32,
     failures: u32,
     dies: bool,
@@ -66,7 +67,7 @@ fn plans(max: usize) -> impl Strategy<Value = Vec<Plan>> {
     })
 }
 
-/// Where each job must come to stand. Written apart from what the engines use.
+/// The expected final status of each job. Computed independently of the engines' code.
 fn demanded(plans: &[Plan]) -> Vec<Status> {
     let mut ends: Vec<Status> = Vec::new();
     for plan in plans {
@@ -118,8 +119,8 @@ async fn run_plans(place: &Place, plans: &[Plan]) {
     audit_store(&**punctual.store()).await;
 }
 
-/// Runs what can be run, with the crashes and failures that are planned, until nothing can; says how many of those did
-/// not happen to jobs that came to an end of their own.
+/// Runs all jobs that can run, with the planned crashes and failures, until none can; returns how many of those did not
+/// happen to jobs that finished on their own.
 async fn drive(punctual: &Punctual, clock: &ManualClock, plans: &[Plan], ids: &[JobId]) -> u32 {
     let store = punctual.store();
     let mut left: HashMap<JobId, Plan> = ids.iter().copied().zip(plans.iter().cloned()).collect();
@@ -128,7 +129,7 @@ async fn drive(punctual: &Punctual, clock: &ManualClock, plans: &[Plan], ids: &[
     while idle < 6 {
         let worker = WorkerId::from_bits(random.u128(1..4));
         let request = ClaimRequest {
-            // Those whose workers were lost are claimed apart.
+            // Suspects are claimed separately.
             suspects: idle % 2 == 1,
             ..ClaimRequest::new(worker, random.usize(1..6), Duration::from_secs(30))
         };
@@ -142,7 +143,7 @@ async fn drive(punctual: &Punctual, clock: &ManualClock, plans: &[Plan], ids: &[
             let plan = left.get_mut(&claim.job.id).unwrap();
             let failed = |retry| Outcome::Failed { fault: JobError::new("planned"), retry };
             let outcome = match plan {
-                // Its worker has gone; the lease will run out.
+                // Its worker is lost; the lease will expire.
                 Plan { crashes: 1.., .. } => {
                     plan.crashes -= 1;
                     continue;
@@ -224,7 +225,7 @@ async fn a_large_workflow_survives_the_death_of_its_workers(new_place: fn() -> P
     audit_store(&**punctual.store()).await;
 }
 
-/// A worker for nodes that return something.
+/// Starts a worker for nodes that return a result.
 async fn start_worker(punctual: &Punctual) -> punctual::RunningWorker {
     Worker::builder(punctual.clone())
         .handler("number", |ctx: Context| async move { Ok(Some(ctx.claim().job.spec.payload.clone())) })
@@ -281,7 +282,7 @@ async fn results_reach_those_who_ask_for_them(new_place: fn() -> Place) {
         .unwrap();
     for (wish, seen) in [
         (ParentResults::Always, json!({"a": 7, "b": null})),
-        // A plain handler does not ask for them.
+        // A plain handler does not request them.
         (ParentResults::Auto, json!({})),
         (ParentResults::Never, json!({})),
     ] {
@@ -296,7 +297,7 @@ async fn results_reach_those_who_ask_for_them(new_place: fn() -> Place) {
     worker.stop().await;
 }
 
-/// Where the nodes of a workflow stand.
+/// The status of each node of a workflow.
 async fn statuses(punctual: &Punctual, id: WorkflowId) -> BTreeMap<String, Status> {
     let nodes = punctual.store().nodes(id).await.unwrap();
     nodes.into_iter().map(|node| (node.node, node.status)).collect()
@@ -341,7 +342,7 @@ async fn a_failed_workflow_is_retried_as_a_whole(new_place: fn() -> Place) {
     assert_eq!(statuses(&punctual, id).await, stands(&[&second[..], &callbacks([Succeeded, Cancelled])].concat()));
     let after = admin.workflow(id).await.unwrap();
     assert_eq!((after.status, after.result["d"].clone()), (WorkflowStatus::Succeeded, json!(4)));
-    // The old job is still there, and the new one names it.
+    // The old job still exists, and the new one refers to it.
     let of = |nodes: &[punctual::core::Node], name: &str| nodes.iter().find(|node| node.node == name).unwrap().id;
     let (old, new) = (of(&before, "c"), of(&after.nodes, "c"));
     assert_eq!(punctual.job(new).await.unwrap().spec.options.rerun_of, Some(old));

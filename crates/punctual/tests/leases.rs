@@ -1,5 +1,5 @@
-//! A worker that is cut off from its store stops by itself; no job has two executions in one worker; a limit's slot is
-//! held until the handler is gone.
+//! A worker that is cut off from its store stops by itself; no job has two executions in one worker; the slot of a
+//! limit is held until the handler is gone.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -33,7 +33,7 @@ on_each_engine! {
 
 const LONG: Duration = Duration::from_secs(120);
 
-/// A store, and the same store behind a network that can fail.
+/// A store, and the same store behind an unreliable network.
 struct Bench {
     place: Place,
     punctual: Punctual,
@@ -75,13 +75,13 @@ impl Bench {
         }
     }
 
-    /// Runs what is left with a worker that is not cut off.
+    /// Runs the remaining jobs with a worker that is not cut off.
     async fn other_worker(&self) -> RunningWorker {
         Worker::builder(self.punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap()
     }
 }
 
-/// Counts the executions under way.
+/// Counts concurrent executions.
 #[derive(Clone, Default)]
 struct Counter(Arc<Counts>);
 
@@ -92,7 +92,7 @@ struct Counts {
     most: AtomicUsize,
 }
 
-/// An execution under way.
+/// A counted execution.
 struct Counted(Arc<Counts>);
 
 impl Counter {
@@ -126,7 +126,7 @@ impl Drop for Counted {
     }
 }
 
-/// Works until it is told to stop, and takes its time to put its things away.
+/// Works until it is asked to stop, and then takes some time to clean up.
 async fn stops_slowly(ctx: Context) -> HandlerResult {
     ctx.signal().cancelled().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -160,7 +160,7 @@ async fn a_worker_that_is_cut_off_stops_at_the_end_of_its_lease() {
     audit_store(&**bench.punctual.store()).await;
 }
 
-/// The process stands still between the claim of two jobs and the start of the second one: another worker may have it
+/// The process is suspended between the claim of two jobs and the start of the second one: another worker may hold it
 /// by then.
 #[tokio::test(flavor = "current_thread")]
 async fn a_job_whose_lease_ended_before_its_start_does_not_start() {
@@ -173,7 +173,7 @@ async fn a_job_whose_lease_ended_before_its_start_does_not_start() {
         let mut runs = runs.lock().unwrap();
         runs.push(run);
         if runs.len() == 1 {
-            // The only thread of the runtime.
+            // Blocks the only thread of the runtime.
             std::thread::sleep(2 * lease);
         }
         async { Ok(None) }
@@ -190,7 +190,7 @@ async fn a_job_whose_lease_ended_before_its_start_does_not_start() {
     audit_store(&**punctual.store()).await;
 }
 
-/// Redis ends the leases of a worker that gives no sign of life, however long they are.
+/// Redis ends the leases of a worker without heartbeats, however long they are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_cut_off_stops_when_the_store_takes_it_for_dead() {
     let bench = Bench::on(Place::redis()).await;
@@ -212,8 +212,8 @@ async fn a_worker_that_is_cut_off_stops_when_the_store_takes_it_for_dead() {
     tokio::time::timeout(LONG, actual.notified()).await.expect("the handler to be told to stop");
 }
 
-/// A job that Redis hands out starts before PostgreSQL knows. If PostgreSQL never hears of it, others may start it once
-/// more.
+/// A job that Redis dispatches starts before PostgreSQL records it. If PostgreSQL never receives the record, another
+/// worker may start it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_execution_whose_start_cannot_be_recorded_stops_before_another_one_starts() {
     let place = Place::redis();
@@ -239,7 +239,7 @@ async fn an_execution_whose_start_cannot_be_recorded_stops_before_another_one_st
     let _cut_off = Worker::builder(cut_off).handler("x", handler).lease(hour).start().await.unwrap();
     let first = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
     assert_eq!(punctual.wait(first, LONG).await.unwrap().status, Status::Succeeded);
-    // From now on, new jobs begin as soon as they are stored.
+    // From now on, new jobs start as soon as they are stored.
     cuts.store(true, Ordering::SeqCst);
     let mut begun = 1;
     let id = loop {
@@ -249,7 +249,7 @@ async fn an_execution_whose_start_cannot_be_recorded_stops_before_another_one_st
         if punctual.store().attempts(id).await.unwrap().is_empty() {
             break id;
         }
-        // On a slow machine PostgreSQL hears of it before the network is cut.
+        // On a slow machine, PostgreSQL receives the record before the network is cut.
         proxy.heal();
         punctual.admin("test").cancel(id, None).await.unwrap();
         until("the handler to end", async || counter.now() == 0).await;
@@ -346,7 +346,7 @@ async fn a_claim_that_is_handed_out_again_after_its_execution_has_ended_is_not_r
     let (counts, network) = (counter.clone(), bench.network.clone());
     let handler = move |_: Context| {
         let counted = counts.begin();
-        // The outcome waits to be stored until after the claim has come again.
+        // The outcome is stored only after the job has been claimed again.
         (0..6).for_each(|_| network.fail_next("settle", When::Before));
         network.repeat_claim();
         async move {
@@ -443,14 +443,14 @@ async fn a_stop_frees_the_slot_of_a_limit_only_when_the_handler_is_gone() {
     audit_store(&**bench.punctual.store()).await;
 }
 
-/// What the first execution does once it is told to stop.
+/// What the first execution does after it was asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     StopsSlowly,
     GoesOn,
 }
 
-/// A handler whose first execution waits to be told to stop; all others succeed at once.
+/// A handler whose first execution waits until it is asked to stop; all others succeed at once.
 fn first_waits(counter: &Counter, actual: Told) -> impl Fn(Context) -> BoxFuture<'static, HandlerResult> + use<> {
     let counts = counter.clone();
     move |ctx: Context| {
@@ -508,7 +508,7 @@ async fn a_cancel_frees_the_slot_of_a_queue_only_when_the_handler_is_gone(new_pl
 async fn a_handler_that_ignores_its_cancel_is_dropped_after_its_grace_and_its_slot_is_free(new_place: fn() -> Place) {
     let (bench, counter) = (Bench::on(new_place()).await, Counter::default());
     let worker = bench.behind().handler("x", first_waits(&counter, Told::GoesOn)).grace(Duration::from_millis(100));
-    // Nobody waits for the end of that lease.
+    // The test must not wait for this lease to expire.
     let worker = worker.lease(Duration::from_secs(3_600)).start().await.unwrap();
     let second = bench.cancel_first(&counter, keyed()).await;
     bench.succeeds_alone(&counter, second).await;
@@ -566,7 +566,7 @@ async fn a_handler_that_outlives_its_grace_is_told_of_in_the_log_of_its_attempt(
     assert!(logs.last().is_some_and(|line| line.message.contains("still running")), "{logs:?}");
 }
 
-/// Has workers be lost as they run a job, so often. It is queued after that.
+/// Crashes this number of workers while they run a job. The job is queued afterwards.
 async fn crash(punctual: &Punctual, job: JobId, times: u32) {
     let (store, lease) = (punctual.store(), Duration::from_secs(30));
     for crashes in 0..times {
@@ -584,7 +584,7 @@ async fn crash(punctual: &Punctual, job: JobId, times: u32) {
     }
 }
 
-/// Stores suspects, each of so many crashes.
+/// Stores suspects with this number of crashes each.
 async fn enqueue_suspects(punctual: &Punctual, count: usize, crashes: u32) {
     for _ in 0..count {
         let job = punctual.enqueue(Draft::new("suspect", &())).await.unwrap().id;
@@ -592,7 +592,7 @@ async fn enqueue_suspects(punctual: &Punctual, count: usize, crashes: u32) {
     }
 }
 
-/// Takes a moment, so that others have the time to begin beside it.
+/// Runs for a moment, so that others can start beside it.
 async fn takes_a_moment(counted: Counted) -> HandlerResult {
     tokio::time::sleep(Duration::from_millis(30)).await;
     drop(counted);

@@ -1,4 +1,4 @@
-//! Limits that hold for many workers in many processes, whatever becomes of them.
+//! Limits hold across many workers in many processes, even if these are killed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -22,11 +22,11 @@ use punctual::{
 use punctual_testkit::conformance::audit_store;
 use serde::{Deserialize, Serialize};
 
-/// Workers in each of the processes.
+/// Number of workers per process.
 const WORKERS: usize = 4;
 const PROCESSES: usize = 4;
 
-/// A job that holds a file of its key for as long as it runs. The system takes the lock away from who dies.
+/// A job that holds a lock on a file of its key while it runs. The system releases the lock of a process that dies.
 #[derive(Serialize, Deserialize)]
 struct Guarded {
     key: Option<String>,
@@ -54,8 +54,9 @@ impl Job for Guarded {
     }
 }
 
-/// The body of the processes: several workers each.
+/// The body of the processes, with several workers each.
 #[test]
+#[ignore = "a process that other tests start"]
 fn workers_process() {
     common::in_process(async |url: String| {
         let lease = std::env::var("PUNCTUAL_TEST_LEASE_MS").unwrap().parse().unwrap();
@@ -70,7 +71,7 @@ fn workers_process() {
     });
 }
 
-/// A connection of somebody else's, who works in the same schema.
+/// A connection of another program that uses the same schema.
 async fn other_session(place: &Place) -> PgConnection {
     let (server, settings) = place.url.split_once('?').unwrap();
     let (_, schema) = settings.split_once("schema=").unwrap();
@@ -125,7 +126,7 @@ on_each_engine! {
     rates_hold_for_all_processes_together
 }
 
-/// Runs jobs to their end in several processes that are killed at random moments, and started again.
+/// Runs jobs to their end in several processes that are killed at random moments and restarted.
 async fn run_and_kill(place: &Place, punctual: &Punctual, jobs: usize, kills: usize) {
     let start = || place.start("workers_process", 3_000);
     let mut processes: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
@@ -139,7 +140,7 @@ async fn run_and_kill(place: &Place, punctual: &Punctual, jobs: usize, kills: us
     until("all jobs to succeed", async || count(punctual, Status::Succeeded).await == jobs as u64).await;
 }
 
-/// All attempts of all jobs, by their key.
+/// All attempts of all jobs, by concurrency key.
 async fn attempts(punctual: &Punctual) -> BTreeMap<Option<String>, Vec<Attempt>> {
     let (mut attempts, mut page) = (BTreeMap::<_, Vec<Attempt>>::new(), Page::first(1_000));
     loop {
@@ -174,7 +175,7 @@ async fn of_one_key_never_two_run_at_once_and_none_waits_forever(new_place: fn()
     assert_eq!(audit_store(&**punctual.store()).await, JOBS);
 }
 
-/// In any span, no more starts than the rate allows.
+/// Asserts that no period has more starts than the rate allows.
 fn assert_within(rate: Rate, mut starts: Vec<Timestamp>) {
     starts.sort();
     for span in starts.windows(rate.count as usize + 1) {
@@ -191,7 +192,7 @@ async fn rates_hold_for_all_processes_together(new_place: fn() -> Place) {
     let (of_queue, of_key) = (rate(40), rate(6));
     let limits = Limits { rate: Some(of_queue), key_rate: Some(of_key), key_concurrency: Some(0), ..Limits::default() };
     punctual.admin("test").set_queue_limits("default", limits).await.unwrap();
-    // A third of them without a key.
+    // A third of the jobs have no key.
     let job = |number: usize| Guarded { key: (!number.is_multiple_of(3)).then(|| format!("key-{}", number % 10)) };
     punctual.enqueue_all((0..JOBS).map(job)).await.unwrap();
     run_and_kill(&place, &punctual, JOBS, 3).await;

@@ -1,4 +1,4 @@
-//! Where nobody traces, a job pays nothing for it.
+//! Without a trace subscriber, tracing costs a job nothing.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: all is left to the system's allocator; what is counted needs no memory.
+// SAFETY: delegates to the system's allocator; counting allocates no memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

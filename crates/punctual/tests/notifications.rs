@@ -1,4 +1,4 @@
-//! What jobs tell people reaches whoever listens: everything, once, in order; and what they missed when they come back.
+//! Subscribers receive every notification of jobs, once and in order, including those that they missed.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -112,7 +112,7 @@ async fn other_processes_are_heard(place: impl Fn() -> Place) {
     there.notify("ada", &"from afar").await.unwrap();
     assert_eq!(next(&mut ada).await, "from afar");
     drop(ada);
-    // Nobody listens for a while; then somebody does again.
+    // There is no subscriber for a while, and then one again.
     let mut ada = here.subscribe("ada", None).await.unwrap();
     there.broadcast(&"again").await.unwrap();
     assert_eq!(next(&mut ada).await, "again", "from then on, whoever asks when");

@@ -1,4 +1,4 @@
-//! What users of PostgreSQL rely on: their own transactions, servers that crash and come back, many processes at once.
+//! What users of PostgreSQL rely on: their own transactions, servers that crash and restart, many concurrent processes.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ use punctual_testkit::conformance::audit_store;
 
 const LONG: Duration = Duration::from_secs(120);
 
-/// A connection of the caller's own, as an application has one. Its settings are not Punctual's.
+/// A connection of the caller, as an application has one, without Punctual's settings.
 async fn own_connection(place: &Place) -> PgConnection {
     PgConnection::connect(place.url.split('?').next().unwrap()).await.unwrap()
 }
@@ -85,19 +85,19 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
                 sqlx::query(insert).bind(ctx.id().to_string()).execute(&mut *transaction).await?;
                 assert_eq!(ctx.complete_in(&mut transaction, &"done").await?, Settled::Done);
                 if ctx.attempt() == 1 {
-                    // A crash before the commit: neither the effect nor the end is there.
+                    // A crash before the commit: neither the effect nor the end of the job is stored.
                     transaction.rollback().await?;
                     return Err(Failure::retry_after(Duration::ZERO, "crashed before the commit"));
                 }
-                // Nobody can extend the lease meanwhile, nobody waits for that, and it is not taken for lost when it
-                // has run out.
+                // The open transaction blocks the renewal of this lease only, and the job is not taken for lost when
+                // the lease has expired.
                 until("the lease to run out", async || {
                     let lease = ctx.punctual().job(ctx.id()).await.unwrap().lease_until;
                     lease.unwrap() < ctx.punctual().store().now()
                 })
                 .await;
                 transaction.commit().await?;
-                // The job is nobody's any more; its handler may take its time all the same.
+                // The job is no longer held; its handler may continue nevertheless.
                 leases_compared(ctx.punctual()).await;
                 Ok(None)
             }
@@ -125,7 +125,7 @@ async fn a_transaction_of_postgres_holds_no_jobs_of_another_engine() {
     assert!(error.to_string().contains("connect Punctual to the same database"), "{error}");
 }
 
-/// Three times: the server is ended at once under full load, and starts again a moment later.
+/// Three times: the server is killed under full load, and restarted a moment later.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_and_no_worker_dies_when_the_server_crashes() {
     let mut server = Postgres::start(Care::Durable).unwrap();
@@ -167,7 +167,7 @@ async fn nothing_is_lost_and_no_worker_dies_when_the_server_crashes() {
     audit_store(&**punctual.store()).await;
 }
 
-/// Enqueues jobs one after the other, and notes those that were acknowledged. While the server is away, it tries again.
+/// Enqueues jobs one after the other, and records the acknowledged ones. Retries while the server is unavailable.
 async fn enqueue_on(punctual: Punctual, acknowledged: Arc<Mutex<BTreeSet<punctual::JobId>>>) {
     loop {
         match punctual.enqueue(Draft::new("x", &()).max_attempts(100)).await {
@@ -177,14 +177,15 @@ async fn enqueue_on(punctual: Punctual, acknowledged: Arc<Mutex<BTreeSet<punctua
     }
 }
 
-/// How long eight processes do everything at once.
+/// Duration of the mixed load with eight processes.
 const MIXED_TIME: Duration = Duration::from_secs(60);
 
-/// What has ended goes at once.
+/// Finished jobs are removed at once.
 const NOTHING_KEPT: RetentionPolicy =
     RetentionPolicy { succeeded: Duration::ZERO, dead: Duration::ZERO, cancelled: Duration::ZERO };
 
 #[test]
+#[ignore = "a process that other tests start"]
 fn mixed_process() {
     common::in_process(async |url: String| {
         let punctual = Punctual::connect(&url).await.unwrap();
@@ -218,7 +219,7 @@ async fn until_then<F: Future<Output = ()>>(end: tokio::time::Instant, mut work:
     }
 }
 
-/// Jobs for now, for soon, for other days, with and without keys of both kinds and users.
+/// Enqueues jobs for now, for soon and for other days, with and without both kinds of keys and users.
 async fn enqueue_mixed(punctual: &Punctual) {
     let draft = |number: u32| {
         let draft = Draft::new("x", &number).queue(format!("q{}", number % 3)).priority((number % 2) as u8);
@@ -241,14 +242,14 @@ async fn enqueue_mixed(punctual: &Punctual) {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-/// Lists some jobs and does something to each.
+/// Lists some jobs and changes each of them.
 async fn operate(punctual: &Punctual) {
     let admin = punctual.admin("operator");
     let statuses = [Status::Queued, Status::Scheduled, Status::Dead, Status::Processing, Status::Waiting];
     let status = statuses[fastrand::usize(..statuses.len())];
     let page = punctual.store().list(Filter::status(status), Page::first(20)).await.unwrap();
     for job in page.jobs {
-        // What has moved on meanwhile refuses.
+        // A job whose status has changed meanwhile refuses the change.
         let _ = match fastrand::u8(..4) {
             0 => admin.cancel(job.id, None).await,
             1 => admin.retry(job.id).await,
@@ -258,13 +259,13 @@ async fn operate(punctual: &Punctual) {
     }
 }
 
-/// Puts schedules of every second, changes them, triggers, fills and deletes them. The workers tick.
+/// Creates schedules that run every second, changes, triggers, backfills and deletes them. The workers tick.
 async fn schedule(punctual: &Punctual) {
     let (admin, number) = (punctual.admin("scheduler"), fastrand::u32(..20));
     let name = format!("s{number}");
     let overlap = [Overlap::Allow, Overlap::Skip, Overlap::CancelPrevious][number as usize % 3];
     let job = Draft::new("x", &number).priority(fastrand::u8(..3));
-    // What somebody else has deleted meanwhile is not found.
+    // A schedule that another process has deleted meanwhile is not found.
     let _ = match fastrand::u8(..8) {
         0 => admin.pause_schedule(&name).await,
         1 => admin.resume_schedule(&name).await,
@@ -279,7 +280,7 @@ async fn schedule(punctual: &Punctual) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// Submits workflows, cancels and retries them, lets jobs wait for whatever there is, pauses queues for a moment, and
+/// Submits, cancels and retries workflows, enqueues jobs with existing jobs as parents, pauses queues for a moment, and
 /// limits them.
 async fn flow(punctual: &Punctual) {
     let admin = punctual.admin("flow");
@@ -290,7 +291,7 @@ async fn flow(punctual: &Punctual) {
             let status = statuses[fastrand::usize(..statuses.len())];
             let page = punctual.store().list(Filter::status(status), Page::first(10)).await.unwrap();
             let draft = |_| Draft::new("x", &0).after(page.jobs.iter().map(|job| job.id)).on_parent_failure(policy());
-            // One of them may have gone meanwhile.
+            // One of the parents may have been removed meanwhile.
             let _ = punctual.enqueue_all((0..5).map(draft)).await;
         }
         1 => {

@@ -1,5 +1,5 @@
-//! PostgreSQL as teams set it up: with TLS, behind a pooler, with a role that may do little, with a limit on
-//! statements. And servers that answer but refuse.
+//! Common PostgreSQL setups: TLS, a connection pooler, a role with few privileges, a statement timeout. And servers
+//! that answer but refuse writes.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ use tokio::{sync::Semaphore, time};
 
 const GENEROUS: Duration = Duration::from_secs(120);
 
-/// Some jobs of every kind go through, and the store is sound afterwards.
+/// Runs some jobs of every kind, and checks the store afterwards.
 async fn works(url: &str) -> Punctual {
     let punctual = Punctual::connect(url).await.unwrap();
     let worker = Worker::builder(punctual.clone())
@@ -60,7 +60,7 @@ async fn tls_is_spoken_and_checked_as_the_address_says() {
     let spoken =
         "select count(*) from pg_stat_ssl s join pg_stat_activity using (pid) where ssl and pid = pg_backend_pid()";
     assert_eq!(sqlx::query_scalar::<_, i64>(spoken).fetch_one(&mut connection).await.unwrap(), 1);
-    // The system's own list does not name that authority.
+    // The system's certificates do not include this authority.
     let refused = Punctual::connect(&format!("{address}?sslmode=verify-full")).await.unwrap_err().to_string();
     assert!(refused.contains("certificate"), "{refused}");
     // The certificate is for another name.
@@ -72,7 +72,7 @@ async fn tls_is_spoken_and_checked_as_the_address_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_works_behind_a_pooler_of_transactions() {
     let server = Postgres::start(Care::None).unwrap();
-    // Fewer connections than are asked for, so that transactions take turns on them.
+    // Fewer connections than are requested, so that transactions share them.
     let pooler = PgBouncer::start(&server, 3).unwrap();
     run(&server.url(), "create schema jobs").await;
     works(&format!("{}?schema=jobs&pooler=transaction", pooler.url())).await;
@@ -87,7 +87,7 @@ async fn a_role_that_owns_its_schema_needs_nothing_else() {
     run(&server.url(), grants).await;
     let as_role = |role: &str| format!("{}?schema=jobs", server.url().replace("punctual@", &format!("{role}@")));
     works(&as_role("worker")).await;
-    // One that may only look is told so, by the doctor and in words.
+    // A read-only role gets an understandable error, also from the doctor.
     run(&server.url(), "grant usage on schema jobs to reader; grant select on all tables in schema jobs to reader")
         .await;
     let reader = Punctual::connect(&as_role("reader")).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_worker_waits_for_a_server_that_is_read_only() {
     let worker = Worker::builder(punctual.clone()).handler("noop", |_: Context| async { Ok(None) });
     let mut started = tokio::spawn(worker.start());
     assert!(time::timeout(Duration::from_secs(2), &mut started).await.is_err(), "it waits");
-    // A standby that is promoted can be written by the connections that it has; these have to be made anew.
+    // The existing connections to a standby can write after its promotion; here, new ones are needed.
     let promote = "alter role punctual reset default_transaction_read_only;
         select pg_terminate_backend(pid) from pg_stat_activity where usename = 'punctual'";
     run(&operator, promote).await;
@@ -143,8 +143,8 @@ async fn a_worker_waits_for_a_server_that_is_read_only() {
     worker.stop().await;
 }
 
-/// A worker whose server refuses for a while goes on trying: errors say why, what ran meanwhile is settled once it can
-/// be, and what was acknowledged runs.
+/// Runs a worker whose server refuses writes for a while: errors contain the reason, outcomes are stored afterwards,
+/// and acknowledged jobs run.
 async fn outlasts(
     punctual: Punctual,
     payload: &str,
@@ -226,7 +226,7 @@ async fn jobs_go_on_after_the_disk_of_a_server_was_full() {
     let server = Postgres::start_on(&disk, Care::None).unwrap();
     run(&server.url(), "create database jobs tablespace faulty").await;
     let punctual = Punctual::connect(&server.url().replace("/postgres", "/jobs")).await.unwrap();
-    // It does not fit into what the tables have room for.
+    // It exceeds the space left for the tables.
     let large: String = std::iter::repeat_with(fastrand::alphanumeric).take(200_000).collect();
     let fill = async || disk.fail(DiskFault::Full).unwrap();
     let free = async || disk.mend(DiskFault::Full).unwrap();

@@ -1,5 +1,5 @@
-//! Worker processes under a supervisor: whichever of them dies, however it dies, nothing is lost and nothing is left
-//! behind.
+//! Worker processes under a supervisor: whichever process dies, and however it dies, no job is lost and no process is
+//! left behind.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -26,10 +26,11 @@ on_each_engine! {
     what_worker_processes_tell_is_heard_by_those_who_listen_to_the_supervisor
 }
 
-/// So long that nobody sees it run out.
+/// Too long to expire during a test.
 const LEASE: Duration = Duration::from_secs(3_600);
 
 #[test]
+#[ignore = "a process that other tests start"]
 fn worker_process() {
     common::in_process(async |url: String| {
         let link = Supervised::link().unwrap();
@@ -71,20 +72,21 @@ fn worker_process() {
     });
 }
 
-/// How long the daemon of a test's programs sleeps: its name, which no other test's has.
+/// The duration that the daemon of a test's programs sleeps, which identifies it: no other test uses the same.
 fn daemon_seconds(url: &str) -> String {
     let digits = url.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     format!("600.{digits}")
 }
 
-/// Starts a process that leaves its parent, its group, its session and its environment behind.
+/// A command that starts a process detached from its parent, group, session and environment.
 fn daemon(url: &str) -> String {
     let seconds = daemon_seconds(url);
     format!("(setsid env -i sleep {seconds} < /dev/null > /dev/null 2>&1 &); echo here >&2; sleep 600")
 }
 
-/// A supervisor that is killed.
+/// The body of a supervisor that is killed.
 #[test]
+#[ignore = "a process that other tests start"]
 fn supervisor_process() {
     common::in_process(async |url: String| {
         let punctual = Punctual::connect(&url).await.unwrap();
@@ -93,12 +95,14 @@ fn supervisor_process() {
     });
 }
 
-/// What starts a worker process: this program once more.
+/// The command that starts a worker process: this program again.
 fn worker_command(url: &str) -> impl Fn() -> Command + Send + Sync + 'static {
     let (url, ledger) = (url.to_owned(), std::env::var_os("PUNCTUAL_TEST_LEDGER"));
     move || {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "worker_process", "--nocapture", "--quiet"]).env("PUNCTUAL_TEST_STORE", &url);
+        command
+            .args(["--exact", "worker_process", "--ignored", "--nocapture", "--quiet"])
+            .env("PUNCTUAL_TEST_STORE", &url);
         command.stdout(std::process::Stdio::null()).envs(ledger.iter().map(|path| ("PUNCTUAL_TEST_LEDGER", path)));
         command
     }
@@ -124,31 +128,31 @@ impl Fleet {
         Self { place, punctual, supervisor }
     }
 
-    /// The worker processes, by the register.
+    /// The process ids of the registered workers.
     async fn pids(&self) -> Vec<Pid> {
         let workers = self.punctual.admin("test").workers().await.unwrap();
-        workers.iter().map(|worker| Pid::from_raw(worker.beat.pid as i32)).collect()
+        workers.iter().map(|worker| Pid::from_raw(worker.heartbeat.pid as i32)).collect()
     }
 
     /// The process that runs a job.
     async fn pid_of(&self, job: JobId) -> Pid {
         let worker = self.punctual.job(job).await.unwrap().worker_id.unwrap();
         let workers = self.punctual.admin("test").workers().await.unwrap();
-        Pid::from_raw(workers.iter().find(|one| one.beat.id == worker).unwrap().beat.pid as i32)
+        Pid::from_raw(workers.iter().find(|one| one.heartbeat.id == worker).unwrap().heartbeat.pid as i32)
     }
 
     async fn enqueue(&self, name: &str) -> JobId {
         self.punctual.enqueue(Draft::new(name, &()).max_crashes(100)).await.unwrap().id
     }
 
-    /// Waits until a run of a job has said that it is there.
+    /// Waits until a run of a job has reported that it started.
     async fn until_runs(&self, job: JobId, run: u32) {
         let admin = self.punctual.admin("test");
         until("the job to run", async || admin.job(job).await.unwrap().logs.iter().any(|line| line.run == run)).await;
     }
 }
 
-/// Generous, so that a slow machine kills nobody.
+/// Long enough that no process is killed on a slow machine.
 const PATIENT: Duration = Duration::from_secs(60);
 
 async fn a_killed_process_is_replaced_and_its_jobs_run_elsewhere(place: impl Fn() -> Place) {
@@ -161,9 +165,9 @@ async fn a_killed_process_is_replaced_and_its_jobs_run_elsewhere(place: impl Fn(
     let (first, programs) = (fleet.pid_of(endless).await, programs_of(fleet.pid_of(program).await));
     assert!(!programs.is_empty());
     kill(fleet.pid_of(program).await, Signal::SIGKILL).unwrap();
-    // The same one, perhaps, and gone by now.
+    // It may be the same process, and have ended by now.
     let _ = kill(first, Signal::SIGKILL);
-    // Nobody's lease runs out, so that only the supervisor can have given them back.
+    // No lease expires, so that only the supervisor can have released the jobs.
     fleet.until_runs(endless, 2).await;
     fleet.until_runs(program, 2).await;
     assert!(programs.iter().all(|pid| !is_running(*pid)), "the first execution is gone before the second begins");
@@ -187,8 +191,8 @@ async fn a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it(p
             continue;
         }
         let kills = fleet.place.ledger_lines().iter().filter(|line| line.starts_with(&job.id.to_string())).count();
-        // Its first crash may have been another's: Redis, while it learns of jobs, knows all of one name before those
-        // of the next, and a process may claim several killers at once.
+        // Its first crash may have been caused by another job: while Redis loads jobs, it loads those of one name after
+        // the other, and a process may claim several killers at once.
         assert!((job.status, job.crash_count) == (Status::Dead, 3) && (2..=3).contains(&kills), "{kills}: {job:?}");
         let evidence = job.error.unwrap().message;
         assert!(evidence.contains("signal: 9") && evidence.ends_with("quarantined"), "{evidence}");
@@ -211,7 +215,7 @@ async fn nothing_is_left_of_what_programs_of_a_killed_process_have_daemonised(pl
     fleet.supervisor.stop(future::ready(())).await;
 }
 
-/// Processes with this among their arguments.
+/// Processes with this argument.
 fn processes_called(argument: &str) -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
@@ -222,7 +226,7 @@ fn processes_called(argument: &str) -> Vec<Pid> {
     pids.filter(is_called).collect()
 }
 
-/// The processes that a worker process has started, and theirs.
+/// The child processes of a worker process, and theirs.
 fn programs_of(worker: Pid) -> Vec<Pid> {
     let mut found = vec![worker];
     for at in 0.. {
@@ -238,7 +242,7 @@ fn programs_of(worker: Pid) -> Vec<Pid> {
     found.split_off(1)
 }
 
-/// Whether a process is there, and more than an entry that nobody has asked for yet.
+/// Whether a process exists and is not a zombie.
 fn is_running(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -249,7 +253,7 @@ async fn a_process_that_says_nothing_is_killed_and_replaced(place: impl Fn() -> 
     let endless = fleet.enqueue("endless").await;
     fleet.until_runs(endless, 1).await;
     let frozen = fleet.pid_of(endless).await;
-    // Not within a write: nobody could write to the file before it goes on.
+    // Not within a write, which would block all other writers of the file until the process continues.
     let between_writes = fleet.place.url.starts_with("sqlite:").then(|| Holder::start(&fleet.place));
     kill(frozen, Signal::SIGSTOP).unwrap();
     until("the process to stand still", async || {
@@ -305,7 +309,7 @@ async fn nothing_is_left_of_a_supervisor_that_is_killed(place: impl Fn() -> Plac
     }
     let all = async || {
         let workers = admin.workers().await.unwrap();
-        let mut pids: Vec<Pid> = workers.iter().map(|worker| Pid::from_raw(worker.beat.pid as i32)).collect();
+        let mut pids: Vec<Pid> = workers.iter().map(|worker| Pid::from_raw(worker.heartbeat.pid as i32)).collect();
         pids.extend(pids.clone().into_iter().flat_map(programs_of));
         pids
     };

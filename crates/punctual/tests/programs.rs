@@ -1,4 +1,4 @@
-//! Programs as handlers: whatever they do, the job's story is told in full and the worker is unharmed.
+//! Programs as handlers: whatever they do, the job's history is complete and the worker is unharmed.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -53,18 +53,18 @@ impl Bench {
         self.punctual.enqueue(draft).await.unwrap().id
     }
 
-    /// Runs a job to its end, and has its story.
+    /// Runs a job to its end, and returns it with its history.
     async fn run(&self, draft: Draft) -> JobDetail {
         let id = self.enqueue(draft).await;
         self.punctual.wait(id, Duration::from_secs(240)).await.unwrap();
-        self.story(id).await
+        self.history(id).await
     }
 
-    async fn story(&self, id: JobId) -> JobDetail {
+    async fn history(&self, id: JobId) -> JobDetail {
         self.punctual.admin("test").job(id).await.unwrap()
     }
 
-    /// Nothing that happened has harmed the worker.
+    /// Asserts that the worker is unharmed.
     async fn end(self) {
         assert_eq!(self.run(Draft::new("well", &())).await.job.status, Status::Succeeded);
         self.worker.stop().await;
@@ -75,7 +75,7 @@ fn once() -> Draft {
     Draft::new("x", &()).max_attempts(1)
 }
 
-/// A shell as a program: the job's payload is what it does.
+/// A shell as a program: it executes the job's payload.
 fn obedient() -> Program {
     Program::new(["sh", "-c", "read -r line; eval \"$(printf '%s' \"$line\" | sed 's/^\"//; s/\"$//')\""])
 }
@@ -84,26 +84,26 @@ fn doing(what: &str) -> Draft {
     Draft::new("x", &what).max_attempts(1)
 }
 
-fn messages(story: &JobDetail) -> Vec<&str> {
-    story.logs.iter().map(|line| line.message.as_str()).collect()
+fn messages(history: &JobDetail) -> Vec<&str> {
+    history.logs.iter().map(|line| line.message.as_str()).collect()
 }
 
-fn error(story: &JobDetail) -> String {
-    story.job.error.as_ref().map(|fault| fault.message.clone()).unwrap_or_default()
+fn error(history: &JobDetail) -> String {
+    history.job.error.as_ref().map(|fault| fault.message.clone()).unwrap_or_default()
 }
 
-fn code(story: &JobDetail) -> String {
-    story.job.error.as_ref().and_then(|fault| fault.code.clone()).unwrap_or_default()
+fn code(history: &JobDetail) -> String {
+    history.job.error.as_ref().and_then(|fault| fault.code.clone()).unwrap_or_default()
 }
 
-/// Processes that have this in their environment.
+/// Number of processes with this variable in their environment.
 fn processes_with(mark: &str) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let environments = entries.filter_map(|entry| std::fs::read(entry.path().join("environ")).ok());
     environments.filter(|all| all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())).count()
 }
 
-/// A variable that only processes of one test have.
+/// Sets a variable that only processes of one test have.
 fn mark(program: &mut Program) -> String {
     let value = format!("{:016x}", fastrand::u64(..));
     program.env.insert("MARK".into(), value.clone());
@@ -112,46 +112,46 @@ fn mark(program: &mut Program) -> String {
 
 async fn a_program_succeeds_with_the_last_line_or_a_file(place: impl Fn() -> Place) {
     let bench = Bench::new(place(), obedient()).await;
-    let story = bench.run(doing("echo one >&2; echo {}; echo; echo [1, 2]; echo")).await;
-    assert_eq!(story.job.status, Status::Succeeded);
-    assert_eq!(story.job.result_preview, Some(serde_json::json!([1, 2])));
-    assert_eq!(messages(&story), ["one"]);
-    let story = bench.run(doing("printf 'no JSON, no end'")).await;
-    assert_eq!(story.job.result_preview, Some(serde_json::json!("no JSON, no end")));
+    let history = bench.run(doing("echo one >&2; echo {}; echo; echo [1, 2]; echo")).await;
+    assert_eq!(history.job.status, Status::Succeeded);
+    assert_eq!(history.job.result_preview, Some(serde_json::json!([1, 2])));
+    assert_eq!(messages(&history), ["one"]);
+    let history = bench.run(doing("printf 'no JSON, no end'")).await;
+    assert_eq!(history.job.result_preview, Some(serde_json::json!("no JSON, no end")));
     assert_eq!(bench.run(doing("true")).await.job.result_preview, None);
     bench.end().await;
     let file = Program { result: punctual::ResultFrom::File, ..obedient() };
     let bench = Bench::new(place(), file).await;
-    let story = bench.run(doing("echo noise; echo 7 > $PUNCTUAL_RESULT_FILE")).await;
-    assert_eq!(story.job.result_preview, Some(serde_json::json!(7)));
+    let history = bench.run(doing("echo noise; echo 7 > $PUNCTUAL_RESULT_FILE")).await;
+    assert_eq!(history.job.result_preview, Some(serde_json::json!(7)));
     assert_eq!(bench.run(doing("echo noise")).await.job.result_preview, None);
     bench.end().await;
 }
 
 async fn each_exit_code_has_its_meaning(place: impl Fn() -> Place) {
     let bench = Bench::new(place(), obedient()).await;
-    let story = bench.run(doing("echo no luck >&2; exit 3")).await;
+    let history = bench.run(doing("echo no luck >&2; exit 3")).await;
     assert_eq!(
-        (story.job.status, error(&story).as_str()),
+        (history.job.status, error(&history).as_str()),
         (Status::Dead, "the program ended with exit status: 3: no luck")
     );
     let retry = doing("exit 3").max_attempts(2).retry(punctual::RetryPolicy::fixed(Duration::ZERO));
-    let story = bench.run(retry).await;
-    let statuses: Vec<_> = story.attempts.iter().map(|attempt| attempt.status).collect();
+    let history = bench.run(retry).await;
+    let statuses: Vec<_> = history.attempts.iter().map(|attempt| attempt.status).collect();
     assert_eq!(statuses, [AttemptStatus::Failed; 2]);
-    let story = bench.run(doing("exit 65").max_attempts(9)).await;
-    assert_eq!((story.job.status, story.attempts.len()), (Status::Dead, 1), "trying again would not help");
-    let story = bench.run(doing("kill -9 $$")).await;
-    assert_eq!(error(&story), "the program ended with signal: 9 (SIGKILL)");
+    let history = bench.run(doing("exit 65").max_attempts(9)).await;
+    assert_eq!((history.job.status, history.attempts.len()), (Status::Dead, 1), "trying again would not help");
+    let history = bench.run(doing("kill -9 $$")).await;
+    assert_eq!(error(&history), "the program ended with signal: 9 (SIGKILL)");
     let id = bench.enqueue(doing("exit 75")).await;
-    until("the job to be snoozed", async || bench.story(id).await.job.status == Status::Scheduled).await;
-    let story = bench.story(id).await;
-    assert_eq!(story.attempts[0].status, AttemptStatus::Released);
-    assert_eq!(story.job.attempt, 0, "it spent none");
+    until("the job to be snoozed", async || bench.history(id).await.job.status == Status::Scheduled).await;
+    let history = bench.history(id).await;
+    assert_eq!(history.attempts[0].status, AttemptStatus::Released);
+    assert_eq!(history.job.attempt, 0, "it spent none");
     bench.end().await;
     let absent = Bench::new(place(), Program::new(["/no/such/program"])).await;
-    let story = absent.run(once()).await;
-    assert!(error(&story).contains("cannot start /no/such/program"), "{}", error(&story));
+    let history = absent.run(once()).await;
+    assert!(error(&history).contains("cannot start /no/such/program"), "{}", error(&history));
     absent.end().await;
 }
 
@@ -163,9 +163,9 @@ async fn a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere(place: i
     ]);
     program.env.insert("NAMED".into(), "yes".into());
     let bench = Bench::new(place(), program).await;
-    let story = bench.run(Draft::new("x", &"a secret").user("ada").correlation_id("order-7")).await;
-    assert_eq!(story.job.result_preview, Some(serde_json::json!("a secret")));
-    let lines = messages(&story);
+    let history = bench.run(Draft::new("x", &"a secret").user("ada").correlation_id("order-7")).await;
+    assert_eq!(history.job.result_preview, Some(serde_json::json!("a secret")));
+    let lines = messages(&history);
     assert!(lines.iter().all(|line| !line.contains("secret")), "{lines:?}");
     let is_known = |line: &&&str| {
         ["PATH=", "NAMED=", "PUNCTUAL_", "PWD=", "SHLVL=", "_=", "OLDPWD=", "sh -c "]
@@ -175,7 +175,7 @@ async fn a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere(place: i
     let unknown: Vec<_> = lines.iter().filter(|line| !is_known(line)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
     for expected in
-        [format!("PUNCTUAL_JOB_ID={}", story.job.id), "PUNCTUAL_USER_ID=ada".into(), "PUNCTUAL_PROTOCOL=once".into()]
+        [format!("PUNCTUAL_JOB_ID={}", history.job.id), "PUNCTUAL_USER_ID=ada".into(), "PUNCTUAL_PROTOCOL=once".into()]
     {
         assert!(lines.contains(&expected.as_str()), "{expected}");
     }
@@ -188,14 +188,14 @@ async fn a_program_that_ignores_its_timeout_is_killed_with_all_that_it_started(p
     program.stop_grace = Duration::from_millis(300);
     let bench = Bench::new(place(), program).await;
     let stubborn = "trap '' TERM; (trap '' TERM; sleep 600 & sleep 600 & wait) & echo here >&2; wait; sleep 600";
-    let story = bench.run(doing(stubborn).timeout(Duration::from_secs(1))).await;
-    assert_eq!((story.job.status, code(&story).as_str()), (Status::Dead, "PUNCTUAL_E_TIMEOUT"));
-    assert_eq!(story.attempts[0].status, AttemptStatus::TimedOut);
-    assert_eq!(messages(&story), ["here"]);
+    let history = bench.run(doing(stubborn).timeout(Duration::from_secs(1))).await;
+    assert_eq!((history.job.status, code(&history).as_str()), (Status::Dead, "PUNCTUAL_E_TIMEOUT"));
+    assert_eq!(history.attempts[0].status, AttemptStatus::TimedOut);
+    assert_eq!(messages(&history), ["here"]);
     until("all of it to be gone", async || processes_with(&mark) == 0).await;
-    // What it leaves behind ends with it, too, and does not hold it up.
-    let story = bench.run(doing("sleep 600 & echo done")).await;
-    assert_eq!(story.job.status, Status::Succeeded);
+    // Processes that it leaves behind are ended with it, and do not delay the end of the job.
+    let history = bench.run(doing("sleep 600 & echo done")).await;
+    assert_eq!(history.job.status, Status::Succeeded);
     until("what was left to be gone", async || processes_with(&mark) == 0).await;
     bench.end().await;
 }
@@ -205,58 +205,58 @@ async fn a_cancelled_program_hears_of_it(place: impl Fn() -> Place) {
     let mark = mark(&mut program);
     let bench = Bench::new(place(), program).await;
     let id = bench.enqueue(doing("trap 'echo bye >&2; exit' TERM; echo here >&2; sleep 600 & wait")).await;
-    until("the program to run", async || messages(&bench.story(id).await) == ["here"]).await;
+    until("the program to run", async || messages(&bench.history(id).await) == ["here"]).await;
     bench.punctual.admin("test").cancel(id, None).await.unwrap();
-    until("its last words", async || messages(&bench.story(id).await) == ["here", "bye"]).await;
-    assert_eq!(bench.story(id).await.job.status, Status::Cancelled);
+    until("its last words", async || messages(&bench.history(id).await) == ["here", "bye"]).await;
+    assert_eq!(bench.history(id).await.job.status, Status::Cancelled);
     until("all of it to be gone", async || processes_with(&mark) == 0).await;
     bench.end().await;
 }
 
-/// On one engine: none of them sees what is cut.
+/// On one engine only: the engine does not see the lines that are cut.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_mebibytes_of_output_are_cut_and_counted() {
     let bench = Bench::new(Place::new(), obedient()).await;
     let errors = "yes this is a line of the log | head -c 104857600 >&2; echo 1";
-    let story = bench.run(doing(errors)).await;
-    assert_eq!(story.job.status, Status::Succeeded);
+    let history = bench.run(doing(errors)).await;
+    assert_eq!(history.job.status, Status::Succeeded);
     until("the log to be whole", async || {
-        let story = bench.story(story.job.id).await;
-        story.logs.last().is_some_and(|line| line.message.contains("the log is full"))
+        let history = bench.history(history.job.id).await;
+        history.logs.last().is_some_and(|line| line.message.contains("the log is full"))
     })
     .await;
-    let story = bench.story(story.job.id).await;
-    let kept = story.logs.len() - 1;
-    let said = &story.logs[kept].message;
+    let history = bench.history(history.job.id).await;
+    let kept = history.logs.len() - 1;
+    let said = &history.logs[kept].message;
     let lines = 104_857_600_usize.div_ceil(26);
     assert!(kept < limits::LOG_MAX_LINES && said.contains(&format!("{} more lines", lines - kept)), "{kept}: {said}");
-    let story = bench.run(doing("yes | head -c 104857600; echo; echo 2")).await;
-    assert_eq!(story.job.result_preview, Some(serde_json::json!(2)), "{}", error(&story));
-    let story = bench.run(doing("head -c 104857600 /dev/zero | tr '\\\\0' x")).await;
-    assert!(error(&story).contains("the last line of the output has more than 1048576 bytes"), "{}", error(&story));
+    let history = bench.run(doing("yes | head -c 104857600; echo; echo 2")).await;
+    assert_eq!(history.job.result_preview, Some(serde_json::json!(2)), "{}", error(&history));
+    let history = bench.run(doing("head -c 104857600 /dev/zero | tr '\\\\0' x")).await;
+    assert!(error(&history).contains("the last line of the output has more than 1048576 bytes"), "{}", error(&history));
     bench.end().await;
 }
 
 async fn messages_do_what_they_say(place: impl Fn() -> Place) {
     let bench = Bench::new(place(), Program::new(["sh", "-c", SAYS])).await;
     let mut ada = bench.punctual.subscribe("ada", Some(0)).await.unwrap();
-    let story = bench.run(once().log_level(LogLevel::Debug)).await;
-    assert_eq!(story.job.status, Status::Succeeded);
-    assert_eq!(story.job.result_preview, Some(serde_json::json!({"b": 1})));
-    let progress = story.job.progress.clone().unwrap();
+    let history = bench.run(once().log_level(LogLevel::Debug)).await;
+    assert_eq!(history.job.status, Status::Succeeded);
+    assert_eq!(history.job.result_preview, Some(serde_json::json!({"b": 1})));
+    let progress = history.job.progress.clone().unwrap();
     assert_eq!((progress.percent, progress.message.as_deref()), (40.0, Some("halfway")));
-    let lines: Vec<_> = story.logs.iter().map(|line| (line.level, line.message.as_str())).collect();
+    let lines: Vec<_> = history.logs.iter().map(|line| (line.level, line.message.as_str())).collect();
     assert_eq!(lines, [(LogLevel::Warn, "careful"), (LogLevel::Debug, "a detail")]);
     let (first, second) = (ada.next().await.unwrap(), ada.next().await.unwrap());
-    assert_eq!((first.message.as_str(), first.job), (r#"{"ready": true}"#, Some(story.job.id)));
+    assert_eq!((first.message.as_str(), first.job), (r#"{"ready": true}"#, Some(history.job.id)));
     assert_eq!((second.user_id, second.message.as_str()), (None, "null"));
-    let story = bench.run(once()).await;
-    assert_eq!(messages(&story), ["careful"], "details are kept only if somebody wants them");
+    let history = bench.run(once()).await;
+    assert_eq!(messages(&history), ["careful"], "details are kept only if somebody wants them");
     bench.end().await;
     let fails = r#"echo '{"punctual": "fail", "error": "no such account", "retry": false}'"#;
     let bench = Bench::new(place(), Program::shell(fails)).await;
-    let story = bench.run(once().max_attempts(5)).await;
-    assert_eq!((story.attempts.len(), error(&story).as_str()), (1, "no such account"));
+    let history = bench.run(once().max_attempts(5)).await;
+    assert_eq!((history.attempts.len(), error(&history).as_str()), (1, "no such account"));
     bench.end().await;
 }
 
@@ -274,23 +274,23 @@ async fn what_cannot_be_understood_fails_the_attempt_and_is_shown(place: impl Fn
     for pool in [None, Some(1)] {
         let wrong = r#"read line; echo '{"punctual": "done", "result": [1, 2'; exec 1>&-; cat > /dev/null"#;
         let bench = Bench::new(place(), Program { pool, ..Program::shell(wrong) }).await;
-        let story = bench.run(once()).await;
-        assert_eq!(story.job.status, Status::Dead);
+        let history = bench.run(once()).await;
+        assert_eq!(history.job.status, Status::Dead);
         assert!(
-            error(&story).contains(r#"cannot be understood"#) && error(&story).contains("[1, 2"),
+            error(&history).contains(r#"cannot be understood"#) && error(&history).contains("[1, 2"),
             "{}",
-            error(&story)
+            error(&history)
         );
         bench.end().await;
     }
 }
 
-/// Nothing limits the processes of root, so they are nobody's then.
+/// The limit on processes does not apply to root, so tests run as root need another user.
 fn other_user() -> Option<String> {
     nix::unistd::geteuid().is_root().then(|| "nobody".to_owned())
 }
 
-/// One at a time: the kernel counts all processes of a user.
+/// One test at a time: the kernel counts all processes of a user.
 static BOMBS: Mutex<()> = Mutex::const_new(());
 
 async fn a_fork_bomb_stays_within_its_limit(place: impl Fn() -> Place) {
@@ -299,9 +299,9 @@ async fn a_fork_bomb_stays_within_its_limit(place: impl Fn() -> Place) {
     (program.limits.processes, program.user) = (Some(60), other_user());
     let mark = mark(&mut program);
     let bench = Bench::new(place(), program).await;
-    let story = bench.run(once().timeout(Duration::from_secs(2))).await;
-    assert_eq!(story.job.status, Status::Dead);
-    assert!(messages(&story).iter().any(|line| line.contains("Cannot fork")), "{:?}", messages(&story));
+    let history = bench.run(once().timeout(Duration::from_secs(2))).await;
+    assert_eq!(history.job.status, Status::Dead);
+    assert!(messages(&history).iter().any(|line| line.contains("Cannot fork")), "{:?}", messages(&history));
     until("all of it to be gone", async || processes_with(&mark) == 0).await;
     bench.end().await;
 }
@@ -313,7 +313,7 @@ async fn a_program_that_uses_too_much_is_killed_and_the_limit_is_named(place: im
         program
     };
     let cases = [
-        // A shell that keeps all that it reads.
+        // A shell that stores all its input in a variable.
         (limited("x=$(yes | head -c 200000000)", |it| it.limits.memory_bytes = Some(32 << 20)), "memory: it used "),
         (
             limited("while :; do :; done", |it| it.limits.cpu_time = Some(Duration::from_secs(1))),
@@ -323,9 +323,14 @@ async fn a_program_that_uses_too_much_is_killed_and_the_limit_is_named(place: im
     for (mut program, expected) in cases {
         let mark = mark(&mut program);
         let bench = Bench::new(place(), program).await;
-        let story = bench.run(once()).await;
-        assert_eq!((story.job.status, code(&story).as_str()), (Status::Dead, "PUNCTUAL_E_LIMIT"), "{}", error(&story));
-        assert!(error(&story).starts_with(expected), "{}", error(&story));
+        let history = bench.run(once()).await;
+        assert_eq!(
+            (history.job.status, code(&history).as_str()),
+            (Status::Dead, "PUNCTUAL_E_LIMIT"),
+            "{}",
+            error(&history)
+        );
+        assert!(error(&history).starts_with(expected), "{}", error(&history));
         until("all of it to be gone", async || processes_with(&mark) == 0).await;
         bench.end().await;
     }
@@ -334,7 +339,7 @@ async fn a_program_that_uses_too_much_is_killed_and_the_limit_is_named(place: im
     bench.end().await;
 }
 
-/// Answers each job with its own process id, and how many it has had.
+/// Answers each job with its own process id, and the number of jobs that it has had.
 const COUNTS: &str = r#"
 n=0
 while read -r line; do
@@ -352,8 +357,8 @@ async fn a_pool_gives_many_jobs_to_few_processes(place: impl Fn() -> Place) {
         let job = bench.punctual.wait(job.id, Duration::from_secs(60)).await.unwrap();
         assert_eq!(job.status, Status::Succeeded);
         let (process, number): (u32, u64) = job.result.unwrap().read().unwrap();
-        let story = bench.story(job.id).await;
-        assert_eq!(messages(&story), [format!("job {number}")], "each has the lines that were written for it");
+        let history = bench.history(job.id).await;
+        assert_eq!(messages(&history), [format!("job {number}")], "each has the lines that were written for it");
         answers.push((process, number));
     }
     answers.sort_unstable();
@@ -366,7 +371,7 @@ async fn a_pool_gives_many_jobs_to_few_processes(place: impl Fn() -> Place) {
 }
 
 async fn a_process_of_a_pool_that_breaks_fails_its_job_and_no_other(place: impl Fn() -> Place) {
-    // In quotes, since an id may have the letters of a word.
+    // Quoted, since an id may contain the letters of a word.
     let breaks = r#"
 while read -r line; do
     case $line in
@@ -384,15 +389,15 @@ done"#;
         ("half", "the program said what cannot be understood"),
         ("bad", "the program ended with exit status: 65"),
     ] {
-        let story = bench.run(doing(what)).await;
-        assert!(error(&story).starts_with(expected), "{what}: {}", error(&story));
+        let history = bench.run(doing(what)).await;
+        assert!(error(&history).starts_with(expected), "{what}: {}", error(&history));
         assert_eq!(bench.run(doing("go on")).await.job.result_preview, Some(serde_json::json!("well")));
     }
     assert_eq!(messages(&bench.run(doing("noise")).await), ["just some text"]);
     for _ in 0..5 {
         let left = bench.run(doing("leave")).await.job;
         assert_eq!(left.status, Status::Succeeded, "{:?}", left.error);
-        // It may be given the next job in the very moment in which it leaves.
+        // It may receive the next job at the moment at which it exits.
         let next = doing("go on").max_attempts(3).retry(punctual::RetryPolicy::fixed(Duration::ZERO));
         let next = bench.run(next).await.job;
         assert_eq!(next.status, Status::Succeeded, "{:?}", next.error);
@@ -431,9 +436,9 @@ async fn a_program_runs_as_another_user_if_we_may() {
         Program { limits: ProgramLimits { processes: Some(5), ..ProgramLimits::default() }, ..Program::shell("true") };
     assert!(bomb.check().unwrap_err().to_string().starts_with("processes: needs a `user`"));
     let bench = Bench::new(Place::new(), as_nobody("id -Gn >&2; id -un")).await;
-    let story = bench.run(once()).await;
-    assert_eq!(story.job.result_preview, Some(serde_json::json!("nobody")));
-    assert_eq!(messages(&story), ["nogroup"], "it has no group of ours");
+    let history = bench.run(once()).await;
+    assert_eq!(history.job.result_preview, Some(serde_json::json!("nobody")));
+    assert_eq!(messages(&history), ["nogroup"], "it has no group of ours");
     bench.end().await;
     let file = Program { result: punctual::ResultFrom::File, ..as_nobody("echo 5 > $PUNCTUAL_RESULT_FILE") };
     let bench = Bench::new(Place::new(), file).await;
@@ -466,7 +471,7 @@ fn settings_that_cannot_work_are_refused_by_name() {
     }
 }
 
-/// More than can be stored in the time in which somebody waits for a pipe that stays open.
+/// Writes more than can be stored in the time for which an open pipe is waited for.
 const TALKS: &str = r#"
 i=0
 while [ $i -lt 3000 ]; do echo '{"punctual": "broadcast", "message": 1}'; i=$((i + 1)); done
@@ -474,14 +479,14 @@ echo '{"punctual": "done", "result": "last"}'"#;
 
 async fn what_a_program_says_last_is_heard_however_long_it_takes(place: impl Fn() -> Place) {
     let bench = Bench::new(place(), Program::shell(TALKS)).await;
-    let story = bench.run(once()).await;
-    assert_eq!(story.job.result_preview, Some(serde_json::json!("last")));
+    let history = bench.run(once()).await;
+    assert_eq!(history.job.result_preview, Some(serde_json::json!("last")));
     assert_eq!(bench.punctual.store().last_notification().await.unwrap(), 3_000);
     bench.end().await;
 }
 
 async fn a_process_of_a_pool_that_speaks_without_a_job_is_replaced(place: impl Fn() -> Place) {
-    // Both in one write: what is said once the next job is there, nobody could tell from its answer.
+    // Both in one write: a second message that arrives after the next job was sent could not be told from its answer.
     let twice = r#"while read -r line; do printf '{"punctual": "done", "result": 1}\n{"punctual": "done", "result": 2}\n'; done"#;
     let bench = Bench::new(place(), Program { pool: Some(1), ..Program::shell(twice) }).await;
     for _ in 0..5 {
@@ -510,15 +515,15 @@ async fn a_stopping_worker_lets_programs_put_their_things_away(place: impl Fn() 
     assert_eq!(punctual.job(job).await.unwrap().status, Status::Queued);
 }
 
-/// Starts a process that leaves its parent, its group, its session and its environment behind, and that only its own
-/// arguments tell of.
+/// A command that starts a process detached from its parent, group, session and environment, which only its own
+/// arguments identify.
 fn daemonise(seconds: &str) -> String {
     format!(
         "(setsid env -i sleep {seconds} < /dev/null > /dev/null 2>&1 &); while ! pgrep -f '[s]leep {seconds}' > /dev/null; do sleep 0.01; done"
     )
 }
 
-/// Processes with this among their arguments.
+/// Number of processes with this argument.
 fn processes_called(argument: &str) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let commands = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -531,14 +536,14 @@ async fn nothing_is_left_of_what_a_program_has_daemonised(place: impl Fn() -> Pl
     let bench = Bench::new(place(), program).await;
     let seconds = format!("600.{}", fastrand::u32(..));
     let daemonise = daemonise(&seconds);
-    let story = bench.run(doing(&format!("{daemonise}; echo 1"))).await;
-    assert_eq!((story.job.status, processes_called(&seconds)), (Status::Succeeded, 0));
+    let history = bench.run(doing(&format!("{daemonise}; echo 1"))).await;
+    assert_eq!((history.job.status, processes_called(&seconds)), (Status::Succeeded, 0));
     let endless = || doing(&format!("{daemonise}; echo here >&2; sleep 600"));
-    let story = bench.run(endless().timeout(Duration::from_secs(5))).await;
-    assert_eq!((story.attempts[0].status, messages(&story)), (AttemptStatus::TimedOut, vec!["here"]));
+    let history = bench.run(endless().timeout(Duration::from_secs(5))).await;
+    assert_eq!((history.attempts[0].status, messages(&history)), (AttemptStatus::TimedOut, vec!["here"]));
     assert_eq!(processes_called(&seconds), 0);
     let id = bench.enqueue(endless()).await;
-    until("the program to run", async || messages(&bench.story(id).await) == ["here"]).await;
+    until("the program to run", async || messages(&bench.history(id).await) == ["here"]).await;
     assert_eq!(processes_called(&seconds), 1);
     bench.punctual.admin("test").cancel(id, None).await.unwrap();
     until("all of it to be gone", async || processes_called(&seconds) == 0).await;
@@ -549,7 +554,12 @@ async fn what_a_program_has_daemonised_counts_for_its_memory(place: impl Fn() ->
     let hog = "(setsid env -i sh -c 'x=$(yes | head -c 200000000); sleep 600' > /dev/null 2>&1 &); sleep 20";
     let limits = ProgramLimits { memory_bytes: Some(32 << 20), ..ProgramLimits::default() };
     let bench = Bench::new(place(), Program { limits, ..Program::shell(hog) }).await;
-    let story = bench.run(once()).await;
-    assert_eq!((story.job.status, code(&story).as_str()), (Status::Dead, "PUNCTUAL_E_LIMIT"), "{}", error(&story));
+    let history = bench.run(once()).await;
+    assert_eq!(
+        (history.job.status, code(&history).as_str()),
+        (Status::Dead, "PUNCTUAL_E_LIMIT"),
+        "{}",
+        error(&history)
+    );
     bench.end().await;
 }

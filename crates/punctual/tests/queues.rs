@@ -1,4 +1,4 @@
-//! Queues: what a pause reaches, what their jobs are by default, and their order.
+//! Queues: the effect of a pause, default options of jobs, and the order of queues.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -36,7 +36,7 @@ async fn a_pause_reaches_the_workers_of_other_processes_and_so_does_its_end(new_
     operator.wait(paused, Duration::from_secs(60)).await.unwrap();
     let events = admin.queue("mail").await.unwrap().events;
     assert_eq!(events.iter().map(|event| event.action.as_str()).collect::<Vec<_>>(), ["resumed", "paused"]);
-    // By pattern, of those there are.
+    // By pattern, among the existing queues.
     assert_eq!(admin.matching_queues("m*l").await.unwrap(), ["mail"]);
     assert_eq!(admin.matching_queues("*").await.unwrap(), ["mail", "other"]);
     worker.stop().await;
@@ -118,7 +118,7 @@ async fn a_weighted_worker_gives_each_queue_its_share(new_place: fn() -> Place) 
     let worker = Worker::builder(punctual.clone())
         .handler("x", move |ctx: Context| {
             let mut seen = counter.lock().unwrap();
-            // What is left when one of them is empty says nothing about shares.
+            // The remainder after one of them is empty does not count for the shares.
             if seen.values().all(|count| *count < EACH) {
                 *seen.entry(ctx.claim().job.spec.queue.clone()).or_default() += 1;
             }
@@ -132,7 +132,7 @@ async fn a_weighted_worker_gives_each_queue_its_share(new_place: fn() -> Place) 
     until("all to succeed", async || count(&punctual, Status::Succeeded).await == 2 * EACH as u64).await;
     worker.stop().await;
     let seen = seen.lock().unwrap();
-    // Three quarters are expected; by chance alone it is hardly ever outside of these.
+    // Three quarters are expected; by chance alone the share is hardly ever outside of this range.
     let share = seen["a"] as f64 / (seen["a"] + seen["b"]) as f64;
     assert!((0.65..0.85).contains(&share), "{share}");
 }

@@ -1,4 +1,4 @@
-//! Schedules, from their definition to the jobs that they make.
+//! Schedules, from their definition to the jobs that they enqueue.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,6 +16,7 @@ use punctual::{
 };
 
 #[test]
+#[ignore = "a process that other tests start"]
 fn worker_process() {
     common::worker_process();
 }
@@ -45,7 +46,7 @@ on_each_engine! {
     three_processes_that_are_killed_make_every_occurrence_once
 }
 
-/// A store, its clock, and a worker that ticks when it is told to.
+/// A store, its clock, and a manual worker.
 struct Scene {
     punctual: Punctual,
     admin: Admin,
@@ -83,7 +84,7 @@ impl Scene {
         jobs
     }
 
-    /// The times that the jobs of a schedule are for.
+    /// The scheduled times of the jobs of a schedule.
     async fn times(&self, schedule: &str) -> Vec<String> {
         let jobs = self.jobs(schedule).await;
         jobs.iter().map(|job| job.occurrence.as_ref().unwrap().at.to_string()[11..19].to_owned()).collect()
@@ -94,7 +95,7 @@ impl Scene {
     }
 }
 
-/// A time of the first of March 2026, when every clock of a test begins at noon.
+/// A time on the first of March 2026, when the clock of every test starts at noon.
 fn at(time: &str) -> Timestamp {
     format!("2026-03-01T{time}Z").parse().unwrap()
 }
@@ -120,7 +121,7 @@ async fn each_misfire_policy_does_what_it_says_after_three_hours(new_place: fn()
     let plenty = scene.times("plenty").await;
     assert_eq!((plenty.len(), plenty[0].as_str(), plenty[17].as_str()), (18, "12:10:00", "15:00:00"));
     assert!(scene.times("ignore").await.is_empty());
-    // From here on all are on time again.
+    // From here on all schedules are on time again.
     scene.set("15:10:00");
     assert_eq!(scene.tick().await, 4);
     for name in ["once", "limited", "plenty", "ignore"] {
@@ -149,7 +150,7 @@ async fn an_unfinished_job_is_run_beside_left_alone_or_cancelled_as_the_schedule
     let statuses = async |name| scene.jobs(name).await.into_iter().map(|job| job.status).collect::<Vec<Status>>();
     scene.set("12:01:00");
     assert_eq!(scene.tick().await, 3);
-    // The first ones are unfinished.
+    // The first jobs are unfinished.
     scene.set("12:02:00");
     assert_eq!(scene.tick().await, 2);
     assert_eq!(statuses("allow").await, [Status::Queued, Status::Queued]);
@@ -157,7 +158,7 @@ async fn an_unfinished_job_is_run_beside_left_alone_or_cancelled_as_the_schedule
     assert_eq!(statuses("cancel").await, [Status::Cancelled, Status::Queued]);
     let cancelled = scene.admin.job(scene.jobs("cancel").await[0].id).await.unwrap();
     assert_eq!(cancelled.events.last().unwrap().actor.as_deref(), Some("schedule cancel"));
-    // All are finished.
+    // All jobs are finished.
     assert_eq!(scene.worker.run_all().await.unwrap().len(), 4);
     scene.set("12:03:00");
     assert_eq!(scene.tick().await, 3);
@@ -205,7 +206,7 @@ async fn a_paused_schedule_makes_nothing_and_makes_up_for_nothing(new_place: fn(
     scene.admin.pause_schedule("x").await.unwrap();
     scene.set("12:10:30");
     assert_eq!(scene.tick().await, 0);
-    // It is paused even for whoever changes its definition.
+    // It remains paused when its definition changes.
     let changed = Recurring::new("x", "*/2 * * * *", report());
     assert_eq!(scene.admin.put_schedule(changed).await.unwrap(), Put::Changed);
     assert!(!scene.stored("x").await.enabled);
@@ -239,7 +240,7 @@ async fn a_schedule_that_cannot_be_evaluated_is_disabled_and_stops_no_other(new_
     for name in ["a", "b", "c"] {
         scene.put(Recurring::new(name, "* * * * *", report())).await;
     }
-    // As if it had been stored by a version that knew a zone which has gone since.
+    // As if a version had stored it that knew a time zone which no longer exists.
     let mut broken = scene.stored("b").await;
     broken.spec.zone = "Atlantis/Centre".into();
     let save = ScheduleSave { schedule: broken, is_new: false, jobs: Vec::new(), done: None };
@@ -250,7 +251,7 @@ async fn a_schedule_that_cannot_be_evaluated_is_disabled_and_stops_no_other(new_
     let problem = "zone: unknown time zone `Atlantis/Centre`: expected UTC, or a name such as Europe/Berlin";
     assert_eq!((view.enabled, view.problem.as_deref(), view.next_run_at), (false, Some(problem), None));
     assert!(matches!(scene.admin.resume_schedule("b").await, Err(Error::Invalid(_))));
-    // A definition that is right makes it run again.
+    // A valid definition enables it again.
     assert_eq!(scene.admin.put_schedule(Recurring::new("b", "* * * * *", report())).await.unwrap(), Put::Changed);
     assert!(scene.stored("b").await.enabled);
     scene.set("12:02:00");
@@ -269,7 +270,7 @@ async fn a_trigger_runs_at_once_and_leaves_the_times_alone(new_place: fn() -> Pl
     );
     let stored = scene.stored("x").await;
     assert_eq!((stored.next_run_at, stored.last_run_at, stored.last_job), (Some(at("13:00:00")), None, Some(id)));
-    // It counts as the one before.
+    // The triggered job counts as the previous occurrence.
     scene.admin.resume_schedule("x").await.unwrap();
     scene.set("13:00:00");
     assert_eq!(scene.tick().await, 0);
@@ -303,7 +304,7 @@ async fn a_clock_that_jumps_makes_no_occurrence_twice(new_place: fn() -> Place) 
         scene.set(time);
         assert_eq!(scene.tick().await, enqueued, "{time}");
     }
-    // Forward is like having been away.
+    // A clock that moves forward is like a time without workers.
     scene.set("18:00:30");
     assert_eq!(scene.tick().await, 1);
     assert_eq!(scene.times("x").await, ["12:01:00", "12:02:00", "18:00:00"]);
@@ -340,7 +341,7 @@ async fn definitions_of_an_owner_are_synchronised_and_others_left_alone(new_plac
     assert_eq!(scene.stored("by-hand").await.spec.owner, None);
     let refused = scene.admin.put_schedule(hourly("a")).await.unwrap_err();
     assert_eq!(refused.to_string(), "schedule `a` is defined by billing; change it there");
-    // A worker brings its definitions along.
+    // A worker synchronizes its definitions at its start.
     let worker = Worker::builder(scene.punctual.clone())
         .handler("report", |_: Context| async { Ok(None) })
         .schedules("billing", [hourly("e")])
@@ -475,12 +476,13 @@ async fn several_thousand_schedules_of_the_same_second_come_in_pages(new_place: 
     assert_eq!(common::count(&scene.punctual, Status::Queued).await, 2_100);
 }
 
-/// Three processes, one killed every ten seconds and replaced, a thousand schedules of every second, for a minute.
+/// Three processes, one of which is killed and replaced every ten seconds, and a thousand schedules that run every
+/// second, for a minute.
 async fn three_processes_that_are_killed_make_every_occurrence_once(new_place: fn() -> Place) {
     const SCHEDULES: usize = 1_000;
     let place = new_place();
     let punctual = place.connect().await;
-    // However slow the machine is, no occurrence is passed over.
+    // No occurrence is skipped, however slow the machine is.
     let every_second = (0..SCHEDULES).map(|number| {
         let schedule = Recurring::new(format!("s{number:04}"), "* * * * * *", Draft::new("fast", &()));
         schedule.misfire(Misfire::CatchUpLimited(1_000))
@@ -525,7 +527,7 @@ async fn three_processes_that_are_killed_make_every_occurrence_once(new_place: f
     assert!(expected >= 60 * SCHEDULES, "{expected}");
 }
 
-/// When each schedule runs next.
+/// The next time of each schedule.
 async fn cursors(punctual: &Punctual) -> BTreeMap<String, Timestamp> {
     let schedules = punctual.store().schedules(None, 10_000).await.unwrap();
     schedules.into_iter().map(|schedule| (schedule.spec.name, schedule.next_run_at.unwrap())).collect()

@@ -1,4 +1,4 @@
-//! A file that other programs use too.
+//! A file that other programs use, too.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -27,7 +27,7 @@ async fn a_long_write_of_another_program_delays_and_fails_nothing() {
     let holder = Holder::start(&place);
     let (client, start) = (punctual.clone(), Instant::now());
     let enqueue = tokio::spawn(async move { client.enqueue(Draft::new("x", &())).await });
-    // Reads go on: the write-ahead log keeps the last committed state for them.
+    // Reads continue: the write-ahead log keeps the last committed state for them.
     while start.elapsed() < Duration::from_secs(3) {
         punctual.admin("test").overview().await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -82,7 +82,7 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
                 transaction.execute("insert into effects values (?1)", [ctx.id().to_string()])?;
                 ctx.complete_in(&transaction, &"done")?;
                 if ctx.attempt() == 1 {
-                    // A crash before the commit: neither the effect nor the end is there.
+                    // A crash before the commit: neither the effect nor the end of the job is stored.
                     return Err(punctual::Failure::retry_after(Duration::ZERO, "crashed before the commit"));
                 }
                 transaction.commit()?;
@@ -128,7 +128,7 @@ async fn an_examination_beside_a_busy_worker_finds_nothing_wrong() {
     worker.stop().await;
 }
 
-/// A job enqueued by another process is noticed by its commit, long before the next poll.
+/// A job that another process enqueues is noticed by its commit, long before the next poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_of_another_connection_wakes_an_idle_worker() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Jobs are parts of the traces of those who enqueue them: real stores, a real worker, and OpenTelemetry's own SDK.
+//! Jobs continue the traces in which they are enqueued: real stores, a real worker, and OpenTelemetry's own SDK.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -28,7 +28,7 @@ use tracing_subscriber::{filter::LevelFilter, layer::SubscriberExt, util::Subscr
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Keeps the spans that have ended.
+/// Collects the spans that have ended.
 #[derive(Debug)]
 struct Kept;
 
@@ -41,8 +41,8 @@ impl SpanExporter for Kept {
     }
 }
 
-/// A span of the caller's, and its place in a trace. All tests of the process share what makes them, as one process has
-/// it once.
+/// Starts a span of the caller; returns it with its trace context. All tests of the process share one tracer, since a
+/// process has only one.
 fn begin(name: &'static str) -> (Span, Trace) {
     static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
     PROVIDER.get_or_init(|| {
@@ -56,7 +56,7 @@ fn begin(name: &'static str) -> (Span, Trace) {
     (span, place)
 }
 
-/// The spans of a trace with that name that have ended, once there are so many.
+/// Waits until this number of spans with this name have ended in a trace, and returns them.
 async fn ended(of: &Trace, name: &str, count: usize) -> Vec<SpanData> {
     let found = || -> Vec<SpanData> {
         let ended = ENDED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ fn attribute(span: &SpanData, key: &str) -> String {
     found.map(|attribute| attribute.value.as_str().into_owned()).unwrap_or_else(|| panic!("no {key} in {span:?}"))
 }
 
-/// Does a part of its work in a span of its own, fails the first time, and has something else done.
+/// Does a part of its work in its own span, fails the first time, and enqueues another job.
 async fn charge(ctx: Context) -> punctual::HandlerResult {
     async {}.instrument(tracing::info_span!("charge")).await;
     if ctx.attempt() == 1 {

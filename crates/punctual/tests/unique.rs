@@ -1,4 +1,4 @@
-//! Unique keys that many want at once.
+//! Unique keys under concurrent requests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ on_each_engine! {
     a_key_follows_from_the_payload_or_parts_of_it
 }
 
-/// Connections of their own, as so many processes have.
+/// Separate connections, as several processes have.
 async fn connections(place: &Place) -> Vec<Punctual> {
     let mut all = Vec::new();
     for _ in 0..4 {
@@ -30,7 +30,7 @@ async fn connections(place: &Place) -> Vec<Punctual> {
     all
 }
 
-/// Has 32 tasks enqueue at the same moment, each its own draft.
+/// Enqueues from 32 tasks at the same moment, each with its own draft.
 async fn enqueue_at_once(all: &[Punctual], draft: impl Fn(usize) -> Draft) -> Vec<Enqueued> {
     let barrier = Arc::new(Barrier::new(32));
     let mut tasks = Vec::new();

@@ -1,4 +1,4 @@
-//! What a worker does with handlers of every kind, on a store that works and on one that fails.
+//! A worker with handlers of every kind, on a store that works and on one that fails.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -181,7 +181,7 @@ async fn a_stop_drains_what_ends_in_time_and_gives_back_the_rest() {
     audit_store(&**punctual.store()).await;
 }
 
-/// Its thread is blocked, so that it cannot be told anything.
+/// Its thread is blocked, so that it cannot be notified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_gives_back_the_job_of_a_handler_that_hears_nothing() {
     let place = Place::new();
@@ -263,7 +263,7 @@ async fn a_job_claimed_ahead_does_not_wait_for_a_clock_that_was_set_back() {
     worker.stop().await;
 }
 
-/// A worker that comes back cannot know at once whether another that it finds on the register is still there.
+/// A worker that restarts cannot know at once whether another registered worker is still alive.
 #[tokio::test]
 async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone() {
     for survives in [true, false] {
@@ -313,7 +313,7 @@ async fn a_worker_never_holds_more_jobs_than_it_can_run() {
             let (now, peak, store) = (now.clone(), peak.clone(), store.clone());
             async move {
                 peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                // What is not settled yet is held too, but has ended: at most as many again.
+                // Unsettled jobs that have ended are held, too: at most as many again.
                 assert!(common::count(&store, Status::Processing).await <= 8);
                 now.fetch_sub(1, Ordering::SeqCst);
                 Ok(None)
@@ -343,7 +343,7 @@ async fn a_long_job_keeps_its_lease() {
     let worker = Worker::builder(punctual.clone())
         .handler("x", |ctx: Context| async move {
             let first = ctx.claim().job.lease_until;
-            // Until the lease has been moved three times: longer than it was given for.
+            // Until the lease has been extended three times: longer than its initial duration.
             let mut moves = 0;
             let mut last = first;
             while moves < 4 {
@@ -364,8 +364,7 @@ async fn a_long_job_keeps_its_lease() {
     worker.stop().await;
 }
 
-/// The store fails in every way at every step of the corridor; nothing is lost, nothing is stranded, nothing ends
-/// twice.
+/// The store fails in every way at every step of the worker; no job is lost, none is left behind, none ends twice.
 #[tokio::test]
 async fn a_failing_store_delays_jobs_and_loses_none() {
     let place = Place::new();
@@ -386,7 +385,7 @@ async fn a_failing_store_delays_jobs_and_loses_none() {
         .start()
         .await
         .unwrap();
-    // Jobs of a claim whose answer was lost come back when their lease runs out, one crash poorer.
+    // Jobs of a claim whose answer was lost are claimed again when their lease expires, with one crash more.
     inner.enqueue_all((0..20).map(|n| Draft::new("x", &n).max_attempts(10))).await.unwrap();
     until("all jobs to succeed", async || common::count(&inner, Status::Succeeded).await == 20).await;
     until("every fault to happen", async || faulty.faults_left() == 0).await;
@@ -399,7 +398,7 @@ async fn a_job_with_one_attempt_survives_lost_answers_and_runs_once() {
     let place = Place::new();
     let inner = place.connect().await;
     let faulty = FaultyStore::new(inner.store().clone());
-    // The claim is stored and its answer lost; so is the confirmation, which is then refused, and asked for again.
+    // The claim is stored and its answer lost; so is the confirmation, which is then refused and repeated.
     faulty.fail_next("claim", When::After);
     faulty.fail_next("confirm", When::After);
     faulty.fail_next("confirm", When::Before);
@@ -422,7 +421,7 @@ async fn a_job_with_one_attempt_survives_lost_answers_and_runs_once() {
     audit_store(&**inner.store()).await;
 }
 
-/// The store refuses for longer than the grace of a handler; the work is done, and not to be done again.
+/// The store refuses for longer than the grace period of a handler; the work is done, and must not be repeated.
 #[tokio::test]
 async fn a_stop_waits_for_a_store_that_refuses_outcomes_for_a_while() {
     let place = Place::new();
@@ -447,7 +446,7 @@ async fn a_stop_waits_for_a_store_that_refuses_outcomes_for_a_while() {
     audit_store(&**inner.store()).await;
 }
 
-/// Somebody's trigger refuses one job of a batch, until it is dropped.
+/// A trigger of another program refuses one job of a batch, until it is dropped.
 #[tokio::test]
 async fn an_end_that_the_store_refuses_holds_up_no_other_and_is_stored_when_it_may_be() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Queues are given to Redis, opened there, and found to be lost.
+//! Activation of queues: assigning them to Redis, opening them there, and detecting that Redis has lost them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,22 +9,22 @@ use crate::{
     shared::Shared,
 };
 
-/// Somebody who opens a queue may take so long between saying so and doing it.
+/// Maximum time between announcing that a queue is being opened and opening it.
 const OPENING: Duration = Duration::from_secs(1);
-/// How soon to look again at a queue that somebody else is about to open.
+/// How soon to check a queue again that another process is about to open.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// From unknown to open, a queue takes so many steps, if nobody is faster.
+/// The number of steps from unknown to open.
 const STEPS_MAX: usize = 3;
 
 /// Whether Redis hands out the jobs of a queue.
 pub(crate) enum Opened {
-    /// In this epoch.
+    /// It does, in this epoch.
     Now(u64),
-    /// Not before.
+    /// It does not before this time has passed.
     In(Duration),
 }
 
-/// Sees to it that Redis hands out the jobs of a queue.
+/// Opens a queue in Redis, unless it is open or must wait.
 pub(crate) async fn open(store: &Arc<Shared>, standing: &DispatchState, name: &str) -> StoreResult<Opened> {
     let mut step = standing.queue(name);
     for _ in 0..STEPS_MAX {
@@ -38,24 +38,24 @@ pub(crate) async fn open(store: &Arc<Shared>, standing: &DispatchState, name: &s
                 }
             }
         }
-        store.keeper.forget();
-        step = store.keeper.standing().await?.queue(name);
+        store.dispatch_lease.forget();
+        step = store.dispatch_lease.standing().await?.queue(name);
     }
     Ok(Opened::In(LOOK_AGAIN))
 }
 
-/// Opens a queue in Redis, and tells of its jobs: of the first ones of each lane now, of the others beside.
+/// Opens a queue in Redis, and loads its jobs: the first jobs of each lane now, the others in the background.
 async fn open_anew(store: &Arc<Shared>, name: &str, epoch: u64) -> StoreResult<()> {
     if let Err(error) = store.queue(name, epoch).open(false).await {
         tracing::warn!(queue = name, %error, "cannot open the queue in Redis");
         return Ok(());
     }
     tracing::info!(queue = name, epoch, "Redis hands out the queue's jobs");
-    store.keeper.forget();
-    if store.loader.load(&store.keeper, name, epoch, false).await? {
+    store.dispatch_lease.forget();
+    if store.reconciler.load(&store.dispatch_lease, name, epoch, false).await? {
         let (own, name) = (Arc::clone(store), name.to_owned());
         tokio::spawn(async move {
-            if let Err(error) = own.loader.load(&own.keeper, &name, epoch, true).await {
+            if let Err(error) = own.reconciler.load(&own.dispatch_lease, &name, epoch, true).await {
                 tracing::warn!(queue = name, %error, "cannot tell Redis of all jobs yet");
             }
         });
@@ -63,17 +63,17 @@ async fn open_anew(store: &Arc<Shared>, name: &str, epoch: u64) -> StoreResult<(
     Ok(())
 }
 
-/// Redis does not know a queue that it should: it has lost what it knew, or the queue is limited now.
+/// Called when Redis does not know a queue that should be open: Redis has lost its data, or the queue is limited now.
 pub(crate) async fn lost(store: &Shared, name: &str, epoch: u64) -> StoreResult<()> {
-    store.keeper.forget();
-    match store.keeper.standing().await?.queue(name) {
+    store.dispatch_lease.forget();
+    match store.dispatch_lease.standing().await?.queue(name) {
         QueueDispatch::Open { epoch: now, since } if now == epoch && since > OPENING => {}
         _ => return Ok(()),
     }
-    if store.loader.serves(name) {
-        tracing::warn!(queue = name, "Redis has lost the queue's jobs; they are told anew");
+    if store.reconciler.serves(name) {
+        tracing::warn!(queue = name, "Redis has lost the queue's jobs; they are sent again");
         store.primary.give(name.to_owned(), epoch, PAUSE).await?;
-        store.keeper.forget();
+        store.dispatch_lease.forget();
         store.repairs.count("queues reloaded that Redis had lost", 1).await;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Jobs go out to workers.
+//! Claims: how jobs are handed out to workers.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -23,25 +23,26 @@ use crate::{
     activation::{self, Opened},
     dispatch_lease::DispatchState,
     locks::Vote,
-    scripts::{Candidate, Handed, HandedOut, Wish, claims_of},
+    scripts::{Candidate, Handed, HandedOut, PopRequest, claims_of},
     shared::Shared,
     write_behind::Unrecorded,
 };
 
-/// How often an idle claim looks, without a hint.
+/// Poll interval of an idle claim that gets no wake-up.
 const POLL: Duration = Duration::from_millis(250);
-/// How long jobs stay in somebody's hands who says nothing of them: until nobody can be about to record them.
+/// How long a claim holds jobs that are neither recorded nor released. After that, no process can be about to record
+/// them.
 pub(crate) const HOLD: Duration = GRACE.saturating_mul(2);
-/// How often a claim goes on behind hints that were wrong.
+/// How many rounds a claim makes when hints are wrong.
 const ROUNDS_MAX: usize = 20;
 
-/// Claims jobs, and waits for some if the request says so.
+/// Claims jobs, and waits for jobs if the request says so.
 pub(crate) async fn claim(store: &Arc<Shared>, request: ClaimRequest) -> StoreResult<Claimed> {
     let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
     let mut hurried = store.hurry.listen();
     loop {
         let (mut found, mut work) = (store.work.listen(), store.primary.watch_work());
-        // From before the look: what comes near enough during it was not passed over.
+        // Read before the attempt, so that no job whose time comes near during the attempt is missed.
         let now = store.primary.now();
         let claimed = claim_now(store, &request).await?;
         if !claimed.claims.is_empty() || Instant::now() >= deadline {
@@ -59,7 +60,7 @@ pub(crate) async fn claim(store: &Arc<Shared>, request: ClaimRequest) -> StoreRe
     }
 }
 
-/// One try, on a task of its own, which sees to the end of what it began.
+/// Makes one attempt, on a task of its own, so that dropping the caller does not cancel it half-done.
 async fn claim_now(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<Claimed> {
     let (caller, answer) = oneshot::channel();
     let (own, request) = (Arc::clone(store), request.clone());
@@ -70,17 +71,17 @@ async fn claim_now(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<C
             let claims = untaken.map(|untaken| untaken.claims).unwrap_or_default();
             runtime.spawn(async move { give_back(&own, claims).await });
         };
-        // Whoever asked may be gone before it is sent, or after.
+        // The caller may have been dropped before the claims are sent, or may be dropped after.
         drop(caller.send(Offer::new(claimed, back)));
     };
     tokio::spawn(task);
     answer.await.ok().and_then(Offer::take).ok_or(StoreError::Closed)?
 }
 
-/// Gives back what was claimed for nobody.
+/// Gives back claims whose caller was dropped.
 async fn give_back(store: &Shared, claims: Vec<Claim>) {
     let release = |claim: &Claim| Settlement::release(claim.attempt_id(), claim.worker);
-    let unrecorded = store.recorder.remove(claims.iter().map(Claim::attempt_id));
+    let unrecorded = store.write_behind.remove(claims.iter().map(Claim::attempt_id));
     let begun: HashSet<JobId> = unrecorded.iter().map(|one| one.start.hint.job).collect();
     let handed: Vec<(&Hint, &str)> = unrecorded.iter().map(|one| (&one.start.hint, &*one.token)).collect();
     release_all(store, &handed, true).await;
@@ -93,24 +94,24 @@ async fn give_back(store: &Shared, claims: Vec<Claim>) {
 }
 
 async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<Claimed> {
-    let standing = store.keeper.fresh_standing().await?;
+    let standing = store.dispatch_lease.fresh_standing().await?;
     let own = ClaimRequest { wait: Duration::ZERO, ..request.clone() };
-    // Suspects are never handed out by Redis.
+    // Redis never hands out suspects.
     if !standing.is_open() || request.suspects {
-        // Limited jobs; the rest once nobody can be handing it out in Redis any more.
+        // Limited jobs; the other jobs as soon as Redis can no longer be handing them out.
         let claimed = store.primary.claim(own).await?;
-        store.recorder.claimed(&claimed.claims);
+        store.write_behind.claimed(&claimed.claims);
         return Ok(claimed);
     }
     let lanes = store.primary.lanes(request);
     let (open, opens_in) = open_queues(store, &standing, &lanes.plain).await?;
     store.primary.promote_due().await?;
-    store.loader.look(&store.keeper, request.ahead).await?;
+    store.reconciler.look(&store.dispatch_lease, request.ahead).await?;
     let mut claimed = Claimed::default();
     for _ in 0..ROUNDS_MAX {
         let rest = ClaimRequest { limit: request.limit - claimed.claims.len(), ..own.clone() };
         let round = claim_round(store, rest, &standing, (&open, lanes.limited)).await;
-        // What was claimed before an error must not be lost.
+        // After an error, the claims of earlier rounds must not be lost.
         let (more, wrong) = if claimed.claims.is_empty() { round? } else { round.unwrap_or_default() };
         claimed.claims.extend(more.claims);
         (claimed.opens_at, claimed.next_run_at) = (more.opens_at, more.next_run_at);
@@ -126,7 +127,7 @@ async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<C
     Ok(claimed)
 }
 
-/// Claims once; says how many hints were wrong. There may be more behind them.
+/// Makes one round of a claim; returns how many hints were wrong. There may be more jobs behind the wrong hints.
 async fn claim_round(
     store: &Arc<Shared>,
     request: ClaimRequest,
@@ -135,10 +136,10 @@ async fn claim_round(
 ) -> StoreResult<(Claimed, usize)> {
     let number = store.claims.fetch_add(1, Ordering::Relaxed);
     let token: Arc<str> = format!("{}{number:x}", claims_of(request.worker)).into();
-    // From before they are handed out: whoever stands still meanwhile does not hold them for longer.
+    // Read before Redis hands out the jobs: if this process is suspended meanwhile, that does not extend the hold time.
     let since = Instant::now();
-    // Much may have been waited for since the caller looked; if Redis may no longer hand out jobs, the primary store
-    // may do so itself before long.
+    // The caller may have waited long since it read the state. If Redis may no longer hand out jobs, the primary store
+    // may soon do so itself.
     let is_open = standing.is_open();
     let HandedOut { jobs, next_run_at } = if limited {
         hand_out_standing(store, &request, open, &token).await?
@@ -174,7 +175,7 @@ async fn claim_round(
     Ok((claimed, wrong))
 }
 
-/// Those of which all is known, and those that the primary store is to be asked for.
+/// Splits jobs into those with a cached document and those that must be checked with the primary store.
 fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
     let (mut fresh, mut asked) = (Vec::new(), Vec::new());
     for job in jobs {
@@ -186,8 +187,8 @@ fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
     (fresh, asked)
 }
 
-/// Those that are locked now, if jobs are. Those that others have locked go back, and for those that nobody knows of
-/// the primary store is asked.
+/// If jobs are locked: returns those whose lock was won. Jobs that another owner has locked are put back; jobs whose
+/// lock is unclear are checked with the primary store.
 async fn locked(
     store: &Shared,
     jobs: Vec<(Handed, Document)>,
@@ -209,7 +210,7 @@ async fn locked(
     ours
 }
 
-/// Jobs begin at once of which all is known.
+/// Starts the jobs whose documents are cached at once, unrecorded.
 fn begin(
     store: &Shared,
     request: &ClaimRequest,
@@ -227,11 +228,11 @@ fn begin(
         Claim::new(job, request.worker)
     };
     let claims = jobs.into_iter().map(claim).collect();
-    store.recorder.add(begun);
+    store.write_behind.add(begun);
     claims
 }
 
-/// Asks the primary store for jobs of which Redis has a hint, and for limited jobs; says how many hints were wrong.
+/// Claims jobs with hints, and limited jobs, in the primary store; returns how many hints were wrong.
 async fn take(store: &Shared, request: ClaimRequest, asked: &[Handed], token: &str) -> StoreResult<(Claimed, usize)> {
     let hints: Vec<Hint> = asked.iter().map(|job| job.hint.clone()).collect();
     let due = asked.iter().filter(|job| !job.ahead).map(|job| job.hint.clone()).collect();
@@ -239,7 +240,7 @@ async fn take(store: &Shared, request: ClaimRequest, asked: &[Handed], token: &s
     let taken = store.primary.take(ClaimRequest { ahead, ..request }, due).await;
     let ours: HashSet<JobId> = taken.iter().flat_map(|claimed| &claimed.claims).map(|claim| claim.job.id).collect();
     let (got, missed): (Vec<Hint>, Vec<Hint>) = hints.into_iter().partition(|hint| ours.contains(&hint.job));
-    // Those that were not wanted now, or were in other hands, go back; the others were wrong.
+    // Jobs that were not wanted now, or are claimed elsewhere, are put back; the hints of the others were wrong.
     let stand = if missed.is_empty() { Ok(Vec::new()) } else { store.primary.stand(missed.clone()).await };
     let stand = stand.unwrap_or_else(|_| vec![true; missed.len()]);
     let (back, wrong): (Vec<_>, Vec<_>) = missed.iter().zip(stand).partition(|(_, stands)| *stands);
@@ -248,11 +249,11 @@ async fn take(store: &Shared, request: ClaimRequest, asked: &[Handed], token: &s
     release_all(store, &done, false).await;
     release_all(store, &back.into_iter().map(|(hint, _)| with_token(hint)).collect::<Vec<_>>(), true).await;
     let taken = taken?;
-    store.recorder.claimed(&taken.claims);
+    store.write_behind.claimed(&taken.claims);
     Ok((taken, wrong_count))
 }
 
-/// Lets go of jobs in Redis, or puts them back there.
+/// Releases jobs in Redis, or puts them back into their lanes.
 async fn release_all(store: &Shared, jobs: &[(&Hint, &str)], put_back: bool) {
     let mut queues: BTreeMap<&str, Vec<(JobId, &str)>> = BTreeMap::new();
     for (hint, token) in jobs {
@@ -265,10 +266,10 @@ async fn release_all(store: &Shared, jobs: &[(&Hint, &str)], put_back: bool) {
     }
 }
 
-/// A queue that is open, its epoch, and the lanes of it that a worker serves.
+/// An open queue: its name, its epoch, and those of its lanes that the worker serves.
 type OpenQueue = (String, u64, Vec<(Arc<Lane>, u32)>);
 
-/// Sees to it that Redis hands out the jobs of some lanes; says when those open that it does not yet.
+/// Opens the queues of some lanes in Redis; returns when the first queue that is still closed opens.
 async fn open_queues(
     store: &Arc<Shared>,
     standing: &DispatchState,
@@ -291,7 +292,7 @@ async fn open_queues(
     Ok((open, opens_in))
 }
 
-/// Has Redis hand out the first jobs of some queues.
+/// Claims the first jobs of some queues in Redis.
 async fn hand_out(
     store: &Arc<Shared>,
     request: &ClaimRequest,
@@ -299,7 +300,7 @@ async fn hand_out(
     token: &str,
 ) -> StoreResult<HandedOut> {
     let now = store.primary.now();
-    let wish = |lanes, limit| Wish {
+    let pop = |lanes, limit| PopRequest {
         lanes,
         now,
         until: now.after(request.ahead),
@@ -311,14 +312,14 @@ async fn hand_out(
         [_] => vec![request.limit],
         several => {
             let looks = several.iter().map(|(name, epoch, lanes)| async move {
-                store.queue(name, *epoch).look(&wish(lanes, request.limit)).await
+                store.queue(name, *epoch).look(&pop(lanes, request.limit)).await
             });
             shares(join_all(looks).await, request.limit)
         }
     };
     let mut handed = HandedOut::default();
     let claims = open.iter().zip(limits).map(|((name, epoch, lanes), limit)| async move {
-        (name, *epoch, store.queue(name, *epoch).claim(&wish(lanes, limit)).await)
+        (name, *epoch, store.queue(name, *epoch).claim(&pop(lanes, limit)).await)
     });
     for (name, epoch, answer) in join_all(claims).await {
         match answer {
@@ -329,7 +330,7 @@ async fn hand_out(
             Ok(None) => activation::lost(store, name, epoch).await?,
             Err(error) => {
                 tracing::warn!(queue = name, %error, "cannot claim in Redis");
-                store.keeper.forget();
+                store.dispatch_lease.forget();
             }
         }
     }
@@ -337,7 +338,7 @@ async fn hand_out(
     Ok(handed)
 }
 
-/// The same, without hints that are wrong: limited jobs are weighed against them.
+/// Like `hand_out`, without wrong hints: limited jobs are compared with these jobs, so the hints must be right.
 async fn hand_out_standing(
     store: &Arc<Shared>,
     request: &ClaimRequest,
@@ -371,7 +372,7 @@ async fn hand_out_standing(
     Ok(right)
 }
 
-/// How many jobs of each queue are among the first of all.
+/// The number of jobs per queue among the first `limit` jobs of all queues.
 fn shares(looks: Vec<RedisResult<Option<Vec<Candidate>>>>, limit: usize) -> Vec<usize> {
     let count = looks.len();
     let mut all: Vec<(Candidate, usize)> = Vec::new();
@@ -384,14 +385,14 @@ fn shares(looks: Vec<RedisResult<Option<Vec<Candidate>>>>, limit: usize) -> Vec<
     shares
 }
 
-/// What is cached of a job that has just been stored.
+/// The cached document of a job that has just been stored.
 pub(crate) struct Document {
     at: Timestamp,
     spec: Spec,
 }
 
 impl Document {
-    /// As it is cached.
+    /// Encodes the document for the cache.
     pub(crate) fn write(at: Timestamp, spec: &Spec) -> Option<Vec<u8>> {
         serde_json::to_vec(&(at.as_micros(), spec)).ok()
     }

@@ -1,8 +1,8 @@
-//! Who hands out a queue's jobs now.
+//! The dispatch lease: whether Redis or the primary store hands out a queue's jobs.
 //!
-//! The primary store has the last word: until when Redis does, and in which epoch of each queue. Whoever claims
-//! prolongs the one and goes by the other, and asks again before what it knows is old. So nobody hands out jobs that
-//! somebody else may be handing out.
+//! The primary store decides: it stores until when Redis hands out jobs, and the epoch of each queue. Every process
+//! that claims extends that time, keeps to the epochs, and reads both again before its copy is outdated. So no two
+//! sides ever hand out the same jobs.
 
 use std::{
     collections::HashMap,
@@ -19,77 +19,78 @@ use tokio::time::{self, Instant};
 
 use crate::{keys::Namespace, scripts::OWN, server::Server};
 
-/// Redis hands out jobs for so long after somebody has said so.
+/// How long Redis hands out jobs after the lease was extended.
 const PROLONG: Duration = Duration::from_secs(2);
-/// What is known is good for so long, and asked for again after so long.
+/// How long the state may be trusted after it was read, and how often it is read again.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(300);
-/// As long as anybody has used what is known within so long, it is kept good, so that nobody has to wait for it.
+/// The state is kept current for this long after its last use, so that operations need not wait for it.
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// So often a process asks again that has stood still for longer than that.
+/// How often a claim reads the state again if the process was suspended while it was read.
 const ASK_AGAIN_MAX: usize = 3;
-/// Between two who hand out the same jobs: until the first has noticed, and what it handed out is recorded or given up.
+/// The pause between two sides that hand out the same jobs: until the first has noticed, and the jobs that it handed
+/// out are recorded or given up.
 pub(crate) const PAUSE: Duration = GOOD_FOR.saturating_add(GRACE);
-/// A process claims jobs for so long after it last did.
+/// How long after its last claim a process counts as claiming.
 const CLAIMS_FOR: Duration = Duration::from_secs(5);
-/// For so long after a sign of life no other server's jobs may be in Redis.
+/// How long after the last proof of ownership no other server's jobs may be in Redis.
 const OWNED_FOR: Duration = Duration::from_secs(3);
-/// In a cluster, the nodes of so many queues are asked at a time.
+/// Maximum number of queues whose nodes are checked at once in a cluster.
 const SIGNS_MAX_QUEUES: usize = 16;
-/// How often a process says that it cannot use Redis.
+/// Interval between log messages that Redis cannot be used.
 const SAY_AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// What is said where another server owns the jobs in Redis.
+/// The message if the jobs in Redis belong to another server.
 const IS_A_COPY: &str = "its jobs are of another PostgreSQL server; if this database is a copy of that one, use another Redis, or run \
                          `update punctual_dispatch set store_id = gen_random_uuid()` in the copy";
-/// A job is new for so long after it was stored. By then it is in Redis with all that is known of it, or comes there in
-/// another way.
+/// How long a job is new after it was stored. Within this time, the process that stored it sends it to Redis with its
+/// document; later it gets there by the reconciler.
 const NEW_FOR_MS: u64 = 2_000;
 
-/// What this process knows of who hands out jobs.
+/// The dispatch state that this process has read.
 #[derive(Debug, Clone)]
 pub(crate) struct DispatchState {
-    /// When the primary store was asked.
+    /// When the primary store was queried.
     asked: Instant,
-    /// Since when it counts as known: that Redis cannot be used is found out by a look that may take long.
+    /// When the state became known: finding out that Redis cannot be used may take long.
     known_since: Instant,
-    /// How much longer Redis handed out jobs then.
+    /// How much longer Redis handed out jobs at that time.
     left: Duration,
-    /// Jobs that wait for a time up to this one have been told.
+    /// Scheduled jobs up to this time have been dispatched.
     pub(crate) due_until: Option<Timestamp>,
     queues: HashMap<String, DispatchedQueue>,
-    /// What time it was in Redis then, in milliseconds, if it was reached and took a write.
+    /// The time of Redis then, in milliseconds, if it was reached and accepted a write.
     redis_ms: Option<u64>,
-    /// Whether it had memory enough to cache jobs.
+    /// Whether Redis had enough memory to cache jobs.
     caches: bool,
-    /// How long ago a worker could not reach it, if it was lately.
+    /// How long ago a worker could not reach Redis, if recently.
     pub(crate) missed: Option<Duration>,
 }
 
-/// How a queue stands.
+/// The dispatch state of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueDispatch {
-    /// Redis has not been given it.
+    /// The queue has not been assigned to Redis.
     Unknown,
-    /// Nobody hands out its jobs yet.
+    /// No side hands out its jobs yet.
     Closed { opens_in: Duration },
-    /// Somebody is to open it.
+    /// A process may open it now.
     Ready { epoch: u64 },
     /// Redis hands out its jobs.
     Open { epoch: u64, since: Duration },
 }
 
 impl DispatchState {
-    /// Whether Redis hands out jobs, as far as this process may trust what it knows.
+    /// Whether Redis hands out jobs and the state is recent enough to rely on that.
     pub(crate) fn is_open(&self) -> bool {
         self.redis_ms.is_some() && self.asked.elapsed() < self.left.min(GOOD_FOR)
     }
 
-    /// Whether it did when the primary store was asked.
+    /// Whether Redis handed out jobs when the primary store was queried.
     const fn was_open(&self) -> bool {
         self.redis_ms.is_some() && !self.left.is_zero()
     }
 
-    /// How a queue stands.
+    /// The dispatch state of a queue.
     pub(crate) fn queue(&self, queue: &str) -> QueueDispatch {
         let passed = self.asked.elapsed();
         match self.queues.get(queue) {
@@ -104,7 +105,7 @@ impl DispatchState {
         }
     }
 
-    /// The epoch in which a queue is open. Redis may be told of its jobs, whether or not anybody may claim them there.
+    /// The epoch in which a queue is open. Jobs may be sent to Redis, whether or not claims may take them from there.
     pub(crate) fn epoch(&self, queue: &str) -> Option<u64> {
         match self.queue(queue) {
             QueueDispatch::Open { epoch, .. } if self.redis_ms.is_some() => Some(epoch),
@@ -112,51 +113,51 @@ impl DispatchState {
         }
     }
 
-    /// The same, if Redis has been told of all jobs that were stored before, so that nobody else tells it of one that
+    /// The same, if all jobs that were stored before have been sent to Redis, so that no other process sends a job that
     /// is stored from now on.
     pub(crate) fn settled_epoch(&self, queue: &str) -> Option<u64> {
         let loaded = self.queues.get(queue).is_some_and(|queue| queue.loaded);
         self.epoch(queue).filter(|_| loaded)
     }
 
-    /// Whether Redis has memory enough to cache jobs.
+    /// Whether Redis has enough memory to cache jobs.
     pub(crate) const fn caches(&self) -> bool {
         self.caches
     }
 
-    /// The queues that Redis has been given.
+    /// The queues that are assigned to Redis.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &DispatchedQueue> {
         self.queues.values()
     }
 
-    /// Until when a job that is stored now is new, by the time of Redis.
+    /// Until when a job that is stored now is new, by the clock of Redis.
     pub(crate) fn new_until(&self) -> u64 {
         self.redis_ms.unwrap_or(0) + self.asked.elapsed().as_millis() as u64 + NEW_FOR_MS
     }
 }
 
-/// Asks the primary store how Redis stands, and prolongs that.
+/// Reads the dispatch state from the primary store, and extends the lease.
 pub(crate) struct DispatchLease {
     primary: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     known: Mutex<Option<Arc<DispatchState>>>,
-    /// When something last changed. Whoever was asking by then may have been answered before it did.
+    /// When the state last changed. A state that was read before that may be outdated.
     forgotten: Mutex<Instant>,
-    /// Which run of the primary store's server answered last, and which before that.
+    /// The run of the primary store's server that answered last, and the run before that.
     runs: Mutex<[String; 2]>,
-    /// When it was last wanted.
+    /// When the state was last used.
     wanted: Mutex<Instant>,
-    /// When a claim last wanted it.
+    /// When a claim last used it.
     claimed: Mutex<Option<Instant>>,
-    /// Why Redis is not used, and when that was last said.
+    /// Why Redis is not used, and when that was last logged.
     refused: Mutex<Option<(String, Instant)>>,
-    /// One asks for all.
+    /// One task reads the state for all.
     asking: tokio::sync::Mutex<()>,
 }
 
 impl DispatchLease {
-    /// `server_run` is which run of the primary store's server answered.
+    /// `server_run` is the run of the primary store's server that answered.
     pub(crate) fn new(
         primary: Arc<dyn PrimaryStore>,
         server: Server,
@@ -183,14 +184,13 @@ impl DispatchLease {
         known.filter(|known| known.asked >= forgotten)
     }
 
-    /// How it stands, as far as it is known and may be trusted.
+    /// The dispatch state, recent enough to rely on.
     pub(crate) async fn standing(&self) -> StoreResult<Arc<DispatchState>> {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.ask(|known| known.known_since.elapsed() < GOOD_FOR / 2).await
     }
 
-    /// The same. If it took so long to ask that the answer may not be trusted any more, it is asked for again.
-    /// Only claims ask for it.
+    /// The same, for claims. If reading it took so long that it is outdated already, it is read again.
     pub(crate) async fn fresh_standing(&self) -> StoreResult<Arc<DispatchState>> {
         *self.claimed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let mut standing = self.standing().await?;
@@ -203,12 +203,12 @@ impl DispatchLease {
         Ok(standing)
     }
 
-    /// How it stands, as it was asked for after that.
+    /// The dispatch state, read after `instant`.
     pub(crate) async fn standing_since(&self, instant: Instant) -> StoreResult<Arc<DispatchState>> {
         self.ask(|known| known.asked >= instant).await
     }
 
-    /// Asks again and again, while anybody wants to know.
+    /// Reads the state periodically, while it is in use.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             time::sleep(ASK_EVERY).await;
@@ -221,17 +221,17 @@ impl DispatchLease {
         }
     }
 
-    /// Something has changed.
+    /// Marks the state as outdated.
     pub(crate) fn forget(&self) {
         *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    async fn ask(&self, is_good: impl Fn(&DispatchState) -> bool) -> StoreResult<Arc<DispatchState>> {
-        if let Some(known) = self.known().filter(|known| is_good(known)) {
+    async fn ask(&self, is_valid: impl Fn(&DispatchState) -> bool) -> StoreResult<Arc<DispatchState>> {
+        if let Some(known) = self.known().filter(|known| is_valid(known)) {
             return Ok(known);
         }
         let _one = self.asking.lock().await;
-        if let Some(known) = self.known().filter(|known| is_good(known)) {
+        if let Some(known) = self.known().filter(|known| is_valid(known)) {
             return Ok(known);
         }
         let asked = Instant::now();
@@ -255,7 +255,7 @@ impl DispatchLease {
         Ok(standing)
     }
 
-    /// What this process has to tell the primary store.
+    /// What this process reports to the primary store.
     fn sight(&self, reached: bool) -> Sight {
         let claimed = *self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         let claims = claimed.is_some_and(|at| at.elapsed() < CLAIMS_FOR);
@@ -266,7 +266,7 @@ impl DispatchLease {
         }
     }
 
-    /// The primary store's server may have begun anew.
+    /// Stores the run of the primary store's server, which may have restarted.
     fn remember(&self, run: &str) {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if runs[0] != run {
@@ -274,7 +274,7 @@ impl DispatchLease {
         }
     }
 
-    /// Looks whether Redis can be used, and says so once if that has changed, and now and then if it cannot.
+    /// Checks whether Redis can be used. Logs a change once, and from time to time that it cannot be used.
     async fn look_at_redis(&self) -> Result<Signs, String> {
         let signs = self.signs_of_life().await;
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -299,13 +299,13 @@ impl DispatchLease {
         signs
     }
 
-    /// Why Redis cannot be used, if this process found that it cannot.
+    /// Why this process cannot use Redis, if so.
     pub(crate) fn refused(&self) -> Option<String> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(why, _)| why.clone())
     }
 
-    /// What Redis shows by a write that it takes: a server that only answers cannot hand out jobs. In a cluster there
-    /// is a write for each of some queues, on the node that has it.
+    /// Checks Redis by a write: a server that only answers reads cannot hand out jobs. In a cluster, one write for each
+    /// of some queues, on the queue's node.
     async fn signs_of_life(&self) -> Result<Signs, String> {
         let keys = if self.server.address().is_cluster() {
             let known = self.known();
@@ -329,18 +329,18 @@ impl DispatchLease {
         Ok(signs)
     }
 
-    /// Shows by a write that the jobs are of this primary store.
+    /// Proves by a write that the jobs belong to this primary store.
     async fn own(&self, key: &str) -> Result<Signs, String> {
         if let Some(signs) = self.try_to_own(key).await? {
             return Ok(signs);
         }
-        // The primary store's server may have begun anew, and others may have heard of that before.
+        // The primary store's server may have restarted, and another process may have noticed that earlier.
         let answer = self.primary.dispatching(Sight::Unknown).await.map_err(|error| error.to_string())?;
         self.remember(&answer.server_run);
         self.try_to_own(key).await?.ok_or_else(|| IS_A_COPY.to_owned())
     }
 
-    /// The same; nothing if they are another's.
+    /// The same; `None` if the jobs belong to another server.
     async fn try_to_own(&self, key: &str) -> Result<Option<Signs>, String> {
         let [run, before] = self.runs.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut call = OWN.prepare_invoke();
@@ -352,12 +352,12 @@ impl DispatchLease {
     }
 }
 
-/// What Redis shows.
+/// What a check of Redis found.
 #[derive(Debug, Clone, Copy)]
 struct Signs {
-    /// Its time; that of the slowest clock, if there are several.
+    /// The time of Redis; the earliest, if there are several nodes.
     time_ms: u64,
-    /// Whether it has memory enough to cache jobs.
+    /// Whether Redis has enough memory to cache jobs.
     caches: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Signs of life. A worker that has given none for long, neither here nor to the primary store, is dead, and its leases
-//! need not run out first.
+//! Heartbeats of workers. A worker whose heartbeats have stopped, both in Redis and in the primary store, is dead: its
+//! leases are ended before they expire.
 
 use std::{
     collections::HashSet,
@@ -12,18 +12,18 @@ use redis::RedisResult;
 
 use crate::{keys::Namespace, repairs::Repairs, server::Server};
 
-/// How long a sign of life lasts.
+/// How long a heartbeat counts.
 pub(crate) const ALIVE_FOR: Duration = Duration::from_secs(30);
-/// How often the dead are looked for.
+/// Interval between searches for dead workers.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Signs of life of workers.
+/// Heartbeats of workers, stored in Redis.
 pub(crate) struct Heartbeats {
     primary: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     looked: Mutex<Timestamp>,
-    /// Whose leases have been ended.
+    /// Dead workers whose leases have been ended.
     buried: Mutex<HashSet<WorkerId>>,
 }
 
@@ -32,7 +32,7 @@ impl Heartbeats {
         Self { primary, server, namespace, looked: Mutex::new(Timestamp::MIN), buried: Mutex::default() }
     }
 
-    /// A worker is there.
+    /// Records the heartbeat of a worker.
     pub(crate) async fn heartbeat(&self, worker: WorkerId) {
         let key = self.namespace.worker(worker);
         let said: RedisResult<()> =
@@ -42,12 +42,12 @@ impl Heartbeats {
         }
     }
 
-    /// A worker has left.
+    /// Removes the heartbeat of a worker that has deregistered.
     pub(crate) async fn stop(&self, worker: WorkerId) {
         let _: RedisResult<()> = self.server.call(redis::cmd("DEL").arg(self.namespace.worker(worker))).await;
     }
 
-    /// Whether the last look is long enough ago; if so, the next one is now.
+    /// Whether the last search was long enough ago; if so, marks a new one.
     fn is_time(&self, now: Timestamp) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let recently = *looked <= now && now.since(*looked) < LOOK_EVERY;
@@ -57,14 +57,15 @@ impl Heartbeats {
         !recently
     }
 
-    /// Ends the leases of workers that have died since the last look.
+    /// Ends the leases of workers that have died since the last search.
     pub(crate) async fn look(&self, repairs: &Repairs) -> StoreResult<()> {
         let now = self.primary.now();
         if !self.is_time(now) {
             return Ok(());
         }
         let workers = self.primary.workers().await?;
-        let silent = workers.iter().filter(|worker| now.since(worker.seen_at) > ALIVE_FOR).map(|worker| worker.beat.id);
+        let silent =
+            workers.iter().filter(|worker| now.since(worker.seen_at) > ALIVE_FOR).map(|worker| worker.heartbeat.id);
         let silent: HashSet<WorkerId> = silent.collect();
         let unburied: Vec<WorkerId> = {
             let mut buried = self.buried.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,9 +73,9 @@ impl Heartbeats {
             silent.difference(&buried).copied().collect()
         };
         for worker in unburied {
-            let beats: RedisResult<bool> =
+            let heartbeats: RedisResult<bool> =
                 self.server.call(redis::cmd("EXISTS").arg(self.namespace.worker(worker))).await;
-            if !matches!(beats, Ok(false)) {
+            if !matches!(heartbeats, Ok(false)) {
                 continue;
             }
             let jobs = self.primary.end_leases(worker).await?;

@@ -1,28 +1,28 @@
-//! Redis hands out the jobs that another store owns, faster than that store could.
+//! Redis in front of a primary store: hands out the jobs that the primary store owns, faster than that store can.
 //!
-//! What it knows of a job is a hint. The owner, a [`PrimaryStore`](punctual_core::dispatch::PrimaryStore), says what is
-//! true; `docs/adr/0014` says why the two never contradict each other for long, and never to anybody's harm.
+//! Redis stores hints about jobs. The [`PrimaryStore`](punctual_core::dispatch::PrimaryStore) owns the jobs and decides
+//! what is true; `docs/adr/0014` explains why the two never contradict each other for long, and never cause harm.
 //!
 //! | question | file |
 //! |---|---|
-//! | what is where in Redis? | `keys` |
-//! | what happens there in one step? | `scripts/*.lua`, by `scripts` |
-//! | how is it reached? | `server` |
+//! | which keys are there in Redis? | `keys` |
+//! | what happens there atomically? | `scripts/*.lua`, called by `scripts` |
+//! | how is Redis connected? | `server` |
 //! | which store is it? | `store`, opened by `options`; its parts share `shared` |
-//! | who hands out a queue's jobs now? | `dispatch_lease` |
+//! | which side hands out a queue's jobs now? | `dispatch_lease` |
 //! | when does Redis begin to hand out a queue's jobs, and when has it lost them? | `activation` |
-//! | how does a job get to its worker? | `claim` |
-//! | when does the owner know? | `write_behind` |
-//! | what is told again, and when? | `reconciler` |
+//! | how does a worker claim a job? | `claim` |
+//! | when does the primary store know of an execution? | `write_behind` |
+//! | which jobs are dispatched again, and when? | `reconciler` |
 //! | how are idle workers woken? | `wake` |
-//! | who is alive? | `heartbeats` |
-//! | who has a lock? | `locks` |
-//! | is all well, and what had to be put right? | `examine`, `repairs` |
+//! | which workers are alive? | `heartbeats` |
+//! | who owns a lock? | `locks` |
+//! | is everything in order, and what was repaired? | `diagnostics`, `repairs` |
 
 mod activation;
 mod claim;
+mod diagnostics;
 mod dispatch_lease;
-mod examine;
 mod heartbeats;
 mod keys;
 mod locks;

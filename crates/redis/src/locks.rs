@@ -1,9 +1,10 @@
-//! Locks. Redis says no, and the primary store says yes.
+//! Locks. Redis refuses quickly, and the primary store decides.
 //!
-//! A lock is taken on most of some independent nodes, within its time: Redlock. Whoever fails there asks nobody else,
-//! and that is nearly everybody who wants what somebody has. Whoever succeeds asks the primary store, which gives the
-//! fencing token, and refuses while the time of another has not passed. So neither a node that has forgotten its locks
-//! nor a client that stood still makes anybody a second owner; `docs/adr/0015` says more.
+//! A lock is taken on the majority of several independent nodes, within its lifetime: Redlock. A client that fails
+//! there does not query the primary store, which takes most of the load of contended locks off it. A client that
+//! succeeds asks the primary store, which issues the fencing token, and refuses while the lease of another owner has
+//! not expired. So neither a node that has lost its locks nor a client that was suspended can lead to two owners; see
+//! `docs/adr/0015`.
 
 use std::time::Duration;
 
@@ -17,23 +18,23 @@ use crate::{
     server::Server,
 };
 
-/// The longest that one node is waited for: an answer that takes a good part of the lock's time is worth little.
+/// Maximum wait for one node: a lock is worth little if the answer consumed a large part of its lifetime.
 const NODE_MAX_WAIT: Duration = Duration::from_millis(500);
-/// Clocks of nodes run apart by a hundredth, and expire keys to the millisecond.
+/// Allowance for clock drift between nodes (a hundredth of the lifetime), and for the millisecond resolution of expiry.
 const DRIFT: (u32, Duration) = (100, Duration::from_millis(2));
 
-/// How the nodes have voted on a lock.
+/// The result of the nodes' votes on a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vote {
-    /// Most of them have given it, and enough of its time is left.
+    /// The majority granted it, and enough of its lifetime is left.
     Won,
-    /// Somebody else has it.
+    /// Another owner has it.
     Lost,
-    /// Too few have answered to say.
+    /// Too few nodes answered to decide.
     Unclear,
 }
 
-/// Locks on some independent nodes.
+/// Locks on several independent nodes.
 #[derive(Clone)]
 pub(crate) struct Locks {
     nodes: Vec<Server>,
@@ -44,8 +45,8 @@ impl Locks {
         Self { nodes }
     }
 
-    /// Takes each of some locks that is free, out of time or the owner's already. Those that are not won are held
-    /// nowhere afterwards.
+    /// Takes each lock that is free, expired or held by the same owner. Locks that are not won are released on all
+    /// nodes.
     pub(crate) async fn take(&self, keys: &[String], owner: &str, now: Timestamp, ttl: Duration) -> Vec<Vote> {
         let began = Instant::now();
         let answers = join_all(self.nodes.iter().map(|node| ask(node, keys, owner, now, ttl))).await;
@@ -65,7 +66,7 @@ impl Locks {
         votes
     }
 
-    /// Frees those that the owner holds, wherever it does.
+    /// Releases the locks that the owner holds, on all nodes.
     pub(crate) async fn release(&self, keys: &[String], owner: &str) {
         if keys.is_empty() {
             return;
@@ -84,7 +85,7 @@ impl Locks {
     }
 }
 
-/// Asks one node, but not for long.
+/// Requests the locks from one node, with a timeout.
 async fn ask(node: &Server, keys: &[String], owner: &str, now: Timestamp, ttl: Duration) -> Option<Vec<bool>> {
     let mut call = LOCK.prepare_invoke();
     for key in keys {

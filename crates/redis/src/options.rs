@@ -1,18 +1,18 @@
-//! How Redis is used.
+//! Options of Redis as the dispatcher.
 
 use punctual_core::{StoreError, StoreResult};
 
 use crate::server::Address;
 
-/// How Redis is used.
+/// Options of Redis as the dispatcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Where jobs are handed out.
+    /// The Redis that hands out jobs.
     pub address: Address,
-    /// Independent servers for locks: an odd number of them, most of which have to agree. If there are none, the one
+    /// Independent servers for locks: an odd number of them, since a majority must agree. If there are none, the server
     /// above decides alone.
     pub locks: Vec<Address>,
-    /// Whether jobs that begin before the primary store knows are locked on these servers until it does. Needs
+    /// Whether jobs that start before the primary store knows are locked on these servers until it does. Needs
     /// [`locks`](Self::locks).
     pub lock_jobs: bool,
 }

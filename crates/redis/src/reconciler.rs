@@ -1,5 +1,5 @@
-//! What Redis is told of jobs, other than by whoever has just stored them. A hint too many does no harm: nothing is
-//! cached of these, so that whoever gets one asks the primary store first.
+//! Keeps the hints in Redis complete, in addition to the hints that enqueues send. A superfluous hint does no harm:
+//! these jobs have no cached documents, so that a claim checks them with the primary store first.
 
 use std::{
     collections::BTreeMap,
@@ -18,25 +18,25 @@ use crate::{
     dispatch_lease::{DispatchLease, DispatchState},
     keys::Namespace,
     repairs::Repairs,
-    scripts::{CALL_MAX_JOBS, Queue, Told},
+    scripts::{CALL_MAX_JOBS, PushReason, Queue},
     server::Server,
 };
 
-/// How often to look for jobs that nobody has told of, when no hint comes.
+/// Interval between searches for undispatched jobs, when no wake-up arrives.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long ahead of the horizon's end the next part of it is told.
+/// How long before the end of the horizon its next part is dispatched.
 const HORIZON_STEP: Duration = Duration::from_secs(5);
-/// Queued jobs that a sweep looks at in one go.
+/// Maximum number of queued jobs that one sweep compares.
 const SWEEP_MAX_JOBS: usize = 5_000;
 
-/// Tells Redis of jobs.
+/// Sends hints of jobs to Redis.
 pub(crate) struct Reconciler {
     primary: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
-    /// Hears when there may be something to tell.
+    /// Notified when there may be undispatched jobs; and the time of the last search.
     work: tokio::sync::Mutex<(Box<dyn Watch>, Option<Instant>)>,
-    /// Where the sweep has come to.
+    /// The position of the sweep.
     sweep: Mutex<Sweep>,
     repairs: Repairs,
 }
@@ -47,13 +47,13 @@ struct Sweep {
     after: Option<(Timestamp, JobId)>,
 }
 
-/// What Redis has heard of some jobs.
+/// Whether Redis received some hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Heard {
+enum PushResult {
     All,
-    /// Their queue is not open.
+    /// No: their queue is not open.
     Closed,
-    /// It could not be reached.
+    /// No: Redis could not be reached.
     Nothing,
 }
 
@@ -68,58 +68,63 @@ impl Reconciler {
         Queue { server: &self.server, namespace: &self.namespace, name, epoch }
     }
 
-    /// Tells of jobs of which nobody has told, and of those whose time comes near.
-    pub(crate) async fn look(&self, keeper: &DispatchLease, ahead: Duration) -> StoreResult<()> {
-        let standing = keeper.standing().await?;
+    /// Dispatches jobs that have not been dispatched yet, and jobs that start soon.
+    pub(crate) async fn look(&self, dispatch_lease: &DispatchLease, ahead: Duration) -> StoreResult<()> {
+        let standing = dispatch_lease.standing().await?;
         let now = self.primary.now();
         if standing.due_until.is_none_or(|until| until < now.after(ahead + HORIZON_STEP)) {
-            self.load_due(keeper, standing.due_until, now.after(HORIZON)).await?;
-            keeper.forget();
+            self.load_due(dispatch_lease, standing.due_until, now.after(HORIZON)).await?;
+            dispatch_lease.forget();
         }
         let mut work = self.work.lock().await;
         let hinted = work.0.changed().now_or_never().is_some();
         if hinted || work.1.is_none_or(|last| last.elapsed() > LOOK_EVERY) {
-            self.load_undispatched(keeper, now.after(HORIZON)).await?;
+            self.load_undispatched(dispatch_lease, now.after(HORIZON)).await?;
             work.1 = Some(Instant::now());
         }
         Ok(())
     }
 
-    async fn load_undispatched(&self, keeper: &DispatchLease, until: Timestamp) -> StoreResult<()> {
+    async fn load_undispatched(&self, dispatch_lease: &DispatchLease, until: Timestamp) -> StoreResult<()> {
         loop {
             let hints = self.primary.undispatched(until, CALL_MAX_JOBS).await?;
-            if hints.is_empty() || !self.put(keeper, &hints, Told::Changed).await? {
+            if hints.is_empty() || !self.put(dispatch_lease, &hints, PushReason::Changed).await? {
                 return Ok(());
             }
             let all = hints.len() < CALL_MAX_JOBS;
-            self.primary.mark_dispatched(hints).await?;
-            if all {
+            // Those of locked jobs are passed again, but not before they can have been unlocked.
+            let recorded = self.primary.mark_dispatched(hints).await?;
+            if all || recorded == 0 {
                 return Ok(());
             }
         }
     }
 
-    async fn load_due(&self, keeper: &DispatchLease, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {
-        if self.put_due(keeper, None, before.unwrap_or(Timestamp::MIN), until).await? {
+    async fn load_due(
+        &self,
+        dispatch_lease: &DispatchLease,
+        before: Option<Timestamp>,
+        until: Timestamp,
+    ) -> StoreResult<()> {
+        if self.put_due(dispatch_lease, None, before.unwrap_or(Timestamp::MIN), until).await? {
             self.primary.mark_due_dispatched(before, until).await?;
         }
         Ok(())
     }
 
-    /// Tells of the jobs of a queue that wait for their time. While it was closed, its part of the horizon was passed
-    /// over.
-    async fn load_due_of(&self, keeper: &DispatchLease, name: &str) -> StoreResult<bool> {
-        let standing = keeper.standing_since(Instant::now()).await?;
-        // Somebody who has just passed it over may have looked a little further: clocks differ.
+    /// Dispatches the scheduled jobs of a queue. The horizon was moved on without them while the queue was closed.
+    async fn load_due_of(&self, dispatch_lease: &DispatchLease, name: &str) -> StoreResult<bool> {
+        let standing = dispatch_lease.standing_since(Instant::now()).await?;
+        // The process that moved the horizon may have read a slightly later time: clocks differ.
         let horizon = self.primary.now().after(HORIZON + HORIZON_STEP);
         let until = standing.due_until.map_or(horizon, |until| until.max(horizon));
-        self.put_due(keeper, Some(name), Timestamp::MIN, until).await
+        self.put_due(dispatch_lease, Some(name), Timestamp::MIN, until).await
     }
 
-    /// Tells of jobs that wait for a time between two, of one queue or of all. Says whether Redis has heard.
+    /// Dispatches jobs scheduled in a time range, of one queue or of all. Returns whether Redis received them.
     async fn put_due(
         &self,
-        keeper: &DispatchLease,
+        dispatch_lease: &DispatchLease,
         queue: Option<&str>,
         after: Timestamp,
         until: Timestamp,
@@ -127,7 +132,7 @@ impl Reconciler {
         let mut after = (after, JobId::from_bits(0));
         loop {
             let hints = self.primary.due(queue, after, until, CALL_MAX_JOBS).await?;
-            if !hints.is_empty() && !self.put(keeper, &hints, Told::Changed).await? {
+            if !hints.is_empty() && !self.put(dispatch_lease, &hints, PushReason::Changed).await? {
                 return Ok(false);
             }
             match hints.last().filter(|_| hints.len() == CALL_MAX_JOBS) {
@@ -137,58 +142,64 @@ impl Reconciler {
         }
     }
 
-    /// Tells of jobs of which somebody else may have told, but for those that are in somebody's hands.
-    pub(crate) async fn tell_again(&self, keeper: &DispatchLease, hints: &[Hint]) -> StoreResult<()> {
+    /// Dispatches jobs that another process may have dispatched, except those that are claimed.
+    pub(crate) async fn tell_again(&self, dispatch_lease: &DispatchLease, hints: &[Hint]) -> StoreResult<()> {
         for part in hints.chunks(CALL_MAX_JOBS) {
-            self.put(keeper, part, Told::Again).await?;
+            self.put(dispatch_lease, part, PushReason::Again).await?;
         }
         Ok(())
     }
 
-    /// Tells of jobs, those of open queues; of the others it is told when their queue is opened. Says whether Redis has
-    /// heard.
-    async fn put(&self, keeper: &DispatchLease, hints: &[Hint], what: Told) -> StoreResult<bool> {
+    /// Dispatches jobs of open queues; the other jobs are dispatched when their queue is opened. Returns whether Redis
+    /// received them.
+    async fn put(&self, dispatch_lease: &DispatchLease, hints: &[Hint], what: PushReason) -> StoreResult<bool> {
         let read_at = Instant::now();
         let mut lanes: BTreeMap<&Arc<Lane>, Vec<Hint>> = BTreeMap::new();
         for hint in hints {
             lanes.entry(&hint.lane).or_default().push(hint.clone());
         }
-        let known = keeper.standing().await?;
+        let known = dispatch_lease.standing().await?;
         for (lane, hints) in lanes {
-            let heard = match known.epoch(&lane.queue) {
+            let result = match known.epoch(&lane.queue) {
                 Some(epoch) => self.put_lane(lane, epoch, &hints, what).await,
-                None => Heard::Closed,
+                None => PushResult::Closed,
             };
-            if heard == Heard::Closed {
-                // One that was opened before they were read has not been told of them, perhaps.
-                let now = keeper.standing_since(read_at).await?;
+            if result == PushResult::Closed {
+                // A queue that was opened before the jobs were read may have been loaded without them.
+                let now = dispatch_lease.standing_since(read_at).await?;
                 if let Some(epoch) = now.epoch(&lane.queue)
-                    && self.put_lane(lane, epoch, &hints, what).await == Heard::Nothing
+                    && self.put_lane(lane, epoch, &hints, what).await == PushResult::Nothing
                 {
                     return Ok(false);
                 }
-            } else if heard == Heard::Nothing {
+            } else if result == PushResult::Nothing {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    async fn put_lane(&self, lane: &Lane, epoch: u64, hints: &[Hint], what: Told) -> Heard {
+    async fn put_lane(&self, lane: &Lane, epoch: u64, hints: &[Hint], what: PushReason) -> PushResult {
         match self.queue(&lane.queue, epoch).put(hints, what).await {
-            Ok(Some(_)) => Heard::All,
-            Ok(None) => Heard::Closed,
+            Ok(Some(_)) => PushResult::All,
+            Ok(None) => PushResult::Closed,
             Err(error) => {
                 tracing::debug!(%error, "cannot tell Redis of jobs");
-                Heard::Nothing
+                PushResult::Nothing
             }
         }
     }
 
-    /// Tells of the jobs of a queue that is open now: of a page of each lane, or of all. Says whether there are more.
-    pub(crate) async fn load(&self, keeper: &DispatchLease, name: &str, epoch: u64, all: bool) -> StoreResult<bool> {
-        // Those that wait for their time come first: one whose time comes meanwhile is among the others then.
-        if !self.load_due_of(keeper, name).await? {
+    /// Dispatches the jobs of an open queue: one page of each lane, or all. Returns whether there are more.
+    pub(crate) async fn load(
+        &self,
+        dispatch_lease: &DispatchLease,
+        name: &str,
+        epoch: u64,
+        all: bool,
+    ) -> StoreResult<bool> {
+        // Scheduled jobs first: a job that becomes due meanwhile is then among the queued jobs.
+        if !self.load_due_of(dispatch_lease, name).await? {
             return Ok(true);
         }
         let mut more = false;
@@ -196,7 +207,7 @@ impl Reconciler {
             let mut after = None;
             loop {
                 let hints = self.primary.queued(&lane, after, Timestamp::MAX, CALL_MAX_JOBS).await?;
-                if self.queue(name, epoch).put(&hints, Told::Queued).await.is_err() {
+                if self.queue(name, epoch).put(&hints, PushReason::Queued).await.is_err() {
                     return Ok(true);
                 }
                 match hints.last().filter(|_| hints.len() == CALL_MAX_JOBS) {
@@ -214,12 +225,12 @@ impl Reconciler {
         Ok(more)
     }
 
-    /// Whether a queue has jobs without limits.
+    /// Whether Redis hands out jobs of the queue: it has lanes without limits.
     pub(crate) fn serves(&self, queue: &str) -> bool {
         !self.lanes(Some(queue)).is_empty()
     }
 
-    /// The lanes whose jobs have no limits, highest priorities first.
+    /// The lanes whose jobs have no limits, lowest ranks first.
     fn lanes(&self, queue: Option<&str>) -> Vec<Arc<Lane>> {
         let all = ClaimRequest {
             queues: queue.map(str::to_owned).into_iter().collect(),
@@ -230,9 +241,9 @@ impl Reconciler {
         lanes.into_iter().map(|(lane, _)| lane).collect()
     }
 
-    /// Puts right whatever a crash has left, a bounded part of it at a time.
-    pub(crate) async fn maintain(&self, keeper: &DispatchLease) -> StoreResult<()> {
-        let standing = keeper.standing().await?;
+    /// Repairs what a crash has left, a bounded number of jobs per call.
+    pub(crate) async fn maintain(&self, dispatch_lease: &DispatchLease) -> StoreResult<()> {
+        let standing = dispatch_lease.standing().await?;
         if !standing.is_open() {
             return Ok(());
         }
@@ -248,13 +259,13 @@ impl Reconciler {
         }
         let repaired = self.sweep(&standing).await?;
         if repaired > 0 {
-            tracing::info!(jobs = repaired, "told Redis of jobs that it should have known");
-            self.repairs.count("queued jobs told that Redis did not know", repaired).await;
+            tracing::info!(jobs = repaired, "sent jobs to Redis that it had lost");
+            self.repairs.count("queued jobs sent again that Redis had lost", repaired).await;
         }
         Ok(())
     }
 
-    /// Compares a part of what is queued with what Redis knows; says how much it did not know.
+    /// Compares a page of the queued jobs with those that Redis knows; returns how many Redis did not know.
     async fn sweep(&self, standing: &DispatchState) -> StoreResult<usize> {
         let mut left = SWEEP_MAX_JOBS;
         let mut repaired = 0;
@@ -270,11 +281,12 @@ impl Reconciler {
                 (lane, sweep.after)
             };
             let page = left.min(CALL_MAX_JOBS);
-            // What has just been stored is being told by whoever did.
+            // Jobs that have just been stored are still being sent by the process that stored them.
             let settled = self.primary.now().before(HORIZON_STEP);
             let hints = self.primary.queued(&lane, after, settled, page).await?;
             if let Some(epoch) = standing.epoch(&lane.queue) {
-                repaired += self.queue(&lane.queue, epoch).put(&hints, Told::Queued).await.ok().flatten().unwrap_or(0);
+                repaired +=
+                    self.queue(&lane.queue, epoch).put(&hints, PushReason::Queued).await.ok().flatten().unwrap_or(0);
             }
             let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
             sweep.after = hints.last().filter(|_| hints.len() == page).map(|last| (last.run_at, last.job));

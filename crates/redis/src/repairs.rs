@@ -1,10 +1,10 @@
-//! What had to be put right, counted for everybody to see.
+//! Counters of repairs.
 
 use redis::RedisResult;
 
 use crate::{keys::Namespace, server::Server};
 
-/// Counts repairs, in Redis: it is its doings that they are about, and they go with it.
+/// Counts repairs in Redis: they concern its data, and are lost with it.
 #[derive(Clone)]
 pub(crate) struct Repairs {
     server: Server,
@@ -16,7 +16,7 @@ impl Repairs {
         Self { server, namespace }
     }
 
-    /// So many more of a kind.
+    /// Adds `number` to the counter of a kind.
     pub(crate) async fn count(&self, kind: &str, number: usize) {
         let key = self.namespace.repairs();
         let counted: RedisResult<u64> = self.server.call(redis::cmd("HINCRBY").arg(key).arg(kind).arg(number)).await;
@@ -25,7 +25,7 @@ impl Repairs {
         }
     }
 
-    /// How many of each kind, by name.
+    /// All counters, sorted by kind.
     pub(crate) async fn all(&self) -> RedisResult<Vec<(String, u64)>> {
         let mut all: Vec<(String, u64)> = self.server.call(redis::cmd("HGETALL").arg(self.namespace.repairs())).await?;
         all.sort();

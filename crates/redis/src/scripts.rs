@@ -1,4 +1,4 @@
-//! What happens in Redis in one step. Each script says at its head what goes in and what comes out.
+//! Atomic operations in Redis. Each script documents its arguments and results at its head.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -40,13 +40,13 @@ scripts! {
     UNLOCK "unlock"
 }
 
-/// How long documents are cached.
+/// How long documents are cached, in seconds.
 const CACHE_S: u32 = 3_600;
-/// Of new jobs of a lane that has about as many, nothing is cached: their worker asks the primary store.
+/// For new jobs of a lane of about this length, nothing is cached: workers read them from the primary store.
 const CACHE_MAX_JOBS: usize = 100_000;
-/// What is cached together is of the same hour.
+/// Documents of the same hour are cached under one key.
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// Jobs that one call tells of: Lua has a bound for the arguments of a command.
+/// Maximum number of jobs per call: Lua limits the number of arguments of a command.
 pub(crate) const CALL_MAX_JOBS: usize = 1_000;
 
 /// One queue in Redis, in one epoch.
@@ -57,12 +57,12 @@ pub(crate) struct Queue<'a> {
     pub(crate) epoch: u64,
 }
 
-/// A wish for jobs of one queue.
-pub(crate) struct Wish<'a> {
-    /// With ranks, first ranks first.
+/// A request for jobs of one queue.
+pub(crate) struct PopRequest<'a> {
+    /// With their ranks, lowest ranks first.
     pub(crate) lanes: &'a [(Arc<Lane>, u32)],
     pub(crate) now: Timestamp,
-    /// What is due by then may be handed out ahead.
+    /// Jobs that are due by then may be handed out ahead of their time.
     pub(crate) until: Timestamp,
     pub(crate) limit: usize,
     pub(crate) hold_ms: u64,
@@ -73,20 +73,20 @@ pub(crate) struct Wish<'a> {
 pub(crate) struct Handed {
     pub(crate) hint: Hint,
     pub(crate) rank: u32,
-    /// Whether its time has not come yet.
+    /// Whether the job is handed out ahead of its time.
     pub(crate) ahead: bool,
-    /// What was cached of it.
+    /// Its cached document, if any.
     pub(crate) document: Option<Vec<u8>>,
 }
 
-/// What was handed out, and when there is more.
+/// The jobs that were handed out, and when the next one is due.
 #[derive(Default)]
 pub(crate) struct HandedOut {
     pub(crate) jobs: Vec<Handed>,
     pub(crate) next_run_at: Option<Timestamp>,
 }
 
-/// A job that would be handed out. In the order in which they would be.
+/// A job that would be handed out. Ordered like the jobs that are handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Candidate {
     ahead: bool,
@@ -95,18 +95,18 @@ pub(crate) struct Candidate {
     job: JobId,
 }
 
-/// What is told of jobs that Redis may know.
+/// Why jobs are sent to Redis that it may already have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// They have changed.
+pub(crate) enum PushReason {
+    /// The jobs have changed.
     Changed,
-    /// Somebody may have told of them already, and some may be in somebody's hands.
+    /// Another process may have sent them already; claimed jobs are skipped.
     Again,
-    /// The same, and all are queued.
+    /// Like `Again`, and all jobs are queued.
     Queued,
 }
 
-impl Told {
+impl PushReason {
     const fn word(self) -> &'static str {
         match self {
             Self::Changed => "changed",
@@ -116,7 +116,7 @@ impl Told {
     }
 }
 
-/// A new job to tell of, with what its worker needs to know, if it may start at once.
+/// A new job for Redis, with its document if it may start at once.
 pub(crate) struct News {
     pub(crate) hint: Hint,
     pub(crate) document: Option<Vec<u8>>,
@@ -127,7 +127,7 @@ impl Queue<'_> {
         self.namespace.queue(self.name)
     }
 
-    /// Opens it. Whatever it knew is forgotten.
+    /// Opens the queue in Redis. All its data there is removed.
     pub(crate) async fn open(&self, paused: bool) -> RedisResult<()> {
         let keys = self.keys();
         let mut call = OPEN.prepare_invoke();
@@ -136,7 +136,7 @@ impl Queue<'_> {
         self.server.run(&call).await
     }
 
-    /// How many hints it has, and how many jobs are in somebody's hands; nothing if it is not open in this epoch.
+    /// The number of hints, and the number of claimed jobs; `None` if the queue is not open in this epoch.
     pub(crate) async fn count(&self) -> RedisResult<Option<(usize, usize)>> {
         let keys = self.keys();
         let mut call = COUNT.prepare_invoke();
@@ -144,30 +144,30 @@ impl Queue<'_> {
         self.server.run(&call).await
     }
 
-    /// Closes it; says how many jobs are in somebody's hands of which their owner may not know yet.
+    /// Closes the queue; returns the number of claimed jobs that the primary store may not know yet.
     pub(crate) async fn close(&self) -> RedisResult<usize> {
         let keys = self.keys();
         self.server.run(CLOSE.prepare_invoke().key(keys.state()).key(keys.owners())).await
     }
 
-    /// Pauses or resumes it.
+    /// Pauses or resumes the queue.
     pub(crate) async fn pause(&self, paused: bool) -> RedisResult<()> {
         self.server.run(PAUSE.prepare_invoke().key(self.keys().state()).arg(u8::from(paused))).await
     }
 
-    /// Hands out jobs; nothing at all if it is not open in this epoch.
-    pub(crate) async fn claim(&self, wish: &Wish<'_>) -> RedisResult<Option<HandedOut>> {
-        let Some(answer) = self.ask(wish, false).await? else { return Ok(None) };
+    /// Claims jobs; `None` if the queue is not open in this epoch.
+    pub(crate) async fn claim(&self, pop: &PopRequest<'_>) -> RedisResult<Option<HandedOut>> {
+        let Some(answer) = self.ask(pop, false).await? else { return Ok(None) };
         let mut values = answer.into_iter();
         let next: String = read(values.next())?;
         let mut handed = HandedOut {
-            jobs: Vec::with_capacity(wish.limit),
+            jobs: Vec::with_capacity(pop.limit),
             next_run_at: next.parse().ok().map(Timestamp::from_micros),
         };
         while let Some(lane) = values.next() {
             let lane: i64 = read(Some(lane))?;
             let ahead = lane < 0;
-            let (lane, rank) = wish.lanes.get(lane.unsigned_abs() as usize - 1).ok_or_else(strange)?;
+            let (lane, rank) = pop.lanes.get(lane.unsigned_abs() as usize - 1).ok_or_else(strange)?;
             let (job, run_at) = (job(values.next())?, read(values.next())?);
             let hint = Hint { lane: Arc::clone(lane), run_at: Timestamp::from_micros(run_at), job };
             handed.jobs.push(Handed { hint, rank: *rank, ahead, document: read(values.next())? });
@@ -175,9 +175,9 @@ impl Queue<'_> {
         Ok(Some(handed))
     }
 
-    /// What would be handed out; nothing at all if it is not open in this epoch.
-    pub(crate) async fn look(&self, wish: &Wish<'_>) -> RedisResult<Option<Vec<Candidate>>> {
-        let Some(answer) = self.ask(wish, true).await? else { return Ok(None) };
+    /// The jobs that a claim would get; `None` if the queue is not open in this epoch.
+    pub(crate) async fn look(&self, pop: &PopRequest<'_>) -> RedisResult<Option<Vec<Candidate>>> {
+        let Some(answer) = self.ask(pop, true).await? else { return Ok(None) };
         let mut values = answer.into_iter().skip(1);
         let mut found = Vec::new();
         while let Some(ahead) = values.next() {
@@ -191,19 +191,19 @@ impl Queue<'_> {
         Ok(Some(found))
     }
 
-    async fn ask(&self, wish: &Wish<'_>, only_look: bool) -> RedisResult<Option<Vec<Value>>> {
+    async fn ask(&self, pop: &PopRequest<'_>, only_look: bool) -> RedisResult<Option<Vec<Value>>> {
         let keys = self.keys();
         let mut call = CLAIM.prepare_invoke();
         call.key(keys.state()).key(keys.held()).key(keys.owners());
-        call.arg(self.epoch).arg(wish.now.as_micros()).arg(wish.until.as_micros()).arg(wish.limit).arg(wish.hold_ms);
-        call.arg(wish.token).arg(&keys.prefix).arg(u8::from(only_look));
-        for (lane, rank) in wish.lanes {
+        call.arg(self.epoch).arg(pop.now.as_micros()).arg(pop.until.as_micros()).arg(pop.limit).arg(pop.hold_ms);
+        call.arg(pop.token).arg(&keys.prefix).arg(u8::from(only_look));
+        for (lane, rank) in pop.lanes {
             call.arg(*rank).arg(lane_suffix(lane));
         }
         self.server.run(&call).await
     }
 
-    /// Tells of jobs that were just stored, which are new until `new_until`; false if it is not open in this epoch.
+    /// Adds jobs that were just stored, which are new until `new_until`; false if the queue is not open in this epoch.
     pub(crate) async fn push(&self, news: &[News], new_until: u64) -> RedisResult<bool> {
         let keys = self.keys();
         let lanes: Vec<&[News]> = news.chunk_by(|one, other| one.hint.lane == other.hint.lane).collect();
@@ -236,9 +236,9 @@ impl Queue<'_> {
         self.server.run(&call).await
     }
 
-    /// Tells of jobs of one lane again, or late; says how many were not known, and nothing if it is not open in this
+    /// Adds jobs of one lane again, or late; returns how many were new, or `None` if the queue is not open in this
     /// epoch.
-    pub(crate) async fn put(&self, hints: &[Hint], what: Told) -> RedisResult<Option<usize>> {
+    pub(crate) async fn put(&self, hints: &[Hint], what: PushReason) -> RedisResult<Option<usize>> {
         let Some(first) = hints.first() else { return Ok(Some(0)) };
         let keys = self.keys();
         let mut call = PUT.prepare_invoke();
@@ -251,7 +251,7 @@ impl Queue<'_> {
         self.server.run(&call).await
     }
 
-    /// Lets go of jobs that claims took, each with the token of its claim; puts them back if they were not wanted.
+    /// Releases claimed jobs, each with the token of its claim; optionally puts them back into their lanes.
     pub(crate) async fn release(&self, jobs: &[(JobId, &str)], put_back: bool) -> RedisResult<()> {
         if jobs.is_empty() {
             return Ok(());
@@ -272,7 +272,7 @@ impl Queue<'_> {
         self.server.run(&call).await
     }
 
-    /// What a worker's claims have in their hands, each with the token of its claim.
+    /// The jobs that a worker's claims hold, each with the token of its claim.
     pub(crate) async fn in_hands_of(&self, worker: WorkerId) -> RedisResult<Vec<(Hint, String)>> {
         let owners: HashMap<String, String> = self.server.call(redis::cmd("HGETALL").arg(self.keys().owners())).await?;
         let claims = claims_of(worker);
@@ -280,8 +280,7 @@ impl Queue<'_> {
         held.map(|(job, owner)| self.held(&job, &owner).ok_or_else(strange)).collect()
     }
 
-    /// A job in somebody's hands, from what is known of that: the token of the claim, when the job may start, and its
-    /// lane.
+    /// Parses the entry of a claimed job: the token of the claim, the start time, and the suffix of the lane.
     fn held(&self, job: &str, owner: &str) -> Option<(Hint, String)> {
         let mut words = owner.splitn(3, ' ');
         let (token, run_at, suffix) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
@@ -289,12 +288,12 @@ impl Queue<'_> {
         Some((Hint { lane, run_at: Timestamp::from_micros(run_at), job: job.parse().ok()? }, token.to_owned()))
     }
 
-    /// Puts jobs back that nobody has said anything of for too long; says how many.
+    /// Puts back jobs whose claims have expired; returns how many.
     pub(crate) async fn reap(&self) -> RedisResult<usize> {
         self.put_back("").await
     }
 
-    /// Puts jobs back that a dead worker had claimed; says how many.
+    /// Puts back jobs that a dead worker had claimed; returns how many.
     pub(crate) async fn bury(&self, worker: WorkerId) -> RedisResult<usize> {
         self.put_back(&claims_of(worker)).await
     }
@@ -307,7 +306,7 @@ impl Queue<'_> {
         self.server.run(&call).await
     }
 
-    /// Forgets jobs of one lane that are not to be handed out any more.
+    /// Removes jobs of one lane that must not be handed out any more.
     pub(crate) async fn forget(&self, hints: &[Hint]) -> RedisResult<()> {
         let Some(first) = hints.first() else { return Ok(()) };
         let keys = self.keys();
@@ -320,7 +319,7 @@ impl Queue<'_> {
     }
 }
 
-/// What the tokens of a worker's claims begin with: the part of its id that is chance.
+/// The prefix of the tokens of a worker's claims: the random part of its id.
 pub(crate) fn claims_of(worker: WorkerId) -> String {
     format!("{:x}.", worker.to_bits() as u64)
 }
@@ -333,7 +332,7 @@ fn job(value: Option<Value>) -> RedisResult<JobId> {
     read::<String>(value)?.parse().map_err(|_| strange())
 }
 
-/// Somebody else has written under our keys.
+/// The error for data of another program under our keys.
 fn strange() -> RedisError {
     (redis::ErrorKind::UnexpectedReturnType, "what is stored under Punctual's keys is not Punctual's").into()
 }
@@ -345,16 +344,16 @@ mod tests {
 
     use super::*;
 
-    /// Long enough for several parts.
+    /// Enough jobs for several parts.
     const JOBS: i64 = 160_000;
-    /// The queue's clock, at first.
+    /// The initial time of the queue's clock.
     const START: i64 = 1_700_000_000_000_000;
 
     fn lane() -> Arc<Lane> {
         Arc::new(Lane { queue: "long".into(), name: "noop".into(), priority: 5 })
     }
 
-    /// The one of that number. Several have the same time.
+    /// The hint of job `number`. Several jobs have the same time.
     fn hint(lane: &Arc<Lane>, number: i64) -> Hint {
         let run_at = Timestamp::from_micros(START + number / 7);
         Hint { lane: Arc::clone(lane), run_at, job: JobId::from_bits(number as u128) }
@@ -362,8 +361,8 @@ mod tests {
 
     async fn claim(queue: &Queue<'_>, lanes: &[(Arc<Lane>, u32)], limit: usize, token: &str) -> Vec<Hint> {
         let (now, until) = (Timestamp::from_micros(START + JOBS), Timestamp::from_micros(START + 2 * JOBS));
-        let wish = Wish { lanes, now, until, limit, hold_ms: 60_000, token };
-        let handed = queue.claim(&wish).await.unwrap().expect("the queue is open");
+        let pop = PopRequest { lanes, now, until, limit, hold_ms: 60_000, token };
+        let handed = queue.claim(&pop).await.unwrap().expect("the queue is open");
         handed.jobs.into_iter().map(|job| job.hint).collect()
     }
 
@@ -375,7 +374,7 @@ mod tests {
         let queue = Queue { server: &server, namespace: &namespace, name: "long", epoch: 1 };
         queue.open(false).await.unwrap();
         let (lane, mut expected) = (lane(), BTreeSet::new());
-        // The first ones are told late, as if Redis had been empty, after some of the others have come.
+        // The first jobs are added late, after some of the others, as if Redis had been empty.
         let (mut late, mut news) = (Vec::new(), Vec::new());
         for number in 0..JOBS {
             expected.insert((hint(&lane, number).run_at, hint(&lane, number).job));
@@ -389,8 +388,8 @@ mod tests {
             assert!(queue.push(part, u64::MAX).await.unwrap());
         }
         for part in late.chunks(CALL_MAX_JOBS) {
-            assert_eq!(queue.put(part, Told::Queued).await.unwrap(), Some(part.len()));
-            assert_eq!(queue.put(part, Told::Queued).await.unwrap(), Some(0), "known by now");
+            assert_eq!(queue.put(part, PushReason::Queued).await.unwrap(), Some(part.len()));
+            assert_eq!(queue.put(part, PushReason::Queued).await.unwrap(), Some(0), "known by now");
         }
         for part in behind.chunks(CALL_MAX_JOBS) {
             assert!(queue.push(part, u64::MAX).await.unwrap());
@@ -401,7 +400,7 @@ mod tests {
             server.call(ask.arg(namespace.queue("long").state()).arg(lane_suffix(&lane))).await.unwrap()
         };
         assert_eq!(state.split(' ').count(), 3, "kept in parts from {state}");
-        // Some are not to be handed out after all, wherever they are.
+        // Some jobs are removed, in every part.
         for number in (0..JOBS).step_by(9_999) {
             let gone = hint(&lane, number);
             queue.forget(std::slice::from_ref(&gone)).await.unwrap();
@@ -413,7 +412,7 @@ mod tests {
             let token = format!("1.{round:x}");
             let handed = claim(&queue, &lanes, 777, &token).await;
             let jobs: Vec<_> = handed.iter().map(|hint| (hint.job, token.as_str())).collect();
-            // Every tenth time nobody wants them, and they come again.
+            // Every tenth round the jobs are put back, and handed out again later.
             queue.release(&jobs, round % 10 == 0).await.unwrap();
             if handed.is_empty() {
                 break;

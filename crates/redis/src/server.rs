@@ -1,4 +1,4 @@
-//! How Redis is reached: one server, one that sentinels watch over, or a cluster.
+//! Connections to Redis: a single server, a server monitored by sentinels, or a cluster.
 
 use std::{collections::HashMap, fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -15,20 +15,20 @@ use redis::{
 };
 use tokio::{sync::Mutex, time};
 
-/// How long a connection may take to come about, and an answer to come.
+/// Timeouts for establishing a TCP connection, and for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same for all that it takes to have a connection: sentinels are asked first, and a login follows.
+/// Timeout for a complete connection: sentinels are queried first, and a login follows.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may be silent before it is probed.
+/// Idle time after which a connection is probed.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// Where Redis is: `redis://host:6379`, `rediss://…` with TLS, `redis+cluster://one:6379,two:6379`,
-/// `redis+sentinel://one:26379,two:26379/name`; each with `user:password@` before the hosts if need be.
+/// An address of Redis: `redis://host:6379`, `rediss://…` with TLS, `redis+cluster://one:6379,two:6379`,
+/// `redis+sentinel://one:26379,two:26379/name`; each with an optional `user:password@` before the hosts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     kind: Kind,
-    /// One address a host, as the driver reads them.
+    /// One address per host, in the form that the driver parses.
     hosts: Vec<String>,
     /// The address without secrets.
     shown: String,
@@ -38,17 +38,17 @@ pub struct Address {
 enum Kind {
     Single,
     Cluster,
-    /// Of the master of this name.
+    /// The master of this name, found through sentinels.
     Sentinel(String),
 }
 
 impl Address {
-    /// Whether it is that of a cluster.
+    /// Whether this is the address of a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         self.kind == Kind::Cluster
     }
 
-    /// Whether it is that of one server.
+    /// Whether this is the address of a single server.
     pub(crate) fn is_single(&self) -> bool {
         self.kind == Kind::Single
     }
@@ -107,14 +107,14 @@ impl FromStr for Address {
         };
         let hosts: Vec<String> = hosts.split(',').map(|host| format!("{scheme}://{login}{host}/{path}")).collect();
         for host in &hosts {
-            // The text may hold a password, and is not repeated.
+            // The driver's message may contain the password: only its category is reported.
             Client::open(host.as_str()).map_err(|error| bad(format!("{shown}: {}", error.category())))?;
         }
         Ok(Self { kind, hosts, shown })
     }
 }
 
-/// Redis, reached as its address says. Reconnects when it is used after it was away.
+/// A Redis server or cluster. Reconnects on the next use after a connection was lost.
 #[derive(Clone)]
 pub(crate) struct Server {
     address: Arc<Address>,
@@ -168,17 +168,17 @@ impl Server {
     pub(crate) async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> RedisResult<T> {
         let mut connection = self.connection().await?;
         let answer = script.invoke_async(&mut connection).await;
-        self.told(answer).await
+        self.checked(answer).await
     }
 
-    /// Does one command.
+    /// Executes one command.
     pub(crate) async fn call<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         let mut connection = self.connection().await?;
         let answer = command.query_async(&mut connection).await;
-        self.told(answer).await
+        self.checked(answer).await
     }
 
-    /// Does one command on each master, and returns all answers.
+    /// Executes one command on each master, and returns all answers.
     pub(crate) async fn call_all<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<Vec<T>> {
         let answers = match self.connection().await? {
             Connection::Node(mut node) => command.query_async(&mut node).await.map(|one| vec![one]),
@@ -188,10 +188,10 @@ impl Server {
                 by_node.and_then(|answer| Ok(HashMap::<String, T>::from_redis_value(answer)?.into_values().collect()))
             }
         };
-        self.told(answers).await
+        self.checked(answers).await
     }
 
-    /// The keys of all masters that match a pattern.
+    /// Returns the keys of all masters that match a pattern.
     pub(crate) async fn scan(&self, pattern: &str) -> RedisResult<Vec<String>> {
         match self.connection().await? {
             Connection::Node(mut node) => scan(pattern, async |command| command.query_async(&mut node).await).await,
@@ -219,8 +219,8 @@ impl Server {
         }
     }
 
-    /// Forgets a connection that is of no more use.
-    async fn told<T>(&self, answer: RedisResult<T>) -> RedisResult<T> {
+    /// Drops the connection after an error that makes it unusable.
+    async fn checked<T>(&self, answer: RedisResult<T>) -> RedisResult<T> {
         if let Err(error) = &answer
             && (error.is_unrecoverable_error()
                 || error.is_io_error()
@@ -232,7 +232,7 @@ impl Server {
     }
 
     async fn connect(&self) -> RedisResult<Connection> {
-        // Where a build has several, TLS does not choose by itself. Whoever embeds us may have chosen one already.
+        // If a build contains several TLS providers, rustls chooses none. The embedding program may have installed one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let hosts = self.address.hosts.iter().map(String::as_str);
         if self.address.kind == Kind::Cluster {
@@ -249,7 +249,7 @@ impl Server {
         self.node().await?.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Node)
     }
 
-    /// The server itself, or one of the cluster.
+    /// The server itself, or one node of the cluster.
     async fn node(&self) -> RedisResult<Client> {
         let hosts = self.address.hosts.clone();
         match &self.address.kind {
@@ -265,18 +265,18 @@ impl Server {
         }
     }
 
-    /// A connection that listens to a channel. What is said on one node of a cluster is heard on all.
+    /// A connection that subscribes to a channel. A cluster publishes a message of one node on all nodes.
     pub(crate) async fn listen(&self, channel: &str) -> RedisResult<PubSub> {
         in_time(async {
-            let mut ears = self.node().await?.get_async_pubsub().await?;
-            ears.subscribe(channel).await?;
-            Ok(ears)
+            let mut listener = self.node().await?.get_async_pubsub().await?;
+            listener.subscribe(channel).await?;
+            Ok(listener)
         })
         .await
     }
 }
 
-/// The keys of one server that match a pattern.
+/// Returns the keys of one server that match a pattern.
 async fn scan(pattern: &str, mut ask: impl AsyncFnMut(Cmd) -> RedisResult<Value>) -> RedisResult<Vec<String>> {
     let (mut keys, mut cursor) = (Vec::new(), 0u64);
     loop {
@@ -299,19 +299,19 @@ fn tcp_settings() -> TcpSettings {
     settings
 }
 
-/// Does something that the driver sets no bound to.
+/// Limits the time of an operation for which the driver has no timeout.
 pub(crate) async fn in_time<T>(work: impl Future<Output = RedisResult<T>> + Send) -> RedisResult<T> {
     let silent = |_| RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
-    // Boxed: the driver's futures are deep.
+    // Boxed: the driver's futures are large.
     time::timeout(SETUP_TIMEOUT, Box::pin(work)).await.map_err(silent)?
 }
 
-/// An error of Redis as one of the store.
+/// Converts an error of Redis to a store error.
 pub(crate) fn store_error(address: &Address, error: &RedisError) -> StoreError {
     StoreError::Unreachable { store: address.to_string(), reason: error.to_string() }
 }
 
-/// What the server, or one of the cluster, says of itself in one of its chapters, by name.
+/// A section of `INFO` of the server, or of one node of the cluster, as fields by name.
 pub(crate) async fn info(server: &Server, chapter: &str) -> RedisResult<HashMap<String, String>> {
     let texts: Vec<String> = server.call_all(redis::cmd("INFO").arg(chapter)).await?;
     let pairs = texts.iter().take(1).flat_map(|text| text.lines()).filter_map(|line| line.trim().split_once(':'));

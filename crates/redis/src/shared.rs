@@ -1,4 +1,4 @@
-//! What the parts of the store share.
+//! State that the parts of the store share.
 
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -22,27 +22,27 @@ use crate::{
     write_behind::WriteBehind,
 };
 
-/// The primary store, Redis, and what this process knows of both.
+/// The primary store, Redis, and the state of this process.
 pub(crate) struct Shared {
     pub(crate) primary: Arc<dyn PrimaryStore>,
     pub(crate) server: Server,
     pub(crate) namespace: Namespace,
     pub(crate) repairs: Repairs,
     pub(crate) locks: Locks,
-    /// Where jobs are locked that begin before the primary store knows, if they are.
+    /// The servers on which jobs are locked that start before the primary store knows, if `lock_jobs` is set.
     pub(crate) job_locks: Option<Locks>,
-    pub(crate) hearts: Heartbeats,
+    pub(crate) heartbeats: Heartbeats,
     pub(crate) version: String,
-    pub(crate) keeper: Arc<DispatchLease>,
-    pub(crate) loader: Reconciler,
-    pub(crate) recorder: Arc<WriteBehind>,
-    /// There may be something to claim.
+    pub(crate) dispatch_lease: Arc<DispatchLease>,
+    pub(crate) reconciler: Reconciler,
+    pub(crate) write_behind: Arc<WriteBehind>,
+    /// Notified when there may be jobs to claim.
     pub(crate) work: Wakes,
-    /// Claims are to wait no longer.
+    /// Notified when claims are to return without waiting any longer.
     pub(crate) hurry: Wakes,
-    /// Tells the claims of a worker from each other.
+    /// Numbers the claims, so that each has its own token.
     pub(crate) claims: AtomicU64,
-    /// End with the store.
+    /// Aborted with the store.
     _tasks: JoinSet<()>,
 }
 
@@ -63,23 +63,23 @@ impl Shared {
             tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
             "unknown".to_owned()
         });
-        let recorder = WriteBehind::new(Arc::clone(&primary), server.clone(), namespace.clone(), job_locks.clone());
-        let recorder = Arc::new(recorder);
+        let write_behind = WriteBehind::new(Arc::clone(&primary), server.clone(), namespace.clone(), job_locks.clone());
+        let write_behind = Arc::new(write_behind);
         let mut tasks = JoinSet::new();
-        tasks.spawn(Arc::clone(&recorder).run());
-        let keeper =
+        tasks.spawn(Arc::clone(&write_behind).run());
+        let dispatch_lease =
             DispatchLease::new(Arc::clone(&primary), server.clone(), namespace.clone(), dispatching.server_run);
-        let keeper = Arc::new(keeper);
-        tasks.spawn(Arc::clone(&keeper).run());
+        let dispatch_lease = Arc::new(dispatch_lease);
+        tasks.spawn(Arc::clone(&dispatch_lease).run());
         Ok(Self {
-            keeper,
-            loader: Reconciler::new(Arc::clone(&primary), server.clone(), namespace.clone()),
-            recorder,
+            dispatch_lease,
+            reconciler: Reconciler::new(Arc::clone(&primary), server.clone(), namespace.clone()),
+            write_behind,
             work: Wakes::listen_to(server.clone(), namespace.channel()),
             hurry: Wakes::of_process(),
             claims: AtomicU64::new(0),
             repairs: Repairs::new(server.clone(), namespace.clone()),
-            hearts: Heartbeats::new(Arc::clone(&primary), server.clone(), namespace.clone()),
+            heartbeats: Heartbeats::new(Arc::clone(&primary), server.clone(), namespace.clone()),
             locks,
             job_locks,
             version,

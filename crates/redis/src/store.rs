@@ -1,4 +1,4 @@
-//! The store: the primary store's, with Redis in front of its queues.
+//! The store: the primary store with Redis in front of its queues.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -19,8 +19,8 @@ use tokio::{
 use crate::{
     activation,
     claim::{self, Document, HOLD},
+    diagnostics,
     dispatch_lease::{DispatchState, QueueDispatch},
-    examine,
     heartbeats::ALIVE_FOR,
     locks::Vote,
     options::Options,
@@ -30,7 +30,7 @@ use crate::{
     write_behind::Unrecorded,
 };
 
-/// How often to look whether what is in somebody's hands has become known.
+/// Interval between checks whether claimed jobs have been recorded.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Jobs that a primary store owns and Redis hands out.
@@ -44,9 +44,9 @@ impl fmt::Debug for DispatchStore {
 }
 
 impl DispatchStore {
-    /// Puts Redis in front of a primary store, which must have been opened to be dispatched.
+    /// Puts Redis in front of a primary store that was opened for dispatching.
     ///
-    /// Redis need not be there: jobs are handed out without it until it is.
+    /// Redis need not be reachable: until it is, the primary store hands out the jobs.
     pub async fn open(primary: Arc<dyn PrimaryStore>, options: impl Into<Options>) -> StoreResult<Self> {
         Ok(Self(Arc::new(Shared::open(primary, options.into()).await?)))
     }
@@ -56,9 +56,9 @@ impl DispatchStore {
         &self.0.primary
     }
 
-    /// What the primary store is about to be asked, it has to know all for that has begun.
+    /// Records all executions that have begun, so that the next query of the primary store includes them.
     pub async fn record(&self) {
-        self.0.recorder.flush().await;
+        self.0.write_behind.flush().await;
     }
 
     /// Removes all keys of this store from Redis. For a store that is about to be dropped and has no other users.
@@ -72,7 +72,7 @@ impl DispatchStore {
         remove.await.map_err(|error| store_error(self.0.server.address(), &error))
     }
 
-    /// Tells Redis of jobs that have just been stored.
+    /// Sends jobs that have just been stored to Redis.
     async fn push(
         &self,
         jobs: Vec<NewJob>,
@@ -90,23 +90,23 @@ impl DispatchStore {
         }
         for (name, mut news) in queues {
             if !standing.caches() {
-                // Their worker asks the primary store: jobs that wait are not to fill Redis.
+                // Workers read these jobs from the primary store: a backlog must not fill Redis.
                 news.iter_mut().for_each(|news| news.document = None);
             }
             news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
-            if !self.push_to(standing, &name, &news, new_until).await && self.0.loader.serves(&name) {
-                let standing = self.0.keeper.standing_since(stored_at).await?;
+            if !self.push_to(standing, &name, &news, new_until).await && self.0.reconciler.serves(&name) {
+                let standing = self.0.dispatch_lease.standing_since(stored_at).await?;
                 activation::open(&self.0, &standing, &name).await?;
-                // Whoever has opened it may have told of them, or may not.
+                // The process that opened the queue may or may not have sent these jobs.
                 let hints: Vec<Hint> = news.into_iter().map(|news| news.hint).collect();
-                self.0.loader.tell_again(&self.0.keeper, &hints).await?;
+                self.0.reconciler.tell_again(&self.0.dispatch_lease, &hints).await?;
             }
         }
         Ok(())
     }
 
-    /// Tells Redis of new jobs of one queue, with all that is known of them, if nobody else can have told of them
-    /// already; says whether it was so.
+    /// Sends new jobs of one queue to Redis with their documents, if the queue is open and loaded there, so that no
+    /// other process can have sent them; false if it is not.
     async fn push_to(&self, standing: &DispatchState, name: &str, news: &[News], new_until: u64) -> bool {
         let Some(epoch) = standing.settled_epoch(name) else { return false };
         for part in news.chunks(CALL_MAX_JOBS) {
@@ -122,14 +122,14 @@ impl DispatchStore {
         true
     }
 
-    /// Before a queue is limited: Redis hands out nothing of it any more, and the primary store knows what it has
-    /// handed out.
+    /// Called before a queue is limited: afterwards Redis hands out no more jobs of it, and the primary store knows the
+    /// jobs that Redis has handed out.
     async fn close(&self, name: &str) -> StoreResult<()> {
-        let standing = self.0.keeper.standing().await?;
+        let standing = self.0.dispatch_lease.standing().await?;
         let QueueDispatch::Open { epoch, .. } = standing.queue(name) else { return Ok(()) };
         let deadline = Instant::now() + 2 * GRACE;
         while let Ok(1..) = self.0.queue(name, epoch).close().await {
-            self.0.recorder.flush().await;
+            self.0.write_behind.flush().await;
             if Instant::now() > deadline {
                 break;
             }
@@ -138,12 +138,12 @@ impl DispatchStore {
         Ok(())
     }
 
-    /// Records what a dead worker was handed and may have started unrecorded: it may be what the worker died of, and
-    /// counts as a crash then.
+    /// Records the jobs that a dead worker was handed and may have started unrecorded: one of them may have killed the
+    /// worker, and counts as a crash then.
     async fn record_started(&self, worker: WorkerId) -> StoreResult<()> {
         let (started_at, since) = (self.0.primary.now(), Instant::now());
         let mut started = Vec::new();
-        for queue in self.0.keeper.standing().await?.queues() {
+        for queue in self.0.dispatch_lease.standing().await?.queues() {
             match self.0.queue(&queue.queue, queue.epoch).in_hands_of(worker).await {
                 Ok(held) => started.extend(held.into_iter().map(|(hint, token)| {
                     let start = Start { hint, worker, started_at, lease: HOLD };
@@ -155,25 +155,25 @@ impl DispatchStore {
         if started.is_empty() {
             return Ok(());
         }
-        // Those that are not as they were handed out go back as they are.
+        // Jobs that have changed since they were handed out are not recorded: they are put back as they are.
         let begun = self.0.primary.begin(started.iter().map(|one| one.start.clone()).collect()).await?;
         let known: Vec<Unrecorded> =
             started.into_iter().zip(begun).filter(|(_, begun)| *begun).map(|(one, _)| one).collect();
-        self.0.recorder.release(&known).await;
+        self.0.write_behind.release(&known).await;
         Ok(())
     }
 
-    /// Has nothing be in the hands of a dead worker but what the primary store knows of; says how many it does not.
+    /// Records or puts back all jobs that Redis had handed out to a dead worker; returns how many were put back.
     async fn take_from_dead(&self, worker: WorkerId) -> StoreResult<usize> {
         self.record().await;
         self.record_started(worker).await?;
         self.put_back(worker).await
     }
 
-    /// Has what was handed out to a dead worker, and is not recorded, be handed out again; says how many.
+    /// Puts unrecorded jobs of a dead worker back into their lanes; returns how many.
     async fn put_back(&self, worker: WorkerId) -> StoreResult<usize> {
         let mut jobs = 0;
-        for queue in self.0.keeper.standing().await?.queues() {
+        for queue in self.0.dispatch_lease.standing().await?.queues() {
             match self.0.queue(&queue.queue, queue.epoch).bury(worker).await {
                 Ok(put_back) => jobs += put_back,
                 Err(error) => tracing::debug!(%error, "cannot put back what a dead worker had; others do before long"),
@@ -182,9 +182,9 @@ impl DispatchStore {
         Ok(jobs)
     }
 
-    /// Forgets jobs that are not to be handed out any more.
+    /// Removes jobs from Redis that must not be handed out any more.
     async fn forget(&self, ids: &[JobId]) -> StoreResult<()> {
-        let standing = self.0.keeper.standing().await?;
+        let standing = self.0.dispatch_lease.standing().await?;
         for id in ids {
             let job = self.0.primary.get(*id).await?;
             let Some(job) = job.filter(|job| !job.status.is_active()) else { continue };
@@ -200,7 +200,7 @@ impl DispatchStore {
     }
 }
 
-/// What to tell of a job that was stored, if it has no limits and may start soon.
+/// What to send to Redis about a stored job; nothing if the job has limits or starts later than the horizon.
 fn news(job: NewJob, stored: &Stored, now: Timestamp, last: &mut Option<Arc<Lane>>) -> Option<News> {
     if stored.enqueued.existing || !job.parents.is_empty() || job.spec.options.concurrency_key.is_some() {
         return None;
@@ -216,12 +216,12 @@ fn news(job: NewJob, stored: &Stored, now: Timestamp, last: &mut Option<Arc<Lane
         Arc::new(Lane { queue, name, priority: spec.priority })
     });
     *last = Some(Arc::clone(&lane));
-    // One that is dropped at restart may be gone by then.
+    // A job that is dropped at restart may no longer exist when it is claimed: no document for it.
     let document = if status == Status::Queued && !spec.ephemeral { Document::write(stored.at, spec) } else { None };
     Some(News { hint: Hint { lane, run_at, job: job.id }, document })
 }
 
-/// Hears of what the primary store hears of, and of executions that were lost before the primary store knew of them.
+/// Watches the primary store, and executions that were lost before the primary store knew them.
 struct Listener {
     primary: Box<dyn Watch>,
     lost: watch::Receiver<()>,
@@ -242,7 +242,7 @@ impl Layer for DispatchStore {
         &*self.0.primary
     }
 
-    /// What the primary store is asked, it has to know all for that has begun.
+    /// All executions that have begun are recorded before the primary store is queried.
     async fn around<T: Send>(
         &self,
         _operation: &'static str,
@@ -265,17 +265,17 @@ impl PassOn<dyn RetentionStore> for DispatchStore {}
 #[async_trait]
 impl JobStore for DispatchStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        let standing = self.0.keeper.standing().await?;
-        // From before they are stored: whoever stands still in between must not take them for new.
+        let standing = self.0.dispatch_lease.standing().await?;
+        // Read before the jobs are stored: if this process is suspended in between, they must not be taken for new.
         let new_until = standing.new_until();
         let stored = self.0.primary.store(jobs.clone()).await?;
-        // They are stored, whatever else happens.
+        // The jobs are stored: an error of Redis must not fail the call.
         if let Err(error) = self.push(jobs, &stored, &standing, new_until).await {
             tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long");
         }
         if stored.iter().any(|stored| stored.enqueued.updated) {
-            // What is cached of a job that was updated is old.
-            self.0.loader.look(&self.0.keeper, Duration::ZERO).await?;
+            // The cached document of an updated job is outdated.
+            self.0.reconciler.look(&self.0.dispatch_lease, Duration::ZERO).await?;
         }
         self.0.work.wake();
         Ok(stored.into_iter().map(|stored| stored.enqueued).collect())
@@ -302,14 +302,14 @@ impl ClaimStore for DispatchStore {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
-        // On a task of its own: what is half done must not be dropped.
-        let recorder = Arc::clone(&self.0.recorder);
-        let settled = tokio::spawn(async move { recorder.settle(settlements).await }).await;
+        // On a task of its own: dropping the caller must not cancel half-done work.
+        let write_behind = Arc::clone(&self.0.write_behind);
+        let settled = tokio::spawn(async move { write_behind.settle(settlements).await }).await;
         settled.map_err(|_| StoreError::Closed)?
     }
 
     async fn share_claims(&self, attempts: Vec<AttemptId>) -> StoreResult<()> {
-        self.0.recorder.record_now(attempts).await
+        self.0.write_behind.record_now(attempts).await
     }
 
     async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
@@ -334,15 +334,16 @@ impl QueueStore for DispatchStore {
             self.close(&name).await?;
         }
         let saved = self.0.primary.save_queue(save).await?;
-        let standing = self.0.keeper.standing().await?;
+        let standing = self.0.dispatch_lease.standing().await?;
         if let QueueDispatch::Open { epoch, .. } = standing.queue(&name) {
             if saved && let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
                 tracing::warn!(queue = name, %error, "cannot tell Redis whether the queue is paused");
             }
             if (saved && was_guarded && !guarded) || (!saved && guarded && !was_guarded) {
-                // Redis hands out its jobs again. No claim is at its limits: saving waits for those.
+                // Redis hands out its jobs again, without a pause: no claim is checking limits, since `save_queue`
+                // waits for those.
                 self.0.primary.give(name, epoch, Duration::ZERO).await?;
-                self.0.keeper.forget();
+                self.0.dispatch_lease.forget();
             }
         }
         self.0.primary.look().await?;
@@ -365,16 +366,16 @@ impl QueueStore for DispatchStore {
 
 #[async_trait]
 impl WorkerStore for DispatchStore {
-    async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()> {
-        self.0.hearts.heartbeat(beat.id).await;
+    async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
+        self.0.heartbeats.heartbeat(heartbeat.id).await;
         self.record().await;
-        self.0.primary.heartbeat(beat).await
+        self.0.primary.heartbeat(heartbeat).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
         self.record().await;
         self.0.primary.deregister(worker).await?;
-        self.0.hearts.stop(worker).await;
+        self.0.heartbeats.stop(worker).await;
         Ok(())
     }
 
@@ -443,11 +444,11 @@ impl EngineStore for DispatchStore {
     }
 
     fn unrecorded_until(&self, attempt: AttemptId) -> Option<std::time::Instant> {
-        self.0.recorder.unrecorded_until(attempt).map(Instant::into_std)
+        self.0.write_behind.unrecorded_until(attempt).map(Instant::into_std)
     }
 
     fn watch(&self) -> Box<dyn Watch> {
-        Box::new(Listener { primary: self.0.primary.watch(), lost: self.0.recorder.lost.subscribe() })
+        Box::new(Listener { primary: self.0.primary.watch(), lost: self.0.write_behind.lost.subscribe() })
     }
 
     fn wake_claims(&self) {
@@ -455,8 +456,8 @@ impl EngineStore for DispatchStore {
     }
 
     async fn maintain(&self) -> StoreResult<()> {
-        self.0.loader.maintain(&self.0.keeper).await?;
-        self.0.hearts.look(&self.0.repairs).await?;
+        self.0.reconciler.maintain(&self.0.dispatch_lease).await?;
+        self.0.heartbeats.look(&self.0.repairs).await?;
         self.0.primary.maintain().await
     }
 
@@ -464,8 +465,12 @@ impl EngineStore for DispatchStore {
         const ABOUT: &str = "What had to be put right between Redis and PostgreSQL.";
         const USED: &str = "Whether this process can use Redis: 1, or 0 while PostgreSQL hands out jobs.";
         let mut metrics = self.0.primary.metrics().await?;
-        metrics.push(Metric::new("punctual_dispatch_up", USED, f64::from(u8::from(self.0.keeper.refused().is_none()))));
-        // While Redis is away there are none to tell.
+        metrics.push(Metric::new(
+            "punctual_dispatch_up",
+            USED,
+            f64::from(u8::from(self.0.dispatch_lease.refused().is_none())),
+        ));
+        // While Redis cannot be reached, no repairs are reported.
         for (kind, count) in self.0.repairs.all().await.unwrap_or_default() {
             let labels = vec![("kind", kind)];
             metrics.push(Metric { labels, ..Metric::new("punctual_dispatch_repairs_total", ABOUT, count as f64) });
@@ -484,7 +489,7 @@ impl EngineStore for DispatchStore {
     async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
         self.record().await;
         let mut diagnostics = self.0.primary.check().await?;
-        diagnostics.extend(examine::examine(&self.0).await?);
+        diagnostics.extend(diagnostics::check(&self.0).await?);
         Ok(diagnostics)
     }
 }

@@ -1,4 +1,4 @@
-//! Hints between processes, by a channel of Redis. One may be lost; polling is the truth.
+//! Wake-ups between processes, by a channel of Redis. A message may be lost: claims also poll.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use tokio::{sync::watch, task::JoinSet, time};
 
 use crate::server::{Server, in_time};
 
-/// How long after a lost connection the listener tries again.
+/// How long after a lost connection the listener reconnects.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// A listener that has heard nothing for so long asks whether its connection still lives.
+/// A listener that has received nothing for this long checks its connection.
 const ASK_AFTER: Duration = Duration::from_secs(10);
 
-/// Something may have come for somebody who waits.
+/// Wakes tasks that wait for work.
 #[derive(Debug)]
 pub(crate) struct Wakes {
     sender: watch::Sender<()>,
-    /// Ends with its owner.
-    _ears: JoinSet<()>,
+    /// Aborted with its owner.
+    _listener: JoinSet<()>,
 }
 
 impl Wakes {
-    /// Those of this process alone.
+    /// Wake-ups within this process only.
     pub(crate) fn of_process() -> Self {
-        Self { sender: watch::Sender::new(()), _ears: JoinSet::new() }
+        Self { sender: watch::Sender::new(()), _listener: JoinSet::new() }
     }
 
-    /// Those of this process, and what is said on a channel.
+    /// Wake-ups within this process, and those published on a channel.
     pub(crate) fn listen_to(server: Server, channel: String) -> Self {
-        let (sender, mut ears) = (watch::Sender::new(()), JoinSet::new());
-        ears.spawn(listen(server, channel, sender.clone()));
-        Self { sender, _ears: ears }
+        let (sender, mut listener) = (watch::Sender::new(()), JoinSet::new());
+        listener.spawn(listen(server, channel, sender.clone()));
+        Self { sender, _listener: listener }
     }
 
     pub(crate) fn wake(&self) {
         self.sender.send_replace(());
     }
 
-    /// Hears everything from now on.
+    /// Subscribes to all wake-ups from now on.
     pub(crate) fn listen(&self) -> watch::Receiver<()> {
         self.sender.subscribe()
     }
@@ -46,10 +46,10 @@ impl Wakes {
 
 async fn listen(server: Server, channel: String, sender: watch::Sender<()>) {
     loop {
-        if let Ok(mut ears) = server.listen(&channel).await {
-            // Something may have been said while nobody listened.
+        if let Ok(mut listener) = server.listen(&channel).await {
+            // Messages may have been missed before the subscription.
             sender.send_replace(());
-            while let Ok(true) = hear(&mut ears).await {
+            while let Ok(true) = hear(&mut listener).await {
                 sender.send_replace(());
             }
         }
@@ -57,10 +57,10 @@ async fn listen(server: Server, channel: String, sender: watch::Sender<()>) {
     }
 }
 
-/// Waits until something was said, or until it is known that the connection still lives; false if it does not.
-async fn hear(ears: &mut PubSub) -> RedisResult<bool> {
-    if let Ok(said) = time::timeout(ASK_AFTER, ears.on_message().next()).await {
+/// Waits for a message, or for a check of the connection; false if the connection is closed.
+async fn hear(listener: &mut PubSub) -> RedisResult<bool> {
+    if let Ok(said) = time::timeout(ASK_AFTER, listener.on_message().next()).await {
         return Ok(said.is_some());
     }
-    in_time(ears.ping::<redis::Value>()).await.map(|_| true)
+    in_time(listener.ping::<redis::Value>()).await.map(|_| true)
 }

@@ -1,5 +1,5 @@
-//! Executions of which the primary store does not know yet. They are recorded soon; with their end in one go, if they
-//! end before.
+//! Write-behind of executions: a job may start before the primary store knows. The start is recorded soon after, or
+//! together with the end if the execution ends before that.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -18,20 +18,20 @@ use tokio::{
 
 use crate::{keys::Namespace, locks::Locks, repairs::Repairs, scripts::Queue, server::Server};
 
-/// How long an execution may last before it is recorded by itself.
+/// How long an execution may last before its start is recorded on its own.
 const RECORD_AFTER: Duration = Duration::from_millis(100);
-/// Executions that one statement records.
+/// Maximum number of executions that one statement records.
 const STATEMENT_MAX_STARTS: usize = 1_000;
-/// How long an execution that was given up is remembered.
+/// How long an abandoned or refused execution is remembered.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
-/// How soon to try again when the primary store cannot be reached.
+/// Retry interval while the primary store cannot be reached.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// An execution of which the primary store does not know.
+/// An execution that the primary store does not know yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Unrecorded {
     pub(crate) start: Start,
-    /// The token of the claim that brought it.
+    /// The token of the claim that started it.
     pub(crate) token: Arc<str>,
     pub(crate) since: Instant,
 }
@@ -42,44 +42,44 @@ impl Unrecorded {
     }
 }
 
-/// Records executions.
+/// Records executions in the primary store.
 pub(crate) struct WriteBehind {
     primary: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
     repairs: Repairs,
-    /// Where jobs are locked until they are recorded, if they are.
+    /// The servers on which jobs are locked until they are recorded, if `lock_jobs` is set.
     job_locks: Option<Locks>,
     state: Mutex<State>,
     filled: Notify,
-    /// One records for all.
+    /// Only one task records at any time.
     recording: tokio::sync::Mutex<()>,
-    /// Somebody has lost an execution.
+    /// Notified when an execution was lost: refused by the primary store, or given up.
     pub(crate) lost: watch::Sender<()>,
 }
 
 #[derive(Default)]
 struct State {
     waiting: HashMap<AttemptId, Unrecorded>,
-    /// Those that the primary store has been told of and that it has not answered for, with the time since when they
-    /// last.
+    /// Executions that were sent to the primary store and have no answer yet, each with its start time.
     recording: HashMap<AttemptId, Instant>,
-    /// Those that the primary store has refused, likewise. They stay until their worker has certainly heard of it.
+    /// Executions that the primary store refused, each with its start time. They stay until their worker certainly
+    /// knows.
     refused: HashMap<AttemptId, Instant>,
-    /// Those that were given up because they could not be recorded in time. If their worker has ended them all the
-    /// same, and nobody has taken their jobs, that counts.
+    /// Executions that were given up because they could not be recorded in time. If the worker ends one nevertheless
+    /// and no other worker has claimed the job, that end counts.
     given_up: HashMap<AttemptId, Unrecorded>,
 }
 
 impl State {
-    /// The primary store has answered for these, or cannot be reached.
+    /// The primary store has answered for these executions, or cannot be reached.
     fn answered(&mut self, batch: &[Unrecorded]) {
         for one in batch {
             self.recording.remove(&one.attempt());
         }
     }
 
-    /// Since when an execution lasts of which the primary store does not know for certain.
+    /// The start time of an execution that the primary store may not know.
     fn unrecorded_since(&self, attempt: AttemptId) -> Option<Instant> {
         let Self { waiting, given_up, recording, refused } = self;
         let unrecorded = waiting.get(&attempt).or_else(|| given_up.get(&attempt)).map(|one| one.since);
@@ -111,25 +111,25 @@ impl WriteBehind {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executions begin.
+    /// Adds executions that begin.
     pub(crate) fn add(&self, begun: Vec<Unrecorded>) {
         self.state().waiting.extend(begun.into_iter().map(|one| (one.attempt(), one)));
         self.filled.notify_one();
     }
 
-    /// They are not to begin after all.
+    /// Removes executions that will not begin after all, and returns them.
     pub(crate) fn remove(&self, attempts: impl IntoIterator<Item = AttemptId>) -> Vec<Unrecorded> {
         let mut state = self.state();
         attempts.into_iter().filter_map(|attempt| state.waiting.remove(&attempt)).collect()
     }
 
-    /// Until when an execution may last that is not recorded; nothing once it is.
+    /// Until when an unrecorded execution may last; `None` once it is recorded.
     pub(crate) fn unrecorded_until(&self, attempt: AttemptId) -> Option<Instant> {
         self.state().unrecorded_since(attempt).map(|since| since + GRACE)
     }
 
-    /// The primary store has handed out these itself: what was known of older executions of the same runs does not
-    /// count any more.
+    /// The primary store handed out these claims itself: the state of older executions with the same run number no
+    /// longer applies.
     pub(crate) fn claimed(&self, claims: &[Claim]) {
         let mut state = self.state();
         for attempt in claims.iter().map(Claim::attempt_id) {
@@ -138,7 +138,7 @@ impl WriteBehind {
         }
     }
 
-    /// Takes executions to record them: a settlement that comes meanwhile waits.
+    /// Marks executions as being recorded: a settlement that arrives meanwhile waits.
     fn begin_recording(&self, batch: &[Unrecorded]) -> Vec<Unrecorded> {
         let mut state = self.state();
         let taken: Vec<Unrecorded> = batch.iter().filter_map(|one| state.waiting.remove(&one.attempt())).collect();
@@ -146,7 +146,7 @@ impl WriteBehind {
         taken
     }
 
-    /// Records what lasts, for as long as anybody needs it.
+    /// Records executions that have lasted long enough, until the task is aborted.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             let oldest = self.state().waiting.values().map(|one| one.since).min();
@@ -162,32 +162,32 @@ impl WriteBehind {
         }
     }
 
-    /// Records all that has begun until now, so that who asks the primary store next hears of it.
+    /// Records all executions that have begun until now, so that the next query of the primary store includes them.
     pub(crate) async fn flush(self: &Arc<Self>) {
         if self.state().waiting.is_empty() {
-            // What is being recorded was begun before, too.
+            // Executions that are being recorded began before this call, too.
             return drop(self.recording.lock().await);
         }
-        // On a task of its own: what is half done must not be dropped. Whoever asks next will hear if the primary store
-        // cannot be reached.
-        let recorder = Arc::clone(self);
-        let _ = tokio::spawn(async move { recorder.record(Duration::ZERO).await }).await;
+        // On a task of its own: dropping the caller must not cancel half-done work. If the primary store cannot be
+        // reached, the next operation reports it.
+        let write_behind = Arc::clone(self);
+        let _ = tokio::spawn(async move { write_behind.record(Duration::ZERO).await }).await;
     }
 
-    /// Records these executions, if the primary store does not know of them: their worker may end them by way of
-    /// another process.
+    /// Records these executions if the primary store does not know them: their worker may settle them through another
+    /// process.
     pub(crate) async fn record_now(self: &Arc<Self>, attempts: Vec<AttemptId>) -> StoreResult<()> {
-        let recorder = Arc::clone(self);
+        let write_behind = Arc::clone(self);
         let record = async move {
-            let _one = recorder.recording.lock().await;
-            let batch = attempts.iter().filter_map(|one| recorder.state().waiting.get(one).cloned()).collect();
-            recorder.record_batch(batch).await
+            let _one = write_behind.recording.lock().await;
+            let batch = attempts.iter().filter_map(|one| write_behind.state().waiting.get(one).cloned()).collect();
+            write_behind.record_batch(batch).await
         };
-        // On a task of its own: what is half done must not be dropped.
+        // On a task of its own: dropping the caller must not cancel half-done work.
         tokio::spawn(record).await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Records executions that have lasted for so long.
+    /// Records executions that have lasted at least `lasted`.
     async fn record(&self, lasted: Duration) -> StoreResult<()> {
         let _one = self.recording.lock().await;
         loop {
@@ -236,7 +236,7 @@ impl WriteBehind {
         Ok(())
     }
 
-    /// Executions that could not be recorded in time: others may have them now.
+    /// Gives up executions that could not be recorded in time: other workers may have claimed their jobs by now.
     async fn give_up(&self, late: Vec<Unrecorded>) {
         if late.is_empty() {
             return;
@@ -255,7 +255,7 @@ impl WriteBehind {
         self.repairs.count("executions given up that could not be recorded in time", jobs).await;
     }
 
-    /// Lets go of what the primary store knows of now.
+    /// Releases jobs in Redis that the primary store knows now.
     pub(crate) async fn release(&self, known: &[Unrecorded]) {
         let mut queues: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for one in known {
@@ -266,7 +266,7 @@ impl WriteBehind {
         for (name, jobs) in queues {
             let queue = Queue { server: &self.server, namespace: &self.namespace, name, epoch: 0 };
             if let Err(error) = queue.release(&jobs, false).await {
-                // They are put back when nobody says anything of them, and found to be known then.
+                // The jobs are put back when the claim expires, and are found to be recorded then.
                 tracing::debug!(%error, "cannot let go of jobs in Redis");
             }
         }
@@ -281,7 +281,7 @@ impl WriteBehind {
         }
     }
 
-    /// Ends executions, whether the primary store knows of them or not.
+    /// Settles executions, whether the primary store knows them or not.
     pub(crate) async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
         let unrecorded = self.take(&settlements).await;
         if unrecorded.is_empty() {
@@ -289,7 +289,7 @@ impl WriteBehind {
         }
         let settled = self.settle_unrecorded(&settlements, &unrecorded).await;
         if settled.is_err() {
-            // They are settled again once the primary store can be reached.
+            // The worker settles them again once the primary store can be reached.
             self.add(unrecorded.into_values().collect());
             return settled;
         }
@@ -298,7 +298,7 @@ impl WriteBehind {
         settled
     }
 
-    /// Takes the executions that are to be settled and not recorded.
+    /// Takes the executions that are to be settled and are not recorded.
     async fn take(&self, settlements: &[Settlement]) -> HashMap<AttemptId, Unrecorded> {
         let take = || {
             let mut state = self.state();
@@ -315,7 +315,7 @@ impl WriteBehind {
         if taken.len() == settlements.len() {
             return taken;
         }
-        // The others may be being recorded.
+        // The other executions may be being recorded: wait for that.
         drop(self.recording.lock().await);
         taken.into_iter().chain(take()).collect()
     }
@@ -328,7 +328,7 @@ impl WriteBehind {
         let simple = |one: &Settlement| one.ending == Ending::Succeed && !one.flow && !one.only_if_expired;
         let mut ends: HashMap<AttemptId, (Start, Settlement)> = HashMap::new();
         let mut seen = HashSet::new();
-        // Of several of the same execution the first counts, whatever it is.
+        // Of several settlements of the same execution, the first one counts, whatever its ending.
         for one in settlements.iter().filter(|one| seen.insert(one.attempt) && simple(one)) {
             if let Some(Unrecorded { start, .. }) = unrecorded.get(&one.attempt) {
                 ends.insert(one.attempt, (start.clone(), one.clone()));
@@ -341,7 +341,7 @@ impl WriteBehind {
             done =
                 attempts.into_iter().zip(self.primary.finish(ends).await?).filter(|(_, finished)| *finished).collect();
         }
-        // What could not be recorded in one go is recorded step by step.
+        // Executions that `finish` could not record in one statement are recorded step by step.
         let begun: Vec<Start> = unrecorded
             .iter()
             .filter(|(attempt, _)| !done.contains_key(attempt))

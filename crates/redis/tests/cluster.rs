@@ -1,4 +1,4 @@
-//! The same suite on a cluster of three nodes, which has each queue on one of them.
+//! The conformance suite on a cluster of three nodes, with each queue on one of them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use punctual_redis::Address;
 use punctual_servers::RedisCluster;
 use punctual_testkit::{Fixture, conformance, random};
 
-/// Ends with this process.
+/// Stopped when this process ends.
 static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(|| RedisCluster::start(3).unwrap());
 
 async fn fixture() -> Fixture {
@@ -20,7 +20,7 @@ async fn fixture() -> Fixture {
 
 conformance!(fixture);
 
-// On threads of their own: while a comparison with the model takes long, somebody has to say that Redis hands out jobs.
+// Several threads: while a comparison with the model takes long, another task has to extend the dispatch lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn random_operations_agree_with_the_model() {
     let seed = common::new_seed();

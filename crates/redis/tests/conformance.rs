@@ -1,4 +1,4 @@
-//! PostgreSQL with Redis in front passes the suite, and agrees with the model on random operations.
+//! PostgreSQL with Redis in front passes the conformance suite, and agrees with the model on random operations.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ async fn fixture() -> Fixture {
 
 conformance!(fixture);
 
-// On threads of their own: while a comparison with the model takes long, somebody has to say that Redis hands out jobs.
+// Several threads: while a comparison with the model takes long, another task has to extend the dispatch lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn random_operations_agree_with_the_model() {
     for seed in common::seeds() {
@@ -21,7 +21,7 @@ async fn random_operations_agree_with_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_handed_over_goes_on_as_it_would_have() {
+async fn what_is_transferred_goes_on_as_it_would_have() {
     let seed = common::new_seed();
-    common::without_pauses(fixture, move |fx| async move { random::replay_handed_over(&fx, seed, 200).await }).await;
+    common::without_pauses(fixture, move |fx| async move { random::replay_transferred(&fx, seed, 200).await }).await;
 }

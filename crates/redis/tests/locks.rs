@@ -1,5 +1,4 @@
-//! Locks on five independent servers: whatever these forget, and however long a client stands still, there is one
-//! owner.
+//! Locks on five independent servers: a lock has one owner, even if nodes lose their data or a client is suspended.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -29,7 +28,7 @@ fn options(nodes: &[Redis], lock_jobs: bool) -> Options {
     Options { address: common::redis(), locks, lock_jobs }
 }
 
-/// Two clients in processes of their own, as it were, by the same clock.
+/// Two clients as in two processes, with the same clock.
 async fn clients(nodes: &[Redis]) -> (DispatchStore, DispatchStore, ManualClock) {
     let (schema, clock) = (common::schema(), Fixture::start());
     let ada = common::open(&schema, Some(&clock), options(nodes, false)).await;
@@ -41,7 +40,7 @@ async fn take(store: &DispatchStore, owner: &str) -> Option<Lock> {
     store.lock("report".to_owned(), owner.to_owned(), TTL).await.unwrap()
 }
 
-/// On how many of the nodes somebody has the lock.
+/// The number of nodes on which the owner has the lock.
 fn held(nodes: &[Redis], owner: &str) -> usize {
     let keys = |node: &Redis| node.ask("KEYS punctual:*:lock:report").unwrap_or_default();
     let has = |node: &&Redis| {
@@ -85,7 +84,7 @@ async fn with_most_nodes_down_the_primary_store_decides_alone() {
     assert_eq!(take(&bob, "bob").await, None);
 }
 
-/// The case that Redlock by itself does not stand: two majorities, because a node has forgotten what it granted.
+/// Redlock alone fails in this case: two majorities, because nodes have lost the locks that they granted.
 #[tokio::test]
 async fn a_node_that_restarts_empty_makes_nobody_a_second_owner() {
     let mut nodes = nodes();
@@ -103,7 +102,7 @@ async fn a_node_that_restarts_empty_makes_nobody_a_second_owner() {
     assert!(second.token > first.token);
 }
 
-/// A resource that knows the greatest token that it has seen.
+/// A resource that remembers the greatest token.
 #[derive(Default)]
 struct Resource(u64);
 
@@ -121,7 +120,7 @@ async fn a_client_that_stood_still_is_stopped_by_its_token() {
     let (ada, bob, clock) = clients(&nodes).await;
     let (mut resource, stale) = (Resource::default(), take(&ada, "ada").await.unwrap());
     assert!(resource.write(stale.token));
-    // Ada stands still until her time has passed.
+    // Ada is suspended until her lease has expired.
     clock.advance(TTL);
     let fresh = take(&bob, "bob").await.unwrap();
     assert!(resource.write(fresh.token));
@@ -131,7 +130,7 @@ async fn a_client_that_stood_still_is_stopped_by_its_token() {
     assert_eq!(held(&nodes, "bob"), 5, "and she frees nothing of his");
 }
 
-/// From when until when somebody had the lock, and its token.
+/// The token of a lock, and from when until when it was held.
 type Held = (u64, Timestamp, Timestamp);
 
 /// Clients contend while nodes are killed, emptied and frozen.
@@ -139,22 +138,22 @@ type Held = (u64, Timestamp, Timestamp);
 async fn there_are_never_two_owners_whatever_becomes_of_the_nodes() {
     const ROUNDS: usize = 25;
     let mut nodes = nodes();
-    let (schema, stop, story) =
+    let (schema, stop, history) =
         (common::schema(), Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<Held>>>::default());
     let mut clients = Vec::new();
     for _ in 0..4 {
         let store = common::open(&schema, None, options(&nodes, false)).await;
-        clients.push(tokio::spawn(contend(store, stop.clone(), story.clone())));
+        clients.push(tokio::spawn(contend(store, stop.clone(), history.clone())));
     }
     for _ in 0..ROUNDS {
-        let enough = story.lock().unwrap().len() + 3;
+        let enough = history.lock().unwrap().len() + 3;
         let node = &mut nodes[fastrand::usize(..5)];
         match fastrand::u8(..3) {
             0 => node.kill().and_then(|()| node.start_again()).unwrap(),
             1 => drop(node.ask("FLUSHALL").unwrap()),
             _ => node.freeze().unwrap(),
         }
-        while story.lock().unwrap().len() < enough {
+        while history.lock().unwrap().len() < enough {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         nodes.iter().for_each(|node| node.thaw().unwrap());
@@ -163,17 +162,17 @@ async fn there_are_never_two_owners_whatever_becomes_of_the_nodes() {
     for client in clients {
         client.await.unwrap();
     }
-    let mut story = std::mem::take(&mut *story.lock().unwrap());
-    story.sort_unstable();
-    for pair in story.windows(2) {
+    let mut history = std::mem::take(&mut *history.lock().unwrap());
+    history.sort_unstable();
+    for pair in history.windows(2) {
         let ((token, _, until), (next, since, _)) = (pair[0], pair[1]);
         assert!(token < next, "{token} was given twice");
         assert!(until <= since, "{token} was held until {until}, and {next} since {since}");
     }
 }
 
-/// Takes the lock again and again; lets it run out now and then.
-async fn contend(store: DispatchStore, stop: Arc<AtomicBool>, story: Arc<Mutex<Vec<Held>>>) {
+/// Takes the lock repeatedly; sometimes lets it expire.
+async fn contend(store: DispatchStore, stop: Arc<AtomicBool>, history: Arc<Mutex<Vec<Held>>>) {
     while !stop.load(Ordering::Relaxed) {
         let (owner, ttl) = (fastrand::u64(..).to_string(), Duration::from_millis(200));
         let Some(lock) = store.lock("contended".to_owned(), owner.clone(), ttl).await.unwrap() else {
@@ -183,10 +182,10 @@ async fn contend(store: DispatchStore, stop: Arc<AtomicBool>, story: Arc<Mutex<V
         let since = lock.expires_at.before(ttl);
         let mut until = lock.expires_at;
         if fastrand::bool() && store.unlock("contended".to_owned(), owner.clone()).await.unwrap() {
-            // At some instant after it was taken.
+            // The exact time of the release is unknown: some time after the lock was taken.
             until = since;
         }
-        story.lock().unwrap().push((lock.token, since, until));
+        history.lock().unwrap().push((lock.token, since, until));
     }
 }
 

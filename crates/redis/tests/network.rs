@@ -1,5 +1,5 @@
-//! PostgreSQL with Redis in front does what it does behind slow networks to both. The whole suite behind them takes
-//! minutes; random operations call all of the port.
+//! PostgreSQL with Redis in front behaves the same behind slow networks to both. The whole suite would take minutes
+//! there; random operations cover all of the port.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use punctual_redis::{Address, DispatchStore};
 use punctual_servers::{Fault, Proxy};
 use punctual_testkit::{Fixture, Ties, random};
 
-/// Answers come in small parts, so that none is complete when its first bytes come.
+/// Answers arrive in small parts, so that none is complete with its first bytes.
 fn slow(url: &str) -> Proxy {
     let proxy = Proxy::before(url).unwrap();
     proxy.set(Fault::Throttle { bytes: 700, pause: Duration::ZERO });
@@ -31,7 +31,7 @@ async fn fixture() -> Fixture {
     Fixture::new(DispatchStore::open(Arc::new(primary), redis).await.unwrap(), clock).ties(Ties::Id)
 }
 
-// On threads of their own: while a comparison with the model takes long, somebody has to say that Redis hands out jobs.
+// Several threads: while a comparison with the model takes long, another task has to extend the dispatch lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn random_operations_agree_with_the_model_when_answers_come_in_small_parts() {
     let seed = common::new_seed();

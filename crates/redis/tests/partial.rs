@@ -1,4 +1,4 @@
-//! Redis that answers but cannot be used, and processes that see it differently.
+//! A Redis that answers but cannot be used, and processes that see it differently.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -13,11 +13,11 @@ use punctual_sql::postgres::sqlx::{AssertSqlSafe, Connection, PgConnection, raw_
 use punctual_testkit::Fixture;
 use tokio::time::{Instant, sleep};
 
-/// Longer than it takes until PostgreSQL hands out jobs, on a busy machine.
+/// Longer than PostgreSQL needs to take over handing out jobs, on a busy machine.
 const GENEROUS: Duration = Duration::from_secs(90);
 const LEASE: Duration = Duration::from_secs(30);
 
-/// The store as one of several processes has it.
+/// The store as one of several processes opens it.
 async fn process(schema: &str, fx: &Fixture, redis: &str) -> Fixture {
     let address: Address = redis.parse().unwrap();
     Fixture::new(common::open(schema, Some(&fx.clock), address).await, fx.clock.clone())
@@ -49,12 +49,12 @@ async fn succeed(fx: &Fixture, claim: &Claim) -> Settled {
 
 async fn writes(fx: &Fixture) -> (bool, String) {
     let diagnostics = fx.store.check().await.unwrap();
-    // One that cannot even be asked what it is says nothing of writes.
+    // If Redis does not answer at all, doctor reports nothing about writes.
     let of_writes = |one: &&Diagnostic| one.check == "redis writes" || (one.check == "redis" && !one.ok);
     diagnostics.iter().find(of_writes).map(|one| (one.ok, one.message.clone())).unwrap()
 }
 
-/// Waits until Redis can be used, or cannot.
+/// Waits until Redis can be used, or until it cannot.
 async fn writes_are(fx: &Fixture, ok: bool) -> String {
     let deadline = Instant::now() + GENEROUS;
     loop {
@@ -97,7 +97,7 @@ async fn postgresql_hands_out_jobs_while_redis_refuses_writes_and_doctor_says_wh
     }
 }
 
-/// The last snapshot of a server could not be stored. It is not to refuse writes for that yet.
+/// Makes the last snapshot of a server fail. At first, the server still accepts writes.
 async fn fail_to_save(redis: &Redis) {
     redis.ask("CONFIG SET stop-writes-on-bgsave-error no").unwrap();
     redis.ask("CONFIG SET save \"3600 1\"").unwrap();
@@ -113,7 +113,7 @@ async fn fail_to_save(redis: &Redis) {
 
 #[tokio::test]
 async fn postgresql_hands_out_jobs_while_redis_loads_its_data_and_doctor_says_so() {
-    // It looks at its clients after a few keys, and takes its time for each.
+    // While it loads, it serves its clients after every few keys, and loads each key slowly.
     let mut redis =
         Redis::start_with(&["--loading-process-events-interval-bytes", "1024", "--key-load-delay", "30000"]).unwrap();
     let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
@@ -168,7 +168,7 @@ async fn workers_that_cannot_reach_redis_get_jobs_though_other_processes_reach_i
         let id = server.enqueue(|_| ()).await;
         let deadline = Instant::now() + GENEROUS;
         let claim = loop {
-            // The server goes on as it did, and tells Redis of its jobs.
+            // The server continues as before, and sends its jobs to Redis.
             server.enqueue(|spec| spec.priority = 0).await;
             if let Some(claim) = worker.claim(worker.worker(), 1).await.pop() {
                 break claim;
@@ -223,7 +223,7 @@ async fn a_database_that_is_a_copy_is_not_handed_the_jobs_of_its_origin() {
     let same = format!("update {schema}.punctual_dispatch set store_id = '{primary}'");
     raw_sql(AssertSqlSafe(same)).execute(&mut copied).await.unwrap();
     let copy = Fixture::new(DispatchStore::open(Arc::new(copy), address).await.unwrap(), clock);
-    // Both know the queue, in the same epoch.
+    // Both stores know the queue, in the same epoch.
     for fx in [&origin, &copy] {
         fx.enqueue(|_| ()).await;
         let claim = claim_soon(fx).await;
@@ -241,7 +241,7 @@ async fn a_copy_of_a_whole_server_goes_on_without_redis_and_says_so() {
     fx.enqueue(|_| ()).await;
     let claim = claim_soon(&fx).await;
     assert_eq!(succeed(&fx, &claim).await, Settled::Done);
-    // As the origin's processes do, again and again.
+    // The processes of the original server do the same periodically.
     let owner = &redis.ask("KEYS *:owner").unwrap()[0];
     redis.ask(&format!("SET {owner} origin")).unwrap();
     let actual = writes_are(&fx, false).await;
@@ -252,7 +252,7 @@ async fn a_copy_of_a_whole_server_goes_on_without_redis_and_says_so() {
     writes_are(&fx, true).await;
 }
 
-/// A process that cancels a job may not know that another one has just started it.
+/// A process that cancels a job may not know that another process has just started it.
 #[tokio::test]
 async fn an_execution_of_a_job_that_was_cancelled_before_its_start_was_recorded_is_in_its_log() {
     let redis = common::url("PUNCTUAL_TEST_REDIS_URL");

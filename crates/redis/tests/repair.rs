@@ -1,4 +1,4 @@
-//! What is put right, by whom, and how it shows.
+//! Repairs: what is repaired, and how it is reported.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -11,7 +11,7 @@ use punctual_redis::Address;
 use punctual_servers::Redis;
 use punctual_testkit::Fixture;
 
-fn beat(worker: WorkerId) -> Heartbeat {
+fn heartbeat(worker: WorkerId) -> Heartbeat {
     Heartbeat {
         id: worker,
         host: "host".into(),
@@ -46,18 +46,18 @@ async fn the_jobs_of_a_worker_without_a_heartbeat_are_free_before_their_leases_e
     let fx = common::fixture(address).await;
     fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
-    fx.store.heartbeat(beat(claim.worker)).await.unwrap();
+    fx.store.heartbeat(heartbeat(claim.worker)).await.unwrap();
     let hour = Duration::from_secs(3_600);
     assert_eq!(fx.store.extend(claim.worker, hour, vec![claim.attempt_id()]).await.unwrap(), [true]);
     let key = &redis.ask("KEYS punctual:*:worker:*").unwrap()[0];
     let left: u64 = redis.ask(&format!("TTL {key}")).unwrap()[0].parse().unwrap();
     assert!((1..=30).contains(&left));
     assert_eq!(lost_jobs(&fx).await, 0, "it is there");
-    // Redis has forgotten its heartbeat, but the ledger has heard of it a moment ago.
+    // Redis has lost the heartbeat, but the primary store has a recent one.
     redis.ask("FLUSHALL").unwrap();
     fx.pass(10);
     assert_eq!(lost_jobs(&fx).await, 0, "it is there");
-    // Nobody has.
+    // Now the heartbeat in the primary store is too old as well.
     fx.pass(31);
     assert_eq!(lost_jobs(&fx).await, 1);
     let (ok, actual) = diagnostic(&fx, "redis repairs").await;
@@ -76,7 +76,7 @@ async fn what_redis_has_lost_is_told_anew_and_counted() {
     assert_eq!(diagnostic(&fx, "redis queues").await, (true, "default (1 jobs dispatched, 0 just claimed)".to_owned()));
     redis.ask("FLUSHALL").unwrap();
     let claim = loop {
-        // It stands still until nobody can be about to record what was handed out.
+        // The claim waits until no process can be about to record the jobs that were handed out.
         if let Some(claim) = fx.claim(fx.worker(), 1).await.pop() {
             break claim;
         }
@@ -96,7 +96,7 @@ async fn what_waits_for_its_time_starts_then_though_redis_has_lost_it() {
     let id = fx.enqueue(|_| ()).await;
     let later = fx.enqueue_in(10, |_| ()).await;
     redis.ask("FLUSHALL").unwrap();
-    // Claims look for what comes near also while the queue is not open again.
+    // Claims also dispatch jobs that start soon while the queue is not open again.
     let again = loop {
         if let Some(claim) = fx.claim(fx.worker(), 10).await.pop() {
             break claim;
@@ -125,7 +125,7 @@ async fn what_a_dead_worker_had_and_nobody_recorded_counts_as_a_crash_and_is_han
     fx.claim_one(fx.worker()).await;
     let ids = [fx.enqueue(|_| ()).await, fx.enqueue(|_| ()).await];
     let (dead, other) = (fx.worker(), fx.worker());
-    // As a process that dies: what it was handed is recorded by nobody.
+    // Like a process that dies: its executions are not recorded.
     let process = Fixture::new(common::open(&schema, None, address).await, Fixture::start());
     let [claim] = &process.claim(dead, 1).await[..] else { panic!("nothing was claimed") };
     let died_with = claim.job.id;

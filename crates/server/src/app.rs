@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State and limits that all requests share.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,41 +23,42 @@ use crate::{
     subscriber::StreamLimits,
 };
 
-/// The server, as those see it who answer a request.
+/// The server's shared state, as request handlers see it.
 pub(crate) struct App {
     pub(crate) punctual: Punctual,
     pub(crate) tokens: Tokens,
-    /// Only this machine can reach it, so that it may answer without tokens while there are none.
+    /// The server listens on a loopback address only, so that it may answer without tokens while none exist.
     pub(crate) may_be_open: bool,
-    /// What the store is, and where, without any secret.
+    /// Kind and address of the store, without secrets.
     pub(crate) store_name: String,
     pub(crate) history: History,
     pub(crate) readiness: Readiness,
-    /// Whether browsers come by TLS, so that a cookie may insist on it.
+    /// Whether browsers connect with TLS, so that cookies can be marked `Secure`.
     pub(crate) has_tls: bool,
     pub(crate) limits: RequestLimits,
     pub(crate) meter: CounterCache,
-    /// What those count of themselves who work beside the server.
+    /// Metrics of the workers that run beside the server.
     pub(crate) metrics: Box<dyn Fn() -> Vec<Metric> + Send + Sync>,
-    /// The server is about to end: whoever waits answers now.
+    /// Cancelled when the server is about to stop: waiting requests answer at once.
     pub(crate) stopping: CancellationToken,
-    /// What happens to jobs, for those who listen.
+    /// Distributes job events to the subscribers of the stream.
     pub(crate) follower: Arc<EventFeed>,
     pub(crate) stream: StreamLimits,
-    /// So many more may listen. They are no connections as others are: those count only until somebody listens.
+    /// Limits the number of stream subscribers. Sockets are counted apart from other connections, which count only
+    /// until their upgrade to a socket.
     pub(crate) sockets: Arc<Semaphore>,
-    /// Those who listen, for whom the end of the server waits.
+    /// Open stream sockets; the server waits for them when it stops.
     pub(crate) open_sockets: TaskTracker,
 }
 
-/// How large a request may be, and how long it may take to come.
+/// Size limits and timeouts of requests.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestLimits {
-    /// How long a connection may take to begin, the head of a request to come, and a connection may be idle.
+    /// Timeout for the first bytes of a connection and for the head of a request, and idle timeout of a connection.
     pub head_timeout: Duration,
-    /// Bytes of a body.
+    /// Maximum bytes of a request body.
     pub body_max_bytes: usize,
-    /// How long a body may take to come.
+    /// Timeout for receiving a request body.
     pub body_timeout: Duration,
 }
 
@@ -69,13 +70,13 @@ impl Default for RequestLimits {
 }
 
 impl RequestLimits {
-    /// Reads a body, as far as it keeps to the limits.
+    /// Reads a request body within the limits.
     pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
         let too_large = || {
             let detail = format!("the body has more than {} bytes; send it in parts", self.body_max_bytes);
             Problem::new(Code::TooLarge, detail)
         };
-        // What would have to be unpacked could be of any size then.
+        // Compressed bodies are refused: their unpacked size would not be bounded.
         if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
             return Err(Problem::new(Code::NotJson, "send the body as it is, without Content-Encoding"));
         }

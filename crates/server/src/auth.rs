@@ -1,5 +1,4 @@
-//! Who is asking: by a token, by the session of a browser, or, on this machine and while there are no tokens, by
-//! nobody's.
+//! Authentication: by API token, by browser session, or, on loopback addresses while no tokens exist, without any.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -18,48 +17,48 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// The cookie of a session. Only this server reads it.
+/// The session cookie. Only this server reads it.
 pub(crate) const SESSION_COOKIE: &str = "punctual_session";
-/// The header in which a script of the dashboard says that it is one.
+/// The header with the CSRF token, sent by scripts of the dashboard.
 const CSRF_HEADER: &str = "x-csrf-token";
-/// Tokens are known for so long: one that is revoked is refused by then.
+/// How long the list of tokens is cached: the maximum delay before a revoked token is refused.
 const KNOWN_FOR: Duration = Duration::from_secs(1);
-/// Whoever comes with a wrong token waits for so long.
+/// Delay of the answer to an invalid token.
 const PENALTY: Duration = Duration::from_millis(500);
-/// So many wait at once; others are sent away.
+/// Maximum number of requests delayed by [`PENALTY`] at the same time; further ones are refused at once.
 const PENALTY_MAX_COUNT: usize = 64;
 
-/// Who asks.
+/// The authenticated sender of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    /// Nothing on an open server.
+    /// `None` on a server that is open.
     token: Option<Token>,
-    /// What the forms of their session carry.
+    /// The CSRF token of the session.
     pub(crate) csrf: Option<String>,
 }
 
 impl Caller {
-    /// Their name, which is kept with all that they do.
+    /// The caller's name, recorded with every action.
     pub(crate) fn name(&self) -> String {
         self.token.as_ref().map_or_else(|| "local".to_owned(), |token| format!("token:{}", token.name))
     }
 
-    /// Who they are, for nobody to see.
+    /// The caller's id, for internal keys; it is not displayed.
     pub(crate) fn id(&self) -> String {
         self.token_id().map_or_else(|| "local".to_owned(), |id| id.to_string())
     }
 
-    /// Their token; for a session, the one that it was begun with.
+    /// The id of the caller's token; for a session, of the token that it was started with.
     pub(crate) fn token_id(&self) -> Option<TokenId> {
         self.token.as_ref().map(|token| token.session_of.unwrap_or(token.id))
     }
 
-    /// The session of a browser, if it is one.
+    /// The browser session, if the caller is one.
     pub(crate) fn session(&self) -> Option<&Token> {
         self.token.as_ref().filter(|token| token.session_of.is_some())
     }
 
-    /// Who they are, as a page says it.
+    /// The name that pages display.
     pub(crate) fn shown(&self) -> Option<&str> {
         self.token.as_ref().map(|token| token.name.as_str())
     }
@@ -79,7 +78,7 @@ impl Caller {
     }
 }
 
-/// Finds out who asks, and that no other site has them ask.
+/// Authenticates an API request and, unless its method is safe, checks its CSRF token.
 pub(crate) async fn caller(app: &App, method: &Method, headers: &HeaderMap) -> Result<Caller, Problem> {
     let caller = visitor(app, headers).await?;
     if !method.is_safe() {
@@ -88,7 +87,7 @@ pub(crate) async fn caller(app: &App, method: &Method, headers: &HeaderMap) -> R
     Ok(caller)
 }
 
-/// Finds out who asks. What they send is checked by whoever reads it: a form carries its proof in a field.
+/// Authenticates a request without a CSRF check: the handler of a form checks the token in the form's field.
 pub(crate) async fn visitor(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
     if let Some(secret) = bearer(headers)? {
         let token = app.tokens.find(secret).await?;
@@ -117,20 +116,20 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     bearer.map(Some).ok_or_else(|| Problem::new(Code::Unauthorized, "the header must be Authorization: Bearer …"))
 }
 
-/// What a cookie says.
+/// The value of a cookie.
 pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// What the forms of a session carry: only who knows its secret could make it.
+/// The CSRF token of a session: a digest of the session's secret, so that it cannot be made without the secret.
 fn csrf(secret: &str) -> String {
     let digest = Sha256::new().chain_update("csrf:").chain_update(secret).finalize();
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Refuses what another site has the browser of somebody send who is logged in here.
+/// Refuses requests of a session without its CSRF token: another site may have made the browser send them.
 pub(crate) fn check_csrf(caller: &Caller, said: Option<&[u8]>) -> Result<(), Problem> {
     let Some(expected) = &caller.csrf else { return Ok(()) };
     if said.is_some_and(|said| bool::from(said.ct_eq(expected.as_bytes()))) {
@@ -139,8 +138,8 @@ pub(crate) fn check_csrf(caller: &Caller, said: Option<&[u8]>) -> Result<(), Pro
     Err(Problem::new(Code::Forbidden, "this did not come from a page of this session; open the page again"))
 }
 
-/// Refuses the page of another site that would listen with the session of somebody who is logged in here: browsers send
-/// their cookie along, and let every page read what a socket says.
+/// Refuses a socket that a page of another site opens with a session of this server: browsers send the cookie along,
+/// and let any page read the messages of the socket.
 pub(crate) fn check_origin(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
     if caller.csrf.is_none() || is_own_origin(headers) == Some(true) {
         return Ok(());
@@ -148,15 +147,15 @@ pub(crate) fn check_origin(caller: &Caller, headers: &HeaderMap) -> Result<(), P
     Err(Problem::new(Code::Forbidden, "the request came from a page of another site; send a token, not a session"))
 }
 
-/// Whether the page that has the request sent is one of this server; nothing if no page has.
+/// Whether the `Origin` of the request is this server; `None` if the request has no `Origin`.
 fn is_own_origin(headers: &HeaderMap) -> Option<bool> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let origin = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
     Some(origin.split_once("://").is_some_and(|(_, authority)| authority == host && !host.is_empty()))
 }
 
-/// An open server answers only who speaks to it by a name of this machine, and no page of another site: otherwise every
-/// page that a browser here opens could ask it.
+/// An open server answers only requests to a loopback name or address, and none that pages of other sites send.
+/// Otherwise any page that a browser on this machine opens could use the API.
 fn check_local(headers: &HeaderMap) -> Result<(), Problem> {
     let refused = |what: &str| {
         let detail = format!("{what}; without tokens only this machine is served: `punctual token create` makes one");
@@ -182,7 +181,7 @@ fn is_local_name(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The tokens there are, as known a moment ago.
+/// The tokens of the store, cached for a short time.
 pub(crate) struct Tokens {
     punctual: Punctual,
     known: Mutex<Option<(Instant, Arc<Vec<Token>>)>>,
@@ -194,7 +193,7 @@ impl Tokens {
         Self { punctual, known: Mutex::default(), penalties: Semaphore::new(PENALTY_MAX_COUNT) }
     }
 
-    /// All that there are, sessions included, as they were at most so long ago.
+    /// All tokens, sessions included, from a cache not older than `age`.
     pub(crate) async fn all(&self, age: Duration) -> Result<Arc<Vec<Token>>, Problem> {
         let mut known = self.known.lock().await;
         if let Some((at, tokens)) = &*known
@@ -207,8 +206,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// The one with that secret. Whoever has none waits, and few do so at once: what was made a moment ago is looked
-    /// for only for them.
+    /// The token with this secret. If the cache does not have it, the store is queried, because the token may be new;
+    /// requests with invalid tokens are delayed, and the number of delayed requests is limited.
     pub(crate) async fn find(&self, secret: &str) -> Result<Token, Problem> {
         if let Some(token) = self.known(secret, KNOWN_FOR).await? {
             return Ok(token);
@@ -223,32 +222,33 @@ impl Tokens {
         Err(Problem::new(Code::Unauthorized, "the token is wrong, has expired or was revoked"))
     }
 
-    /// The one with that secret, if it was good so long ago, and is.
+    /// The token with this secret, from a cache not older than `age`, if it is valid now.
     async fn known(&self, secret: &str, age: Duration) -> Result<Option<Token>, Problem> {
         let (hash, tokens) = (hash_secret(secret), self.all(age).await?);
-        // All of them are looked at, so that the time tells nothing.
+        // Compares all tokens in constant time, so that timing reveals nothing.
         let is_it = |token: &Token| bool::from(token.hash.ct_eq(&hash));
         let found = tokens.iter().fold(None, |found, token| if is_it(token) { Some(token) } else { found });
         let now = self.punctual.store().now();
-        Ok(found.filter(|token| token.is_good(now)).cloned())
+        Ok(found.filter(|token| token.is_valid(now)).cloned())
     }
 
-    /// Whether somebody who was let in would be let in now. While the store does not answer, what was is believed.
+    /// Whether a caller that was authenticated earlier is still valid. While the store does not answer, the caller
+    /// stays valid.
     pub(crate) async fn still_allows(&self, app: &App, caller: &Caller) -> bool {
         let Ok(tokens) = self.all(KNOWN_FOR).await else { return true };
         match &caller.token {
-            Some(own) => tokens.iter().any(|token| token.id == own.id && token.is_good(self.punctual.store().now())),
+            Some(own) => tokens.iter().any(|token| token.id == own.id && token.is_valid(self.punctual.store().now())),
             None => app.may_be_open && self.are_none().await.unwrap_or(true),
         }
     }
 
-    /// Whether no token was ever made. Asked of the store each time: another process may have made the first one just
-    /// now.
+    /// Whether no token was created since the store was initialised or opened. Not cached: another process may have
+    /// created the first one just now.
     async fn are_none(&self) -> Result<bool, Problem> {
         Ok(self.punctual.store().tokens().await?.is_empty())
     }
 
-    /// Forgets what is known, since it has changed.
+    /// Clears the cache after a change.
     pub(crate) async fn forget(&self) {
         *self.known.lock().await = None;
     }

@@ -1,4 +1,4 @@
-//! A request that was let in.
+//! An authenticated request.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// Who asks, and what of.
+/// The caller and the context of a request.
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
     pub(crate) headers: HeaderMap,
     pub(crate) once: Option<IdempotencyKey>,
-    /// The way to a socket, where the route is one.
+    /// The upgrade to a socket, on routes that are sockets.
     pub(crate) upgrade: Option<WebSocketUpgrade>,
-    /// The client, while its connection is open.
+    /// The client's connection, if known; it is not kept open.
     pub(crate) peer: Option<Peer>,
 }
 
-/// A request that counts once, however often it is sent.
+/// The idempotency key of a request: a repeated request has its effect once.
 #[derive(Debug, Clone)]
 pub(crate) struct IdempotencyKey {
     pub(crate) key: String,
@@ -37,21 +37,21 @@ impl Call {
         &self.app.punctual
     }
 
-    /// Enqueues jobs; once, if the request says so.
+    /// Enqueues jobs; only once per idempotency key, if the request has one.
     pub(crate) async fn enqueue(&self, jobs: Vec<Draft>) -> Result<Vec<Enqueued>, Problem> {
         Ok(self.maker().await?.enqueue_all(jobs).await?)
     }
 
-    /// Submits a workflow; once, if the request says so.
+    /// Submits a workflow; only once per idempotency key, if the request has one.
     pub(crate) async fn submit(&self, workflow: Workflow) -> Result<WorkflowId, Problem> {
         Ok(self.maker().await?.submit(workflow).await?)
     }
 
-    /// Makes jobs: always the same ones, if the request counts once.
+    /// The client that makes jobs; with an idempotency key, a repeated request makes the same jobs.
     async fn maker(&self) -> Result<Punctual, Problem> {
         let punctual = self.app.punctual.clone().continuing(trace_of(&self.headers));
         let Some(IdempotencyKey { key, fingerprint }) = &self.once else { return Ok(punctual) };
-        // Keys of one token say nothing of those of another.
+        // Keys are scoped to a token, so that tokens do not share keys.
         let key = format!("{} {key}", self.caller.id());
         let once = punctual.idempotent_request(key, *fingerprint).await?;
         once.ok_or_else(|| {
@@ -59,13 +59,13 @@ impl Call {
         })
     }
 
-    /// What the caller may see and do; what is done is kept with their name.
+    /// An admin client that records the caller's name with every action.
     pub(crate) fn admin(&self) -> Admin {
         self.app.punctual.clone().continuing(trace_of(&self.headers)).admin(self.caller.name())
     }
 }
 
-/// The trace that a request is a part of, as its sender says.
+/// The trace context in the headers of a request.
 pub(crate) fn trace_of(headers: &HeaderMap) -> Option<Trace> {
     let parent = headers.get("traceparent")?.to_str().ok()?;
     let states: Vec<&str> = headers.get_all("tracestate").iter().filter_map(|state| state.to_str().ok()).collect();

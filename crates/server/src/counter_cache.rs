@@ -1,5 +1,5 @@
-//! What jobs have done since the server began, read from the counters of the store: those of the hours that are over
-//! are kept here, so that a look costs the same however long the server runs.
+//! What jobs have done since the server started, read from the counters of the store. Counts of past hours are cached
+//! here, so that the cost of a read does not grow with the uptime of the server.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,10 +10,10 @@ use punctual_core::{
 };
 use tokio::sync::Mutex;
 
-/// What is told late of an hour is counted, if it is not later than this.
+/// Counters of an hour may still be updated until this long after its end.
 const LATE: Duration = Duration::from_secs(3_600);
 
-/// What was counted: the queue, the name, what, and its bucket.
+/// Key of a counter: queue, job name, measure, bucket.
 pub(crate) type Key = (String, String, Measure, u16);
 pub(crate) type Counts = BTreeMap<Key, u64>;
 
@@ -24,9 +24,9 @@ pub(crate) struct CounterCache {
 }
 
 struct State {
-    /// What there was when the server began.
+    /// The counts at the start of the server.
     before: Counts,
-    /// What was counted from then until `closed_until`.
+    /// The counts from then until `closed_until`.
     closed: Counts,
     closed_until: Timestamp,
 }
@@ -36,7 +36,7 @@ impl CounterCache {
         Self { punctual, state: Mutex::default() }
     }
 
-    /// Everything since the first look.
+    /// The counts since the first call.
     pub(crate) async fn look(&self) -> StoreResult<Counts> {
         let mut state = self.state.lock().await;
         let now = self.punctual.store().now();

@@ -1,5 +1,5 @@
-//! What happens to jobs, brought to whoever listens: one look at the store serves all of them, and there is none while
-//! nobody does.
+//! Distributes job events to the subscribers of the stream. One poll of the store serves all of them; without
+//! subscribers the store is not polled.
 
 use std::{
     collections::HashSet,
@@ -14,33 +14,34 @@ use tokio::{
     time::{self, Instant},
 };
 
-/// How long after a look the next one follows at the earliest.
+/// Minimum interval between polls.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// A look that takes long is followed by a rest so many times as long: the store is for jobs first.
+/// After a slow poll, the pause is at least this many times the poll's duration, so that the store has time for jobs.
 const REST: u32 = 9;
-/// Events that one look brings, or that somebody who comes back is told; of more they are told that they missed them.
+/// Maximum events of one poll, and of the catch-up of a subscriber that reconnects. If there are more, the subscriber
+/// is notified that it missed events.
 const LOOK_MAX_EVENTS: usize = 5_000;
 
-/// What one look found.
+/// The result of one poll.
 #[derive(Debug)]
 struct Batch {
     events: Vec<JobEvent>,
-    /// Where whoever has this goes on from.
+    /// The cursor after this batch.
     cursor: String,
-    /// There was more than a look takes.
+    /// There were more events than one poll returns.
     missed: bool,
-    /// The events that were brought before this, since anybody listened.
+    /// Number of events in all batches before this one, since polling started.
     before: u64,
     at: Timestamp,
-    /// Nothing that could be seen by then is in it.
+    /// Events that were visible before this instant are not in the batch.
     since: Instant,
 }
 
-/// Looks, for all who listen.
+/// Polls the store for all subscribers.
 pub(crate) struct EventFeed {
     punctual: Punctual,
     state: Mutex<State>,
-    /// Held by whoever begins to look, so that of several that come at once one does.
+    /// Locked while polling is started or stopped, so that concurrent subscribers start one poller.
     beginning: tokio::sync::Mutex<()>,
     behind_max: usize,
 }
@@ -54,7 +55,7 @@ struct State {
 }
 
 impl EventFeed {
-    /// Those who listen may be so many looks behind.
+    /// `behind_max` is the number of batches that a subscriber may be behind.
     pub(crate) fn new(punctual: Punctual, behind_max: usize) -> Arc<Self> {
         Arc::new(Self { punctual, state: Mutex::default(), beginning: tokio::sync::Mutex::default(), behind_max })
     }
@@ -63,15 +64,15 @@ impl EventFeed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens: from now on, or from where somebody had come to.
+    /// Subscribes to events from now on, or after a cursor.
     pub(crate) async fn join(self: &Arc<Self>, cursor: Option<&str>) -> StoreResult<Listener> {
         let mut listener = self.listen().await?;
         if let Some(cursor) = cursor {
             cursor.clone_into(&mut listener.cursor);
             let Changes { events, cursor, missed } = self.look(Some(cursor.to_owned())).await?;
-            listener.told = events.iter().map(|event| event.event.id).collect();
-            listener.told_until = Instant::now();
-            let (before, at, since) = (listener.count, listener.at, listener.told_until);
+            listener.sent = events.iter().map(|event| event.event.id).collect();
+            listener.sent_until = Instant::now();
+            let (before, at, since) = (listener.count, listener.at, listener.sent_until);
             listener.caught_up = Some(Arc::new(Batch { events, cursor, missed, before, at, since }));
         }
         Ok(listener)
@@ -92,8 +93,8 @@ impl EventFeed {
         Ok(Listener {
             live,
             caught_up: None,
-            told: HashSet::new(),
-            told_until: Instant::now(),
+            sent: HashSet::new(),
+            sent_until: Instant::now(),
             cursor: state.cursor.clone(),
             count: state.count,
             at: self.punctual.store().now(),
@@ -104,7 +105,7 @@ impl EventFeed {
         self.punctual.store().changes(since, LOOK_MAX_EVENTS).await
     }
 
-    /// Brings what has come since the look before. What nobody has heard of yet is not worth a word.
+    /// Polls the store and sends new events to the subscribers. An empty batch is not sent.
     async fn bring(&self) -> StoreResult<()> {
         let (cursor, since) = {
             let state = self.state();
@@ -123,7 +124,7 @@ impl EventFeed {
         Ok(())
     }
 
-    /// Whether to go on. Whoever comes at this moment waits until it is decided.
+    /// Whether to continue polling. A subscriber that joins meanwhile waits for the decision.
     async fn anybody_listens(&self) -> bool {
         let _beginning = self.beginning.lock().await;
         let mut state = self.state();
@@ -152,76 +153,77 @@ async fn look_on(follower: Weak<EventFeed>) {
     }
 }
 
-/// Somebody who listens.
+/// A subscriber to job events.
 #[derive(Debug)]
 pub(crate) struct Listener {
     live: broadcast::Receiver<Arc<Batch>>,
-    /// What had happened while they were away.
+    /// The events between the subscriber's cursor and now, until they are delivered.
     caught_up: Option<Arc<Batch>>,
-    /// What of that may come again, and when it was looked at.
-    told: HashSet<EventId>,
-    told_until: Instant,
-    /// Where they go on from if they go away.
+    /// Ids of caught-up events, which the next batches may repeat, and when they were read.
+    sent: HashSet<EventId>,
+    sent_until: Instant,
+    /// The cursor from which the subscriber can resume.
     pub(crate) cursor: String,
-    /// The events that were brought until then, whether they heard of them or not.
+    /// Number of events polled so far, whether they were delivered to this subscriber or not.
     count: u64,
     at: Timestamp,
 }
 
-/// What a listener hears.
+/// The next events for a subscriber.
 #[derive(Debug)]
-pub(crate) struct Heard {
-    /// What is gone, as they were too slow: so many events, since then.
+pub(crate) struct Delivery {
+    /// The number of events lost because the subscriber was too slow, and the time since when.
     pub(crate) lost: Option<(u64, Timestamp)>,
     batch: Arc<Batch>,
-    /// Those of the batch that they have not heard of.
+    /// Indexes of the events in the batch that were not delivered before.
     new: Vec<usize>,
 }
 
-impl Heard {
+impl Delivery {
     pub(crate) fn events(&self) -> impl Iterator<Item = &JobEvent> {
         self.new.iter().filter_map(|place| self.batch.events.get(*place))
     }
 
-    /// More happened at this time than can be told.
+    /// The time of the batch, if there were more events than one poll returns.
     pub(crate) fn too_much(&self) -> Option<Timestamp> {
         self.batch.missed.then_some(self.batch.at)
     }
 }
 
 impl Listener {
-    /// The next thing. Whoever stops waiting misses nothing.
-    pub(crate) async fn next(&mut self) -> Heard {
+    /// The next batch. Cancel safe: no events are lost if the future is dropped.
+    pub(crate) async fn next(&mut self) -> Delivery {
         if let Some(batch) = self.caught_up.take() {
-            return Heard { lost: None, new: (0..batch.events.len()).collect(), batch };
+            return Delivery { lost: None, new: (0..batch.events.len()).collect(), batch };
         }
         loop {
             match self.live.recv().await {
                 Ok(batch) => return self.hear(batch),
-                // How many are gone is known once the next one is here.
+                // The number of lost batches is known when the next one arrives.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => std::future::pending().await,
             }
         }
     }
 
-    fn hear(&mut self, batch: Arc<Batch>) -> Heard {
+    fn hear(&mut self, batch: Arc<Batch>) -> Delivery {
         let lost = batch.before.saturating_sub(self.count);
         let lost = (lost > 0).then_some((lost, self.at));
         self.count = batch.before + batch.events.len() as u64;
         self.at = batch.at;
-        if batch.since >= self.told_until {
-            self.told = HashSet::new();
+        if batch.since >= self.sent_until {
+            self.sent = HashSet::new();
         }
-        let is_new = |place: &usize| !self.told.contains(&batch.events[*place].event.id);
+        let is_new = |place: &usize| !self.sent.contains(&batch.events[*place].event.id);
         let new = (0..batch.events.len()).filter(is_new).collect();
-        Heard { lost, batch, new }
+        Delivery { lost, batch, new }
     }
 
-    /// They have been told what they heard. What they knew all of already does not lead back to where it was looked at.
-    pub(crate) fn has_heard(&mut self, heard: &Heard) {
-        if self.told.is_empty() || !heard.new.is_empty() || heard.batch.events.is_empty() {
-            self.cursor.clone_from(&heard.batch.cursor);
+    /// Advances the cursor after delivery. A batch with only known events does not, because its cursor may precede that
+    /// of the catch-up.
+    pub(crate) fn has_delivery(&mut self, delivery: &Delivery) {
+        if self.sent.is_empty() || !delivery.new.is_empty() || delivery.batch.events.is_empty() {
+            self.cursor.clone_from(&delivery.batch.cursor);
         }
     }
 }

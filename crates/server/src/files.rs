@@ -1,9 +1,9 @@
-//! How many files the system lets this process have open: each connection is one.
+//! The limit on open files of this process; every connection needs one.
 
 use std::io;
 
-/// Asks for as many open files as the system allows this process, and says how many that are. Many systems begin with a
-/// thousand.
+/// Raises the limit on open files to the maximum that the system allows, and returns it. The default of many systems is
+/// about a thousand.
 #[cfg(unix)]
 pub fn raise_file_limit() -> io::Result<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -14,7 +14,7 @@ pub fn raise_file_limit() -> io::Result<u64> {
     Ok(most)
 }
 
-/// Here the system sets no limit.
+/// No such limit exists on this system.
 #[cfg(not(unix))]
 pub fn raise_file_limit() -> io::Result<u64> {
     Ok(u64::MAX)

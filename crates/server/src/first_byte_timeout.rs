@@ -1,5 +1,5 @@
-//! A connection has to begin. Which version of HTTP it speaks is seen from its first bytes, and whoever never sends
-//! them would be waited for without end.
+//! A timeout for the first bytes of a connection. The HTTP version is detected from these bytes; without a timeout, a
+//! client that never sends them would hold its connection forever.
 
 use std::{
     future::Future,
@@ -16,10 +16,10 @@ use tokio::{
     time::{self, Sleep},
 };
 
-/// What a connection of HTTP/2 begins with; any other beginning is one of HTTP/1.
+/// The preface of an HTTP/2 connection; any other first bytes mean HTTP/1.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Takes connections as another one does, and gives each so long to begin.
+/// Wraps another acceptor, and closes connections whose first bytes do not arrive within a timeout.
 #[derive(Debug, Clone)]
 pub(crate) struct FirstByteTimeout<A> {
     pub(crate) acceptor: A,
@@ -47,18 +47,18 @@ where
     }
 }
 
-/// A connection that has perhaps not begun.
+/// A connection whose HTTP version may not be known yet.
 #[derive(Debug)]
 pub(crate) struct Beginning<S> {
     stream: S,
-    /// How much of the preface has come.
+    /// The number of preface bytes received so far.
     seen: usize,
-    /// Until when it has to be clear which version it speaks; nothing once it is.
+    /// When the HTTP version must be known; none once it is known.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Beginning<S> {
-    /// Takes note of what has come.
+    /// Compares received bytes with the preface.
     fn note(&mut self, bytes: &[u8]) {
         let expected = &PREFACE[self.seen..];
         let goes_on = bytes.len() < expected.len() && expected.starts_with(bytes);

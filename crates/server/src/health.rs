@@ -1,4 +1,4 @@
-//! Whether the server is there, and whether it is of use.
+//! Liveness and readiness of the server.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -22,17 +22,17 @@ use tokio::time;
 
 use crate::app::App;
 
-/// A store that does not answer within so long is not there.
+/// Timeout of the store probe: a store that does not answer in time counts as unavailable.
 const STORE_MAX: Duration = Duration::from_secs(2);
-/// How long an answer of the store counts: many probes make one write.
+/// How long a probe result stays valid, so that many probes cause one write.
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
 
-/// It is there.
+/// Liveness: the process answers.
 pub(crate) async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// It is of use, or says why not.
+/// Readiness: OK if the store can be written, otherwise the reason.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let mut wrong = Vec::new();
     if app.stopping.is_cancelled() {
@@ -47,7 +47,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     (status, Json(json!({ "ready": wrong.is_empty(), "not_ready": wrong }))).into_response()
 }
 
-/// Why the store is of no use, without where it is: that is for the log only.
+/// Why the store cannot be used, without its address: that is written to the log only.
 fn reason(error: &StoreError) -> String {
     let reason = match error {
         StoreError::Failed { .. } => "the disk did not confirm a write; this process is about to end",
@@ -62,13 +62,13 @@ fn reason(error: &StoreError) -> String {
     format!("{reason}; the server's log says more")
 }
 
-/// The last proof that the store can be written, and the next one.
+/// The current store probe: under way, or finished less than [`PROBE_PERIOD`] ago.
 pub(crate) struct Readiness {
     punctual: Punctual,
     probe: Mutex<Option<Probe>>,
 }
 
-/// A write under way, or its answer with the time at which it came.
+/// A write under way, or its result with the time at which it finished.
 type Probe = Shared<BoxFuture<'static, (Instant, StoreResult<()>)>>;
 
 impl Readiness {
@@ -76,7 +76,7 @@ impl Readiness {
         Self { punctual, probe: Mutex::default() }
     }
 
-    /// Whether the store can be written: one write for all who ask at once or within [`PROBE_PERIOD`].
+    /// Whether the store can be written. All callers within [`PROBE_PERIOD`] share one write.
     async fn probe(&self) -> StoreResult<()> {
         self.current().await.1
     }
@@ -90,7 +90,8 @@ impl Readiness {
         }
     }
 
-    /// Begins a write. It goes on when nobody waits for it any more: a store that hangs is asked once.
+    /// Starts a write. It continues after all callers have given up, so that a store that hangs receives one write, not
+    /// many.
     fn start(&self) -> Probe {
         let store = Arc::clone(self.punctual.store());
         let write = tokio::spawn(async move {

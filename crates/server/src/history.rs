@@ -1,5 +1,5 @@
-//! What happened lately, for charts: looks at the counters every few seconds, kept for an hour; and whole hours, which
-//! the store keeps.
+//! Samples of the recent past for charts: the counters are sampled every few seconds and kept for an hour; whole hours
+//! are read from the store.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,21 +16,22 @@ use tokio::{sync::watch, time};
 
 use crate::{app::App, counter_cache::Counts};
 
-/// How often pages that are open are told of changes.
+/// How often the watcher checks for changes to report to open pages.
 const TICK: Duration = Duration::from_secs(1);
-/// They are told also if nothing was counted: what runs may have come on.
+/// Open pages are also notified after this many ticks without a changed count, since running jobs may have made
+/// progress.
 const TICKS_MAX: u32 = 5;
-/// How often the counters are looked at.
+/// The counters are sampled every this many ticks.
 const LOOK_TICKS: u32 = 10;
 const LOOKS_MAX: usize = 360;
-/// How deep queues were is kept for a week, every so many looks.
+/// Queue depths are recorded every this many samples, and kept for a week.
 const DEPTH_LOOKS: u64 = 60;
 const DEPTHS_MAX: usize = 1_008;
 const HOUR: Duration = Duration::from_secs(3_600);
-/// An hour counts as over so long after its end.
+/// An hour is final, and its samples may be cached, this long after its end.
 const LATE: Duration = HOUR;
 
-/// How far back a chart goes.
+/// The period that a chart covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 pub(crate) enum Range {
     #[serde(rename = "15m")]
@@ -66,19 +67,19 @@ impl Range {
     }
 }
 
-/// What happened in a stretch of time.
+/// Counts of one period of time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
-    /// Its length.
+    /// Length of the period.
     pub(crate) span: Duration,
     pub(crate) succeeded: u64,
     pub(crate) failed: u64,
     pub(crate) lost: u64,
     pub(crate) died: u64,
-    /// How late attempts started, and how long they took, by bucket.
+    /// Histograms of how late attempts started, and of how long they took: counts by bucket.
     pub(crate) late: BTreeMap<u16, u64>,
     pub(crate) took: BTreeMap<u16, u64>,
-    /// How many jobs were ready, if that is known.
+    /// The number of ready jobs, if known.
     pub(crate) ready: Option<u64>,
 }
 
@@ -111,10 +112,10 @@ impl Sample {
     }
 }
 
-/// By queue; under no name, all of them together.
+/// Samples by queue; the key `None` is the sum of all queues.
 type ByQueue = BTreeMap<Option<String>, Sample>;
 
-/// What is known of the past.
+/// The samples that charts are drawn from.
 pub(crate) struct History {
     punctual: Punctual,
     state: Mutex<State>,
@@ -123,7 +124,7 @@ pub(crate) struct History {
 
 #[derive(Default)]
 struct State {
-    /// The counters as they were last, since the server began.
+    /// The previous counters, counted since the start of the server.
     last: Option<(Timestamp, Counts)>,
     looks: VecDeque<(Timestamp, ByQueue)>,
     depths: VecDeque<(Timestamp, BTreeMap<Option<String>, u64>)>,
@@ -136,7 +137,7 @@ impl History {
         Self { punctual, state: Mutex::default(), changes: watch::Sender::new(0) }
     }
 
-    /// A number that changes when something has.
+    /// A number that changes whenever the counts in the store have changed.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -145,7 +146,8 @@ impl History {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The past of a queue, or of all, in equal steps, each with the time of its end; nothing where nothing is known.
+    /// Samples of a queue, or of all queues, in steps of equal length, each with the time of its end; `None` for steps
+    /// without data.
     pub(crate) async fn samples(
         &self,
         range: Range,
@@ -167,7 +169,7 @@ impl History {
             let mut found = None::<Sample>;
             for (_, look) in looks {
                 let sample = look.get(&queue.map(str::to_owned));
-                // A queue of which nothing was counted had nothing.
+                // The sample was taken but has nothing of this queue: its counts are zero.
                 let quiet =
                     || Sample { span: look.get(&None).map_or(Duration::ZERO, |all| all.span), ..Sample::default() };
                 found.get_or_insert_default().merge(&sample.cloned().unwrap_or_else(quiet));
@@ -196,7 +198,7 @@ impl History {
         Ok(samples)
     }
 
-    /// One hour. Those that are over are remembered.
+    /// The samples of one hour. Hours that are final are cached.
     async fn hour(&self, begin: Timestamp, now: Timestamp) -> StoreResult<Arc<ByQueue>> {
         if let Some(known) = self.state().hours.get(&begin) {
             return Ok(Arc::clone(known));
@@ -224,7 +226,7 @@ impl History {
         Some(found.1.get(&queue.map(str::to_owned)).copied().unwrap_or(0))
     }
 
-    /// Takes a look, as the counters stand now.
+    /// Records a sample: the difference between these counters and the previous ones.
     fn look(&self, now: Timestamp, counts: Counts, ready: &BTreeMap<Option<String>, u64>) {
         let mut state = self.state();
         let Some((before, last)) = state.last.replace((now, counts.clone())) else { return };
@@ -256,7 +258,7 @@ impl History {
     }
 }
 
-/// Keeps looking until the server ends.
+/// Samples the counters until the server stops.
 pub(crate) async fn watch(app: Arc<App>) {
     let (mut seen, mut quiet, mut ticks) = (Vec::new(), 0, 0);
     let mut timer = time::interval(TICK);
@@ -271,7 +273,7 @@ pub(crate) async fn watch(app: Arc<App>) {
         if !due && !watched {
             continue;
         }
-        // A store that is away for a while leaves a gap.
+        // While the store is unavailable, samples are missing and charts show a gap.
         let Ok(counts) = app.punctual.store().counts().await else { continue };
         if due && let Ok(rollups) = app.meter.look().await {
             let mut ready = BTreeMap::from([(None, 0)]);

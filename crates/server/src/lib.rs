@@ -2,16 +2,16 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | which routes are there, and for which role? | `router` |
+//! | which routes exist, and which role do they need? | `router` |
 //! | what does a request do? | `api/<noun>` |
-//! | who is asking? | `auth` |
+//! | how are callers authenticated? | `auth` |
 //! | how are requests read and answered? | `route`, `call`, `unread` |
-//! | what surrounds every request, and what do all share? | `service`, `app` |
+//! | which layers and which state do all requests share? | `service`, `app` |
 //! | the OpenAPI document | `openapi` |
 //! | what does an error look like? | `problem` |
 //! | how are connections accepted, bounded and closed? | `listen`, `first_byte_timeout`, `peer`, `files` |
 //! | what is on the pages? | `dashboard/<page>` |
-//! | what do charts know of the past? | `history` |
+//! | where do charts get their data? | `history` |
 //! | the live stream | `api/stream`, `subscriber`, `event_feed` |
 //! | health and metrics | `health`, `metrics`, `counter_cache` |
 
@@ -47,12 +47,12 @@ pub fn openapi() -> serde_json::Value {
     openapi::document(&router::routes())
 }
 
-/// Every route of the API: its method, its path, and the role that it needs.
+/// All routes of the API: method, path, and required role.
 pub fn routes() -> Vec<(String, &'static str, punctual_core::Role)> {
     router::routes().iter().map(|route| (route.method.to_string(), route.path, route.role)).collect()
 }
 
-/// Every page of the dashboard and every form of one: its method, its path, and the role that it needs.
+/// All pages and forms of the dashboard: method, path, and required role.
 pub fn pages() -> Vec<(String, &'static str, punctual_core::Role)> {
     dashboard::pages().iter().map(|page| (page.method.to_string(), page.path, page.role)).collect()
 }

@@ -1,4 +1,4 @@
-//! Connections come in, bounded in number and in time, and end in order.
+//! Accepts connections, limits their number and duration, and closes them gracefully.
 
 use std::{
     convert::Infallible,
@@ -41,15 +41,15 @@ use crate::{
     subscriber::StreamLimits,
 };
 
-/// Connections at once.
+/// Default of the maximum number of concurrent connections.
 const CONNECTIONS_MAX: usize = 10_000;
-/// Bytes of the head of a request.
+/// Maximum bytes of a request head.
 const HEAD_MAX_BYTES: usize = 64 * 1024;
 const HEADERS_MAX: usize = 100;
-/// Requests at once on one connection of HTTP/2.
+/// Maximum number of concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 128;
 
-/// A server to start.
+/// A server that is configured but not started.
 pub struct Server {
     punctual: Punctual,
     tls: Option<Tls>,
@@ -66,53 +66,53 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A certificate and its key, each a PEM file.
+/// TLS certificate and private key, both PEM files.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// The certificate, with those that lead to its authority.
+    /// The certificate, followed by its intermediate certificates.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
-/// Why a server does not start.
+/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Others could do anything.
+    /// Anyone on the network could do anything: the address is not loopback, and no token is valid.
     #[error(
         "{0} can be reached from other machines, and no token is valid: create one with `punctual token create NAME --role admin`, or listen on 127.0.0.1"
     )]
     NoTokens(SocketAddr),
-    /// Others could read tokens on their way.
+    /// Tokens could be read on the network: the address is not loopback, and there is no TLS.
     #[error(
         "{0} can be reached from other machines, and tokens would go there in the clear: give a certificate with --tls-cert and --tls-key, or set --insecure-http if a proxy in front terminates TLS"
     )]
     NoTls(SocketAddr),
-    /// The certificate is of no use.
+    /// The certificate or its key cannot be used.
     #[error("cannot use the certificate {certificate} with the key {key}: {error}")]
     BadCertificate {
         /// The certificate.
         certificate: String,
-        /// Its key.
+        /// The private key.
         key: String,
-        /// What is wrong.
+        /// The error.
         error: io::Error,
     },
-    /// Somebody else listens there, or it is not an address of this machine.
+    /// The address is in use, or is not an address of this machine.
     #[error("cannot listen on {address}: {error}; choose another address with --listen")]
     CannotListen {
         /// The address.
         address: SocketAddr,
-        /// What is wrong.
+        /// The error.
         error: io::Error,
     },
-    /// The store does not answer.
+    /// The store cannot be reached or used.
     #[error(transparent)]
     Store(#[from] punctual_core::StoreError),
 }
 
 impl Server {
-    /// Serves this store.
+    /// A server for this store.
     pub fn new(punctual: Punctual) -> Self {
         let limits = RequestLimits::default();
         let metrics = Box::new(Vec::new);
@@ -127,55 +127,55 @@ impl Server {
         }
     }
 
-    /// Speaks TLS.
+    /// Serves HTTPS with this certificate.
     #[must_use]
     pub fn tls(mut self, tls: Option<Tls>) -> Self {
         self.tls = tls;
         self
     }
 
-    /// Other machines may come without TLS: something in front of it speaks that.
+    /// Accepts plaintext connections from other hosts: TLS terminates at a proxy.
     #[must_use]
     pub fn insecure_http(mut self, insecure: bool) -> Self {
         self.insecure = insecure;
         self
     }
 
-    /// How large requests may be, and how long they may take to come.
+    /// Sets size limits and timeouts of requests.
     #[must_use]
     pub fn limits(mut self, limits: RequestLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Shows also in its metrics what those count of themselves who work beside it.
+    /// Adds the metrics of the workers that run beside the server to its own.
     #[must_use]
     pub fn metrics(mut self, metrics: impl Fn() -> Vec<Metric> + Send + Sync + 'static) -> Self {
         self.metrics = Box::new(metrics);
         self
     }
 
-    /// How many connections there may be at once; further ones are closed.
+    /// Sets the maximum number of concurrent connections; further connections are closed at once.
     #[must_use]
     pub fn connections_max(mut self, count: usize) -> Self {
         self.connections_max = count;
         self
     }
 
-    /// How many may listen to the stream, and how.
+    /// Sets the limits of the stream: number of subscribers, backlog and timeouts.
     #[must_use]
     pub fn stream(mut self, limits: StreamLimits) -> Self {
         self.stream = limits;
         self
     }
 
-    /// Starts it at an address, or says why that would not be safe.
+    /// Starts listening on an address; fails if that would not be safe.
     pub async fn start(self, address: SocketAddr) -> Result<RunningServer, StartError> {
         let is_local = address.ip().is_loopback();
         if !is_local {
             let now = self.punctual.store().now();
             let tokens = self.punctual.store().tokens().await?;
-            if !tokens.iter().any(|token| token.session_of.is_none() && token.is_good(now)) {
+            if !tokens.iter().any(|token| token.session_of.is_none() && token.is_valid(now)) {
                 return Err(StartError::NoTokens(address));
             }
             if self.tls.is_none() && !self.insecure {
@@ -208,7 +208,7 @@ impl Server {
             limits: self.limits,
             stopping: stopping.clone(),
         });
-        // From now on it counts.
+        // The first read sets the baseline of the counters.
         app.meter.look().await?;
         tokio::spawn(history::watch(Arc::clone(&app)));
         let bounded = Bounded(Arc::new(Semaphore::new(self.connections_max)));
@@ -220,7 +220,7 @@ impl Server {
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(patience)
-            // A client that has closed its sending side is answered.
+            // A client that has closed its sending side still receives its answer.
             .half_close(true)
             .max_buf_size(HEAD_MAX_BYTES)
             .max_headers(HEADERS_MAX);
@@ -228,7 +228,7 @@ impl Server {
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS_MAX)
-            // One that does not answer is gone.
+            // A client that does not answer keep-alive pings is disconnected.
             .keep_alive_interval(patience)
             .keep_alive_timeout(patience)
             .max_header_list_size(HEAD_MAX_BYTES as u32);
@@ -245,7 +245,7 @@ impl Server {
 
 impl Tls {
     async fn load(&self) -> Result<RustlsConfig, StartError> {
-        // Whoever embeds us may have chosen another one already.
+        // Fails if the embedding program has installed a provider already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let bad = |error| StartError::BadCertificate {
             certificate: self.certificate.display().to_string(),
@@ -256,7 +256,7 @@ impl Tls {
     }
 }
 
-/// A server that answers.
+/// A running server.
 #[derive(Debug)]
 pub struct RunningServer {
     address: SocketAddr,
@@ -268,30 +268,31 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Where it listens.
+    /// The address that it listens on.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where a browser finds it.
+    /// The URL of the dashboard.
     pub fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// Takes no more connections, lets those end that are answered, and closes the others after so long.
+    /// Stops accepting connections, waits for requests under way, and closes all connections after `within`.
     pub async fn stop(self, within: Duration) {
         self.stopping.cancel();
         self.handle.graceful_shutdown(Some(within));
         if let Err(error) = self.task.await {
             tracing::warn!(%error, "the server did not end in order");
         }
-        // Those who listen are told that it ends, if they take it in time.
+        // Stream subscribers are notified of the shutdown, if they receive it in time.
         self.sockets.close();
         let _ = time::timeout(within, self.sockets.wait()).await;
     }
 }
 
-/// Takes so many connections at once. More are closed at once: whoever waits for a free one could wait for ever.
+/// Limits the number of concurrent connections. Connections above the limit are closed at once: there is no bound on
+/// how long they would wait for a free slot.
 #[derive(Debug, Clone)]
 struct Bounded(Arc<Semaphore>);
 
@@ -313,11 +314,11 @@ impl<S> Accept<TcpStream, S> for Bounded {
     }
 }
 
-/// The service of one connection, which counts for as long as it lives.
+/// The service of one connection. It holds the connection's slot until it is dropped.
 #[derive(Debug, Clone)]
 struct Counted<S> {
     service: S,
-    /// Put into each request, which may look whether its client is still there.
+    /// Inserted into each request, so that its handler can check whether the client is still connected.
     peer: Peer,
     _slot: Arc<OwnedSemaphorePermit>,
 }

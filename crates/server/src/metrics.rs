@@ -1,4 +1,4 @@
-//! How things stand, for Prometheus.
+//! Metrics in the text format of Prometheus.
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
@@ -16,9 +16,9 @@ use punctual_core::{
 
 use crate::{app::App, auth, counter_cache::Counts, problem::Problem};
 
-/// The seconds that durations are counted up to.
+/// Upper bounds of the histogram buckets, in seconds.
 const BOUNDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0];
-/// Queues whose oldest job is looked for.
+/// Maximum number of queues whose oldest job is queried.
 const QUEUES_MAX: usize = 100;
 
 /// `GET /metrics`.
@@ -69,9 +69,9 @@ async fn page(app: &App, request: Request) -> Result<String, Problem> {
     page.family("punctual_workers", "gauge", "Live workers.");
     page.value("", &[], live.len() as f64);
     page.family("punctual_worker_slots", "gauge", "Jobs that live workers can run at once.");
-    page.value("", &[], live.iter().map(|worker| f64::from(worker.beat.concurrency)).sum());
+    page.value("", &[], live.iter().map(|worker| f64::from(worker.heartbeat.concurrency)).sum());
     page.family("punctual_worker_slots_used", "gauge", "Jobs that live workers run now.");
-    page.value("", &[], live.iter().map(|worker| f64::from(worker.beat.running)).sum());
+    page.value("", &[], live.iter().map(|worker| f64::from(worker.heartbeat.running)).sum());
     page.counts(&app.meter.look().await?);
     page.metrics(store.metrics().await?);
     page.operations(&app.punctual.operation_latencies());
@@ -79,7 +79,7 @@ async fn page(app: &App, request: Request) -> Result<String, Problem> {
     Ok(page.0)
 }
 
-/// The page, as it is written.
+/// The text of the page while it is written.
 #[derive(Default)]
 struct Metrics(String, String);
 
@@ -99,7 +99,7 @@ impl Metrics {
         let _ = writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
-    /// What jobs have done since the server began.
+    /// Counters of what jobs have done since the server started.
     fn counts(&mut self, counts: &Counts) {
         let mut attempts: BTreeMap<(&str, &str, AttemptStatus), u64> = BTreeMap::new();
         let mut died: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -147,7 +147,7 @@ impl Metrics {
         }
     }
 
-    /// How long the store takes.
+    /// Latencies of the store's operations.
     fn operations(&mut self, latencies: &[OperationLatency]) {
         self.family(
             "punctual_store_operation_seconds",
@@ -189,5 +189,5 @@ impl Metrics {
     }
 }
 
-/// Durations by queue and name, in buckets.
+/// Histograms of durations by queue and name: bucket and count.
 type Durations<'a> = BTreeMap<(&'a str, &'a str), Vec<(u16, u64)>>;

@@ -1,4 +1,4 @@
-//! The OpenAPI document, written from the routes.
+//! The OpenAPI document, generated from the routes.
 
 use axum::http::Method;
 use punctual_core::Role;
@@ -10,32 +10,32 @@ use serde_json::{Map, Value, json};
 
 use crate::{problem::Problem, route::Route};
 
-/// Where schemas are; those of what is asked, until it is known which of them are the same.
-const TOLD: &str = "/components/schemas";
-const ASKED: &str = "/components/asked";
+/// Location of schemas. Request schemas have their own until identical ones are merged.
+const RESPONSES: &str = "/components/schemas";
+const REQUESTS: &str = "/components/asked";
 
-/// The document.
+/// Generates the document.
 pub(crate) fn document(routes: &[Route]) -> Value {
-    let mut asked = generator(Contract::Deserialize, ASKED);
-    let mut told = generator(Contract::Serialize, TOLD);
-    let problem = told.subschema_for::<Problem>();
+    let mut requests = generator(Contract::Deserialize, REQUESTS);
+    let mut responses = generator(Contract::Serialize, RESPONSES);
+    let problem = responses.subschema_for::<Problem>();
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
         let item = paths.entry(route.path).or_insert_with(|| json!({}));
-        item[route.method.as_str().to_lowercase()] = operation(route, &mut asked, &mut told);
+        item[route.method.as_str().to_lowercase()] = operation(route, &mut requests, &mut responses);
     }
-    let (mut schemas, asked) = (told.take_definitions(true), asked.take_definitions(true));
+    let (mut schemas, requests) = (responses.take_definitions(true), requests.take_definitions(true));
     let mut names = Vec::new();
-    for (name, schema) in asked {
-        // What looks alike in both directions is described once.
-        let alike = schema.to_string().replace(ASKED, TOLD);
+    for (name, schema) in requests {
+        // Schemas that are identical in requests and responses are written once.
+        let alike = schema.to_string().replace(REQUESTS, RESPONSES);
         let own = match schemas.get(&name).map(Value::to_string) {
             Some(known) if known == alike => name.clone(),
             Some(_) => format!("{name}Input"),
             None => name.clone(),
         };
         schemas.insert(own.clone(), schema);
-        names.push((format!("#{ASKED}/{name}\""), format!("#{TOLD}/{own}\"")));
+        names.push((format!("#{REQUESTS}/{name}\""), format!("#{RESPONSES}/{own}\"")));
     }
     let document = json!({
         "openapi": "3.1.0",
@@ -61,13 +61,13 @@ pub(crate) fn document(routes: &[Route]) -> Value {
         },
         "security": [{ "token": [] }],
     });
-    let text = names.iter().fold(document.to_string(), |text, (asked, own)| text.replace(asked, own));
+    let text = names.iter().fold(document.to_string(), |text, (requests, own)| text.replace(requests, own));
     let mut document = serde_json::from_str(&text).unwrap_or(document);
     unwrap_descriptions(&mut document);
     document
 }
 
-/// Joins the lines of descriptions, which are wrapped as the source is. Code blocks keep theirs.
+/// Joins the lines of descriptions, which are wrapped in the source. Code blocks are kept as they are.
 fn unwrap_descriptions(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -92,30 +92,30 @@ fn generator(contract: Contract, place: &'static str) -> SchemaGenerator {
     settings.into_generator()
 }
 
-fn operation(route: &Route, asked: &mut SchemaGenerator, told: &mut SchemaGenerator) -> Value {
+fn operation(route: &Route, requests: &mut SchemaGenerator, responses: &mut SchemaGenerator) -> Value {
     let mut operation = json!({
         "operationId": name(route),
         "tags": [noun(route)],
         "summary": route.about,
         "description": format!("Needs the role `{}`{}.", route.role, if route.role == Role::Admin { "" } else { ", or `admin`" }),
         "x-role": route.role,
-        "parameters": parameters(route, asked),
+        "parameters": parameters(route, requests),
         "responses": { "default": { "$ref": "#/components/responses/Problem" } },
     });
     if let Some(body) = route.body {
-        let schema = body(asked);
+        let schema = body(requests);
         operation["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": schema } } });
     }
     match route.answer {
         Some(message) if route.is_socket => {
-            let schema = message(told);
+            let schema = message(responses);
             operation["responses"]["101"] = json!({
                 "description": "A WebSocket. Each message is a text of JSON.",
                 "content": { "application/json": { "schema": schema } },
             });
         }
         Some(answer) => {
-            let schema = answer(told);
+            let schema = answer(responses);
             operation["responses"]["200"] =
                 json!({ "description": "Done.", "content": { "application/json": { "schema": schema } } });
         }
@@ -124,9 +124,9 @@ fn operation(route: &Route, asked: &mut SchemaGenerator, told: &mut SchemaGenera
     operation
 }
 
-/// The parts of the path and the query, each with its own schema.
-fn parameters(route: &Route, asked: &mut SchemaGenerator) -> Value {
-    let schema = (route.params)(asked).to_value();
+/// The path and query parameters, each with its own schema.
+fn parameters(route: &Route, requests: &mut SchemaGenerator) -> Value {
+    let schema = (route.params)(requests).to_value();
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut parameters = Vec::new();
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
@@ -154,12 +154,12 @@ fn parameters(route: &Route, asked: &mut SchemaGenerator) -> Value {
     Value::Array(parameters)
 }
 
-/// What it is about: the first word of its path.
+/// The tag of a route: the first part of its path.
 fn noun(route: &Route) -> &str {
     route.path.trim_start_matches("/v1/").split('/').next().unwrap_or_default()
 }
 
-/// A name for programs: `jobs_id_retry_post`.
+/// The operation id, such as `jobs_id_retry_post`.
 fn name(route: &Route) -> String {
     let words = route.path.trim_start_matches("/v1/").replace(['{', '}'], "").replace('/', "_");
     format!("{words}_{}", route.method.as_str().to_lowercase())

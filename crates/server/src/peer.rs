@@ -1,7 +1,7 @@
-//! Whether the client of a connection is still there.
+//! Detects whether the client of a connection is still connected.
 //!
-//! A client may close its sending side after a request and still read the answer, and one that has died looks the same:
-//! requests of either are answered. Only a claim that waits for jobs gives up, since jobs that are handed to a dead
+//! A client may close its sending side after a request and still read the answer, and a dead client looks the same:
+//! requests of both are answered. Only a claim that waits for jobs is abandoned, since jobs that are handed to a dead
 //! client have to wait for their lease to expire.
 
 use std::{
@@ -19,10 +19,10 @@ use tokio::{
     time,
 };
 
-/// How often a waiting claim looks.
+/// How often a waiting claim checks the connection.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A connection that its requests can look at.
+/// A connection whose state its requests can check.
 #[derive(Debug)]
 pub(crate) struct Connection(Arc<Mutex<TcpStream>>);
 
@@ -45,7 +45,7 @@ impl Connection {
 }
 
 impl Peer {
-    /// Waits until the client has closed its sending side, or the connection is gone.
+    /// Waits until the client has closed its sending side or the connection is closed.
     pub(crate) async fn closed(&self) {
         while !self.has_closed() {
             time::sleep(LOOK_EVERY).await;

@@ -1,4 +1,4 @@
-//! What goes wrong, as HTTP tells it: a document of RFC 9457 with a code that programs may rely on.
+//! Errors as HTTP responses: RFC 9457 documents with a stable code for programs.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -8,21 +8,21 @@ use punctual_core::{Error, Invalid, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What went wrong. The code stays what it is in every later version; the detail is for people.
+/// An error. Its code is stable across versions; the detail is a message for people.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Problem {
-    /// Names the kind of problem, as its code does.
+    /// URI of the kind of problem, derived from its code.
     #[serde(rename = "type")]
     kind: String,
-    /// The kind of problem, for people.
+    /// The kind of problem, as a short title.
     pub(crate) title: &'static str,
-    /// The status of the answer.
+    /// HTTP status code of the response.
     status: u16,
-    /// The kind of problem, for programs.
+    /// The kind of problem, as a stable code.
     pub(crate) code: Code,
-    /// What happened, to what, and what to do.
+    /// What happened, to which resource, and what to do.
     pub(crate) detail: String,
-    /// The part of the request that is not accepted.
+    /// The field of the request that is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
 }
@@ -92,7 +92,7 @@ impl Problem {
         }
     }
 
-    /// A part of the request that is not accepted.
+    /// A problem with a field of the request.
     pub(crate) fn invalid(field: impl Into<String>, detail: impl Into<String>) -> Self {
         let (field, detail) = (field.into(), detail.into());
         Self { field: Some(field.clone()), ..Self::new(Code::Invalid, format!("{field}: {detail}")) }
@@ -123,7 +123,7 @@ impl From<StoreError> for Problem {
                 tracing::warn!(%error, "the store cannot be written");
                 Self::new(Code::Unavailable, "server is read-only (standby?); try again later")
             }
-            // It may say where the store is, or what was in a statement: that is for the log only.
+            // The message may contain the store's address or parts of a statement: it is written to the log only.
             _ => {
                 tracing::error!(%error, "the store failed");
                 Self::new(Code::Internal, "the store failed; the server's log says why")

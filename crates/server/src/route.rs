@@ -1,5 +1,5 @@
-//! One thing that can be asked for: where it is, whom it is for, what it is given, what it answers. The router and the
-//! OpenAPI document are both made of these, so that neither can say what the other does not.
+//! A route of the API: path, role, parameters, body, answer. The router and the OpenAPI document are generated from the
+//! same routes, so that they cannot differ.
 
 use std::{any::TypeId, future::Future, sync::Arc};
 
@@ -29,25 +29,25 @@ pub(crate) struct Route {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
     pub(crate) role: Role,
-    /// What it does, in a sentence.
+    /// What the route does, in one sentence.
     pub(crate) about: &'static str,
-    /// The parts of its path and its query.
+    /// Schema of the path and query parameters.
     pub(crate) params: Describe,
     pub(crate) body: Option<Describe>,
-    /// Nothing if it answers with nothing.
+    /// Schema of the answer; `None` if it has no body.
     pub(crate) answer: Option<Describe>,
-    /// It answers with a socket, whose messages are described.
+    /// The route is a socket; `answer` describes its messages.
     pub(crate) is_socket: bool,
     run: Run,
 }
 
-/// Writes the schema of a type.
+/// Writes the JSON schema of a type.
 pub(crate) type Describe = fn(&mut SchemaGenerator) -> Schema;
 type Run = Arc<
     dyn Fn(Call, RawPathParams, Option<String>, Bytes) -> BoxFuture<'static, Result<Response, Problem>> + Send + Sync,
 >;
 
-/// No parameters, or no body.
+/// No parameters, or an empty body.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
@@ -56,12 +56,12 @@ fn describe<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
     schemas.subschema_for::<T>()
 }
 
-/// The schema of an object itself, not a reference to it.
+/// The schema itself, instead of a reference to it.
 fn describe_here<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
     T::json_schema(schemas)
 }
 
-/// Something to look at.
+/// A route that reads.
 pub(crate) fn get<Q, R, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
@@ -82,7 +82,7 @@ where
     Route { method: Method::GET, path, role, about, params, body: None, answer, is_socket: false, run }
 }
 
-/// Something to do.
+/// A route that changes something.
 pub(crate) fn act<Q, B, R, F, H>(
     method: Method,
     path: &'static str,
@@ -98,7 +98,7 @@ where
     H: Fn(Call, Q, B) -> F + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
-    // What is put takes the place of what was there: a body that was forgotten would erase it.
+    // PUT replaces the stored value: a missing body would erase it.
     let needs_body = method == Method::PUT;
     let run: Run = Arc::new(move |call, path, query, body| {
         let handler = Arc::clone(&handler);
@@ -122,7 +122,7 @@ where
     Route { method, path, role, about, params, body, answer, is_socket: false, run }
 }
 
-/// Something to do with `POST`.
+/// A `POST` route that changes something.
 pub(crate) fn post<Q, B, R, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
@@ -134,7 +134,7 @@ where
     act(Method::POST, path, role, about, handler)
 }
 
-/// Something to listen to: `M` is what is said.
+/// A route that is a socket; `M` is the type of its messages.
 pub(crate) fn listen<M, Q, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
 where
     M: JsonSchema + 'static,
@@ -159,7 +159,7 @@ fn answer_of<R: JsonSchema + 'static>() -> Option<Describe> {
 }
 
 impl Route {
-    /// Answers a request: lets it in, reads it, and does what it asks for.
+    /// Serves a request: authenticates it, parses it and runs the handler.
     pub(crate) async fn serve(&self, app: &Arc<App>, request: Request) -> Result<Response, Problem> {
         let (mut parts, body) = request.into_parts();
         let caller = auth::caller(app, &parts.method, &parts.headers).await?;
@@ -176,14 +176,14 @@ impl Route {
     }
 }
 
-/// The way to a socket, unless the page of another site asks for it.
+/// The upgrade to a socket, refused to pages of other sites.
 async fn upgrade(caller: &Caller, parts: &mut Parts) -> Result<WebSocketUpgrade, Problem> {
     auth::check_origin(caller, &parts.headers)?;
     let upgrade = parts.extract::<WebSocketUpgrade>().await;
     upgrade.map_err(|error| Problem::invalid("Upgrade", format!("open it as a WebSocket, by HTTP/1.1: {error}")))
 }
 
-/// What the sender says that counts once.
+/// The idempotency key of a request, if it has one.
 fn once(headers: &HeaderMap, path: &str, body: &[u8]) -> Result<Option<IdempotencyKey>, Problem> {
     const KEY: &str = "idempotency-key";
     const KEY_MAX_CHARS: usize = 255;
@@ -199,7 +199,7 @@ fn once(headers: &HeaderMap, path: &str, body: &[u8]) -> Result<Option<Idempoten
     Ok(Some(IdempotencyKey { key: key.to_owned(), fingerprint: hash.finalize().into() }))
 }
 
-/// Reads the parts of the path and the query as one.
+/// Parses path and query parameters as one set.
 pub(crate) fn params<Q: DeserializeOwned>(path: &RawPathParams, query: Option<&str>) -> Result<Q, Problem> {
     let mut text = form_urlencoded::Serializer::new(String::new());
     text.extend_pairs(path.iter());
@@ -212,14 +212,14 @@ pub(crate) fn params<Q: DeserializeOwned>(path: &RawPathParams, query: Option<&s
     serde_path_to_error::deserialize(pairs).map_err(|error| located(&error, "query"))
 }
 
-/// Reads what a form of a page sends, with the parts of the path; without what every form carries.
+/// Parses a form of a page together with the path parameters, without the fields that all forms carry.
 pub(crate) fn form<B: DeserializeOwned>(path: &RawPathParams, body: &[u8], carried: &[&str]) -> Result<B, Problem> {
     let own = form_urlencoded::parse(body).filter(|(name, _)| !carried.contains(&&**name));
     let text = form_urlencoded::Serializer::new(String::new()).extend_pairs(own).finish();
     params(path, Some(&text))
 }
 
-/// Reads a body. None is as good as an empty one.
+/// Parses a JSON body. An absent body counts as `{}`.
 fn parse<B: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<B, Problem> {
     if body.is_empty() {
         return serde_json::from_str("{}").map_err(|error| Problem::invalid("body", error.to_string()));
@@ -229,7 +229,7 @@ fn parse<B: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<B, Pro
     if !kind.eq_ignore_ascii_case("application/json") {
         return Err(Problem::new(Code::NotJson, "send it with Content-Type: application/json"));
     }
-    // A list would be read as the fields in their order.
+    // Deserializing would accept an array as the fields in order.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::invalid("body", "must be a JSON object"));
     }
@@ -239,7 +239,7 @@ fn parse<B: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<B, Pro
     Ok(parsed)
 }
 
-/// Names the field that is wrong, or the whole if none is.
+/// A problem that names the invalid field, or `whole` if no field is known.
 fn located<E: std::fmt::Display>(error: &serde_path_to_error::Error<E>, whole: &str) -> Problem {
     let path = error.path().to_string();
     Problem::invalid(if path == "." { whole.to_owned() } else { path }, error.inner().to_string())
@@ -256,7 +256,7 @@ fn json(body: Vec<u8>) -> Response {
         .into_response()
 }
 
-/// An answer with a tag, or only that it is the one that the sender has.
+/// A JSON response with an `ETag`, or 304 if the client has this version already.
 fn tagged(body: Vec<u8>, seen: Option<&HeaderValue>) -> Response {
     let digest = Sha256::digest(&body);
     let digits: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
@@ -267,7 +267,7 @@ fn tagged(body: Vec<u8>, seen: Option<&HeaderValue>) -> Response {
     if let Ok(tag) = HeaderValue::try_from(tag) {
         response.headers_mut().insert(header::ETAG, tag);
     }
-    // A browser may keep it, but asks each time whether it is still the one.
+    // A browser may cache the response, but must revalidate it each time.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     response
 }

@@ -1,4 +1,4 @@
-//! Everything that can be asked for, in one list.
+//! The routes of the API, in one list.
 
 use axum::http::Method;
 use punctual_core::Role::{Admin, Enqueue, Read, Work};
@@ -87,17 +87,17 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/work/progress", Work, "Report progress and log lines", work::progress),
         post("/v1/work/settle", Work, "Settle jobs: report their outcomes", work::settle),
         post("/v1/work/deregister", Work, "Deregister a worker; its jobs are released", work::deregister),
-        // Messages to people.
+        // Notifications to users.
         post("/v1/notifications", Work, "Send a notification to a user, or to all", notifications::tell),
         get("/v1/notifications", Read, "List the notifications of a user", notifications::list),
-        // What happens, as it happens.
+        // The live stream.
         listen::<stream::Message<'static>, _, _, _>(
             "/v1/stream",
             Read,
             "Subscribe to job events and notifications by WebSocket",
             stream::open,
         ),
-        // How things stand.
+        // Reports.
         get("/v1/stats", Read, "Count jobs by status, queue and name", reports::stats),
         get("/v1/reports/failures", Read, "Dead jobs of a period that have not been retried", reports::failures),
         get("/v1/reports/stuck", Read, "Long-running jobs", reports::stuck),

@@ -1,4 +1,4 @@
-//! The routes, and what every request and every answer goes through.
+//! The routes, with the layers that every request and response passes through.
 
 use std::{any::Any, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// All of it.
+/// Builds the service.
 pub(crate) fn service(app: Arc<App>) -> Router {
     let routes = router::routes();
     let document: Arc<str> = openapi::document(&routes).to_string().into();
@@ -72,7 +72,7 @@ pub(crate) fn service(app: Arc<App>) -> Router {
     router.layer(layers)
 }
 
-/// Without the query: it may say whom it is about.
+/// The span of a request. It has no query, which may contain personal data.
 fn span(request: &Request) -> tracing::Span {
     let id = request.extensions().get::<RequestId>().and_then(|id| id.header_value().to_str().ok()).unwrap_or_default();
     let span = tracing::debug_span!(
@@ -96,14 +96,14 @@ fn span(request: &Request) -> tracing::Span {
     span
 }
 
-/// Says in a request's span how it was answered.
+/// Records the response in the request's span.
 fn answered<B>(response: &axum::http::Response<B>, took: Duration, span: &tracing::Span) {
     let status = response.status();
     tracing::debug!(status = status.as_u16(), took_ms = took.as_secs_f64() * 1_000.0, "answered");
     if span.is_disabled() {
         return;
     }
-    // Signed, as OpenTelemetry knows numbers.
+    // Signed, because OpenTelemetry has no unsigned integers.
     span.record("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {
         trace::fail(span, status.as_str(), status.canonical_reason().unwrap_or_default());
@@ -117,7 +117,7 @@ fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
     response
 }
 
-/// An id for each request, unless its sender has given it one.
+/// Generates a request id unless the client has sent one.
 #[derive(Clone, Copy)]
 struct RandomIds;
 

@@ -1,5 +1,5 @@
-//! One who listens to the stream: what they hear is sent, in order, for as long as they are there, may listen, and the
-//! server runs.
+//! A subscriber of the stream: receives its messages in order until it disconnects, loses its access, or the server
+//! stops.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,27 +9,27 @@ use punctual_core::{Error, Notification};
 use tokio::time::{self, Instant, MissedTickBehavior};
 
 use crate::{
-    api::stream::{Cursor, Message, Wish},
+    api::stream::{Cursor, Message, StreamParams},
     app::App,
     auth::Caller,
-    event_feed::{Heard, Listener},
+    event_feed::{Delivery, Listener},
 };
 
-/// Bytes that a listener may send in one message: they need say nothing.
+/// Maximum bytes of a message from a subscriber, which needs to send none.
 const HEARD_MAX_BYTES: usize = 4 * 1024;
-/// Bytes that are read at once, and that are gathered before they are sent. Small, since many are idle.
+/// Read and write buffer of a socket. Small, since many sockets are idle.
 const BUFFER_BYTES: usize = 1024;
 /// Maximum duration of the closing handshake.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A client that has left this many pings unanswered is gone.
 const UNANSWERED_MAX_PINGS: u32 = 3;
 
-/// How many may listen, how far they may be behind, and how it is found out that they are gone.
+/// Limits of the stream: number of subscribers, backlog, and detection of dead clients.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamLimits {
-    /// Sockets at once.
+    /// Maximum concurrent sockets.
     pub sockets_max: usize,
-    /// Looks at the store, four in a second, that a reader may be behind before they miss something.
+    /// Number of polls of the store, four per second, that a reader may be behind before it misses events.
     pub behind_max_looks: usize,
     /// Interval between pings. A client that leaves three pings unanswered is disconnected.
     pub ping_every: Duration,
@@ -48,22 +48,22 @@ impl Default for StreamLimits {
     }
 }
 
-/// What somebody listens to, and where they are.
+/// A subscriber's filter and position.
 pub(crate) struct Subscriber {
-    pub(crate) wish: Wish,
+    pub(crate) params: StreamParams,
     pub(crate) cursor: Cursor,
-    /// The cursor that they were last told.
+    /// The last cursor that was sent.
     pub(crate) sent: String,
     pub(crate) listener: Option<Listener>,
     pub(crate) subscription: Option<Subscription>,
 }
 
-/// Why a socket is closed, as its other end is told.
-struct End(Option<(u16, &'static str)>);
+/// Close code and reason that are sent when a socket is closed.
+struct CloseReason(Option<(u16, &'static str)>);
 
-const GONE: End = End(None);
+const GONE: CloseReason = CloseReason(None);
 
-/// A socket with small buffers, which takes only small messages.
+/// Upgrades to a socket with small buffers and a small maximum message size.
 pub(crate) fn bounded(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
     upgrade
         .read_buffer_size(BUFFER_BYTES)
@@ -73,8 +73,8 @@ pub(crate) fn bounded(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
 }
 
 /// Serves a socket until it ends.
-pub(crate) async fn serve(app: Arc<App>, caller: Caller, mut socket: WebSocket, mut ears: Subscriber) {
-    let End(reason) = talk(&app, &caller, &mut socket, &mut ears).await;
+pub(crate) async fn serve(app: Arc<App>, caller: Caller, mut socket: WebSocket, mut subscriber: Subscriber) {
+    let CloseReason(reason) = talk(&app, &caller, &mut socket, &mut subscriber).await;
     if let Some((code, reason)) = reason {
         let close = Frame::Close(Some(CloseFrame { code, reason: reason.into() }));
         let _ = time::timeout(CLOSE_TIMEOUT, close_with(&mut socket, close)).await;
@@ -89,13 +89,13 @@ async fn close_with(socket: &mut WebSocket, close: Frame) {
     }
 }
 
-async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Subscriber) -> End {
+async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, subscriber: &mut Subscriber) -> CloseReason {
     let every = app.stream.ping_every;
     let mut ticks = time::interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Counted, not timed: after a pause of this process, answers may have arrived that were not read yet.
     let mut unanswered_pings = 0;
-    if let Err(end) = say(app, socket, &Message::Open { cursor: &ears.sent }).await {
+    if let Err(end) = say(app, socket, &Message::Open { cursor: &subscriber.sent }).await {
         return end;
     }
     loop {
@@ -108,12 +108,12 @@ async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Sub
                     Ok(())
                 }
             },
-            heard = next_heard(&mut ears.listener) => tell(app, socket, ears, heard).await,
-            told = next_told(&mut ears.subscription) => match told {
-                Ok(told) => pass_on(app, socket, ears, &told).await,
+            delivery = next_delivery(&mut subscriber.listener) => tell(app, socket, subscriber, delivery).await,
+            notification = next_notification(&mut subscriber.subscription) => match notification {
+                Ok(notification) => pass_on(app, socket, subscriber, &notification).await,
                 Err(error) => {
-                    tracing::warn!(%error, "a listener cannot be told what there is");
-                    return End(Some((close_code::AGAIN, "the store cannot be reached; try again later")));
+                    tracing::warn!(%error, "a subscriber cannot receive notifications");
+                    return CloseReason(Some((close_code::AGAIN, "the store cannot be reached; try again later")));
                 }
             },
             _ = ticks.tick() => {
@@ -122,9 +122,9 @@ async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Sub
                 }
                 unanswered_pings += 1;
                 if !app.tokens.still_allows(app, caller).await {
-                    return End(Some((close_code::POLICY, "the token was revoked or has expired")));
+                    return CloseReason(Some((close_code::POLICY, "the token was revoked or has expired")));
                 }
-                beat(app, socket, ears).await
+                heartbeat(app, socket, subscriber).await
             }
         };
         if let Err(end) = done {
@@ -133,80 +133,90 @@ async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, ears: &mut Sub
     }
 }
 
-const fn stopping() -> End {
-    End(Some((close_code::AWAY, "the server is shutting down")))
+const fn stopping() -> CloseReason {
+    CloseReason(Some((close_code::AWAY, "the server is shutting down")))
 }
 
-async fn next_heard(listener: &mut Option<Listener>) -> Heard {
+async fn next_delivery(listener: &mut Option<Listener>) -> Delivery {
     match listener {
         Some(listener) => listener.next().await,
         None => std::future::pending().await,
     }
 }
 
-async fn next_told(subscription: &mut Option<Subscription>) -> Result<Notification, Error> {
+async fn next_notification(subscription: &mut Option<Subscription>) -> Result<Notification, Error> {
     match subscription {
         Some(subscription) => subscription.next().await,
         None => std::future::pending().await,
     }
 }
 
-/// Tells what happened to jobs, and what is not told.
-async fn tell(app: &App, socket: &mut WebSocket, ears: &mut Subscriber, heard: Heard) -> Result<(), End> {
-    if let Some((events, since)) = heard.lost {
-        // With the cursor of before: whoever comes back by it may still learn what it was.
-        say(app, socket, &Message::Missed { cursor: &ears.sent, events: Some(events), since }).await?;
+/// Sends job events, and reports lost ones.
+async fn tell(
+    app: &App,
+    socket: &mut WebSocket,
+    subscriber: &mut Subscriber,
+    delivery: Delivery,
+) -> Result<(), CloseReason> {
+    if let Some((events, since)) = delivery.lost {
+        // Sent with the previous cursor: a client that reconnects with it may still receive the lost events.
+        say(app, socket, &Message::Missed { cursor: &subscriber.sent, events: Some(events), since }).await?;
     }
-    if let Some(listener) = &mut ears.listener {
-        listener.has_heard(&heard);
-        ears.cursor.events = Some(listener.cursor.clone());
+    if let Some(listener) = &mut subscriber.listener {
+        listener.has_delivery(&delivery);
+        subscriber.cursor.events = Some(listener.cursor.clone());
     }
-    let events: Vec<_> = heard.events().filter(|event| ears.wish.selects(event)).collect();
-    let cursor = ears.cursor.to_string();
+    let events: Vec<_> = delivery.events().filter(|event| subscriber.params.selects(event)).collect();
+    let cursor = subscriber.cursor.to_string();
     if !events.is_empty() {
         say(app, socket, &Message::Events { cursor: &cursor, events }).await?;
-        ears.sent.clone_from(&cursor);
+        subscriber.sent.clone_from(&cursor);
     }
-    if let Some(since) = heard.too_much() {
+    if let Some(since) = delivery.too_much() {
         say(app, socket, &Message::Missed { cursor: &cursor, events: None, since }).await?;
-        ears.sent = cursor;
+        subscriber.sent = cursor;
     }
     Ok(())
 }
 
-/// Passes on what the user was told, or everybody.
-async fn pass_on(app: &App, socket: &mut WebSocket, ears: &mut Subscriber, told: &Notification) -> Result<(), End> {
-    ears.cursor.notification = Some(told.id);
-    if !ears.wish.hears(told) {
+/// Sends a notification or broadcast.
+async fn pass_on(
+    app: &App,
+    socket: &mut WebSocket,
+    subscriber: &mut Subscriber,
+    notification: &Notification,
+) -> Result<(), CloseReason> {
+    subscriber.cursor.notification = Some(notification.id);
+    if !subscriber.params.selects_notification(notification) {
         return Ok(());
     }
-    ears.sent = ears.cursor.to_string();
-    let message = match told.user_id {
-        Some(_) => Message::Notification { cursor: &ears.sent, told },
-        None => Message::Broadcast { cursor: &ears.sent, told },
+    subscriber.sent = subscriber.cursor.to_string();
+    let message = match notification.user_id {
+        Some(_) => Message::Notification { cursor: &subscriber.sent, notification },
+        None => Message::Broadcast { cursor: &subscriber.sent, notification },
     };
     say(app, socket, &message).await
 }
 
-/// Asks whether they are still there, and says how far things have come.
-async fn beat(app: &App, socket: &mut WebSocket, ears: &mut Subscriber) -> Result<(), End> {
-    let cursor = ears.cursor.to_string();
-    if cursor != ears.sent {
-        ears.sent = cursor;
-        say(app, socket, &Message::Heartbeat { cursor: &ears.sent }).await?;
+/// Pings the client, and sends the current cursor if it has moved.
+async fn heartbeat(app: &App, socket: &mut WebSocket, subscriber: &mut Subscriber) -> Result<(), CloseReason> {
+    let cursor = subscriber.cursor.to_string();
+    if cursor != subscriber.sent {
+        subscriber.sent = cursor;
+        say(app, socket, &Message::Heartbeat { cursor: &subscriber.sent }).await?;
     }
     send(app, socket, Frame::Ping(bytes::Bytes::new())).await
 }
 
-async fn say(app: &App, socket: &mut WebSocket, message: &Message<'_>) -> Result<(), End> {
+async fn say(app: &App, socket: &mut WebSocket, message: &Message<'_>) -> Result<(), CloseReason> {
     let Ok(text) = serde_json::to_string(message) else {
-        return Err(End(Some((close_code::ERROR, "a fault of the server"))));
+        return Err(CloseReason(Some((close_code::ERROR, "a fault of the server"))));
     };
     send(app, socket, Frame::Text(text.into())).await
 }
 
-/// Sends a frame. Whoever does not read it holds up nobody but themselves, and not for ever.
-async fn send(app: &App, socket: &mut WebSocket, frame: Frame) -> Result<(), End> {
+/// Sends a frame. The timeout disconnects a client that does not read; other subscribers are not affected.
+async fn send(app: &App, socket: &mut WebSocket, frame: Frame) -> Result<(), CloseReason> {
     tokio::select! {
         sent = time::timeout(app.stream.send_timeout, socket.send(frame)) => match sent {
             Ok(Ok(())) => Ok(()),

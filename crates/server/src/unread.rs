@@ -1,6 +1,6 @@
-//! A request that is refused before its body was read. A short rest is read and dropped, so that the connection can be
-//! used again; otherwise the answer says that the connection ends, because the next request on it would be read from
-//! the middle of that body.
+//! Handles requests that are refused before their body was read. A short remainder is read and dropped, so that the
+//! connection can be reused; otherwise the answer closes the connection, because the next request on it would be read
+//! from the middle of that body.
 
 use std::{
     pin::Pin,
@@ -21,18 +21,18 @@ use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 use tokio::time;
 
-/// Bytes of a body that are read though nobody wants them.
+/// Maximum bytes of an unread body that are read and dropped.
 const DRAIN_MAX_BYTES: usize = 64 * 1024;
-/// How long they may take to come.
+/// Timeout for reading them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Answers a request, and sees to what is left of its body.
+/// Answers a request, then drops the rest of its body or closes the connection.
 pub(crate) async fn finish(request: Request, next: Next) -> Response {
     let is_http1 = matches!(request.version(), Version::HTTP_10 | Version::HTTP_11);
     if !is_http1 || request.body().is_end_stream() {
         return next.run(request).await;
     }
-    // A client that waits for a word before it sends its body is not to be asked for it.
+    // A client that sent `Expect` waits for `100 Continue` before it sends its body: reading would request the body.
     let waits = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
     let lent = Lent(Arc::new(Mutex::new(body)));
@@ -45,7 +45,7 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
     response
 }
 
-/// Reads what is left, if that is little; says whether it came to the end.
+/// Reads the rest of a body if it is short; returns whether its end was reached.
 async fn drain(rest: &mut Lent) -> bool {
     if rest.size_hint().lower() > DRAIN_MAX_BYTES as u64 {
         return false;
@@ -64,7 +64,7 @@ async fn drain(rest: &mut Lent) -> bool {
     time::timeout(DRAIN_TIMEOUT, reading).await.unwrap_or(false)
 }
 
-/// The body of a request. What its reader leaves is still there when the reader is gone.
+/// A shared request body: the part that its reader leaves unread can be read after the reader is dropped.
 struct Lent(Arc<Mutex<Body>>);
 
 impl HttpBody for Lent {

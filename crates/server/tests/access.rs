@@ -1,4 +1,4 @@
-//! Who may do what: every route for every role and for none; and where the server listens at all.
+//! Access control: every route for every role and without one; and the addresses that a server may listen on.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -14,7 +14,7 @@ use reqwest::Method;
 use serde_json::json;
 use tokio::time;
 
-/// An address of a route that leads somewhere, or to nothing.
+/// A URL of a route, with ids that may not exist.
 fn address(path: &str) -> String {
     let id = match path {
         path if path.starts_with("/v1/workflows") => "wfl_00000000000000000000000000000001",
@@ -52,7 +52,7 @@ async fn every_route_is_for_its_role_and_for_admins_only() {
 }
 
 #[tokio::test]
-async fn a_token_counts_at_once_and_no_longer_than_it_is_good() {
+async fn a_token_counts_at_once_and_no_longer_than_it_is_valid() {
     let world = World::new().await;
     let admin = world.token(Role::Admin).await;
     let ask = |secret: String| world.send(world.client.get(world.url("/v1/stats")).bearer_auth(secret));
@@ -98,7 +98,7 @@ async fn an_open_server_answers_this_machine_only_and_no_page_of_another_site() 
     assert!(ask("host", "localhost:7878").await.status.is_success());
     assert_eq!(ask("origin", "https://evil.example").await.problem(), (403, "forbidden"));
     assert_eq!(ask("sec-fetch-site", "cross-site").await.problem(), (403, "forbidden"));
-    // Once there is a token, everybody needs one, at once.
+    // Once a token exists, every request needs one at once.
     world.token(Role::Read).await;
     assert_eq!(world.get("/v1/stats").await.problem(), (401, "unauthorized"));
 }

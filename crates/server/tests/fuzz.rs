@@ -1,5 +1,5 @@
-//! Bad requests, made by chance from what the OpenAPI document says: none is answered with a fault of the server, none
-//! hangs, none tells more than it should.
+//! Random invalid requests, generated from the OpenAPI document: none may cause an internal error, hang, or reveal more
+//! than it should.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -10,7 +10,7 @@ use fastrand::Rng;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-/// Requests for each operation.
+/// Number of requests per operation.
 const ROUNDS: usize = 40;
 
 const TEXTS: [&str; 22] = [
@@ -53,7 +53,7 @@ impl Fuzz {
         }
     }
 
-    /// Anything at all.
+    /// A random JSON value.
     fn anything(&mut self, depth: usize) -> Value {
         match self.rng.u8(..9) {
             0 => Value::Null,
@@ -69,7 +69,7 @@ impl Fuzz {
         }
     }
 
-    /// Something that fits a schema, but for what is wrong with it now and then.
+    /// A value that matches a schema, apart from occasional random errors.
     fn fitting(&mut self, schema: &Value, depth: usize) -> Value {
         if self.rng.u8(..12) == 0 || depth == 0 {
             return self.anything(2);
@@ -123,7 +123,7 @@ impl Fuzz {
         Value::Object(object)
     }
 
-    /// The address and the body of a request for an operation.
+    /// The URL and body of a request for an operation.
     fn request(&mut self, path: &str, operation: &Value) -> (String, Option<Vec<u8>>) {
         let (mut path, mut query) = (path.to_owned(), form_urlencoded::Serializer::new(String::new()));
         for parameter in operation["parameters"].as_array().unwrap().clone() {
@@ -132,7 +132,7 @@ impl Fuzz {
                 Value::String(text) => text,
                 other => other.to_string(),
             };
-            // A head of a request is bounded otherwise.
+            // The size of a request head is limited elsewhere.
             let value: String = value.chars().take(2_000).collect();
             if parameter["in"] == "path" {
                 let encoded: String = form_urlencoded::byte_serialize(value.as_bytes()).collect();
@@ -147,7 +147,7 @@ impl Fuzz {
         let query = query.finish();
         let body = operation.get("requestBody").map(|body| {
             let mut body = self.fitting(&body["content"]["application/json"]["schema"], 6);
-            // A claim would wait, and it is not what is tested.
+            // A waiting claim would slow the test down; waiting is not under test.
             body.as_object_mut().map(|body| body.remove("wait"));
             let mut bytes = serde_json::to_vec(&body).unwrap();
             if self.rng.u8(..10) == 0 {
@@ -168,7 +168,7 @@ async fn bad_requests_are_refused_and_nothing_else() {
     let (mut good, mut bad) = (0, 0);
     for (path, item) in fuzz.document["paths"].as_object().unwrap().clone() {
         for (method, operation) in item.as_object().unwrap().clone() {
-            // It would lock out whoever comes without a token from then on.
+            // The first token would lock out all requests without one.
             if (path.as_str(), method.as_str()) == ("/v1/tokens", "post") {
                 continue;
             }

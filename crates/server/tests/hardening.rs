@@ -1,4 +1,5 @@
-//! Those who mean harm, or know no better: slow, endless, too large, too many. The server ends them and goes on.
+//! Malicious or broken clients: slow, endless, too large, too many. The server disconnects them and keeps serving
+//! others.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,10 +17,10 @@ use tokio::{
     time,
 };
 
-/// Enough for a slow machine; nothing is measured by it.
+/// A generous timeout for slow machines; no test measures it.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Limits that a test need not wait long for.
+/// Limits short enough for a test.
 fn short() -> RequestLimits {
     let patience = Duration::from_millis(200);
     RequestLimits { head_timeout: patience, body_timeout: patience, body_max_bytes: 10_000 }
@@ -29,7 +30,7 @@ async fn connect(world: &World) -> TcpStream {
     TcpStream::connect(world.server.address()).await.unwrap()
 }
 
-/// All that the server says until it closes the connection; fails if it never does.
+/// Everything that the server sends until it closes the connection; fails if it never does.
 async fn last_words(stream: &mut TcpStream) -> String {
     let (mut said, mut part) = (Vec::new(), [0; 4_096]);
     let listening = async {
@@ -46,10 +47,10 @@ async fn last_words(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// The answer to a request whose sender waits for the end.
+/// The response to a request whose client reads until the connection is closed.
 async fn answer(world: &World, request: &[u8]) -> String {
     let mut stream = connect(world).await;
-    // The server may have closed it before all was sent.
+    // The server may have closed the connection before everything was sent.
     let _ = stream.write_all(request).await;
     last_words(&mut stream).await
 }
@@ -77,7 +78,7 @@ async fn drip(mut stream: TcpStream, start: String) -> String {
     time::timeout(LONG, either).await.expect("the server closes it")
 }
 
-/// Asks for something ordinary, again and again, until `slow` has come to its end.
+/// Sends ordinary requests repeatedly until `slow` is done.
 async fn answered_meanwhile<T>(world: &World, slow: impl Future<Output = T>) -> T {
     let asking = async {
         loop {
@@ -94,8 +95,8 @@ async fn answered_meanwhile<T>(world: &World, slow: impl Future<Output = T>) -> 
 async fn who_is_slow_is_ended_while_others_are_answered() {
     let world = World::with(|server| server.limits(short())).await;
     let head = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\n";
-    // Nothing at all, the first byte of what might be HTTP/2, half of its preface, all of it, a line without an end, a
-    // head without an end.
+    // Nothing at all, the first byte of a possible HTTP/2 preface, half of it, all of it, an unfinished line, an
+    // unfinished head.
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let beginnings = ["", "P", &preface[..16], preface, "GET /v1/st", head];
     let mut silent = JoinSet::new();
@@ -119,7 +120,7 @@ async fn a_body_that_does_not_end_is_not_waited_for() {
     assert!(said.starts_with("HTTP/1.1 408") && said.contains("\"code\":\"timed_out\""), "{said}");
     let said = drip(connect(&world).await, format!("{head}Content-Length: 9999\r\n\r\n"));
     answered_meanwhile(&world, said).await;
-    // Without a length it is cut where it is too much.
+    // Without a length, the body is cut off at the limit.
     let mut endless = format!("{head}Transfer-Encoding: chunked\r\n\r\n");
     for _ in 0..100 {
         endless.push_str(&format!("3e8\r\n{}\r\n", " ".repeat(1_000)));
@@ -139,7 +140,7 @@ async fn what_is_too_large_is_refused() {
     assert!(answer(&world, format!("{get}{fits}\r\n").as_bytes()).await.starts_with("HTTP/1.1 200"));
     let many: String = (0..200).map(|place| format!("X-{place}: y\r\n")).collect();
     assert!(answer(&world, format!("{get}{many}\r\n").as_bytes()).await.starts_with("HTTP/1.1 431"));
-    // Not more than the server reads, or its answer would be lost with the connection.
+    // Not more than the server reads, or its response would be lost with the connection.
     let long = format!("{get}X-Long: {}", "y".repeat(64 * 1024));
     let said = answer(&world, long.as_bytes()).await;
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{said}");
@@ -161,13 +162,13 @@ async fn a_body_is_never_unpacked() {
 #[tokio::test]
 async fn more_connections_than_there_may_be_are_closed_at_once() {
     const MAX: usize = 20;
-    // Those that are held are not to be closed for being idle.
+    // The connections that are held open must not be closed as idle.
     let patient = RequestLimits { head_timeout: LONG * 10, ..RequestLimits::default() };
     let world = World::with(|server| server.connections_max(MAX).limits(patient)).await;
     let mut held = Vec::new();
     for _ in 0..MAX {
         let mut stream = connect(&world).await;
-        // An answer shows that it is one of those that were let in.
+        // A response shows that the connection was accepted.
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         assert!(stream.read(&mut [0; 1]).await.unwrap() == 1);
         held.push(stream);

@@ -1,4 +1,4 @@
-//! Jobs over HTTP: enqueued, seen, changed; once, if the sender says so; and refused with the name of what is wrong.
+//! Jobs over HTTP: enqueue, read, change; idempotency keys; errors that name the invalid field.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -163,7 +163,7 @@ async fn bulk_actions_are_previewed_and_need_a_filter() {
     let mut jobs: Vec<Value> = (0..7).map(job).collect();
     jobs.extend([json!({"name": "mail"}), json!({"name": "film", "queue": "post", "in": "1h"})]);
     world.post("/v1/jobs/batch", json!({"jobs": jobs})).await.good();
-    // By counters, or one by one.
+    // Counted from counters, or one by one.
     for (filter, count) in [
         ("queue=post", 8),
         ("queue=post&name=mail", 7),

@@ -1,4 +1,4 @@
-//! What Prometheus reads.
+//! The metrics page for Prometheus.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -23,7 +23,7 @@ async fn run(world: &World, outcomes: &[&str]) {
     world.post("/v1/work/settle", json!({"worker": WORKER, "jobs": ends})).await.good();
 }
 
-/// The number of a line of the page.
+/// The value of a line of the page.
 fn number(page: &Value, line: &str) -> Option<f64> {
     let found = page.as_str().unwrap().lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(' '));
     found.map(|number| number.parse().unwrap())
@@ -54,7 +54,7 @@ async fn what_jobs_have_done_is_counted() {
         assert_eq!(number(&page, &line), Some(expected), "{line} in\n{}", page.as_str().unwrap());
     }
 
-    // Another server counts from its own beginning.
+    // Another server counts from its own start.
     let other =
         punctual_server::Server::new(world.punctual.clone()).start("127.0.0.1:0".parse().unwrap()).await.unwrap();
     run(&world, &["succeeded"]).await;
@@ -63,13 +63,13 @@ async fn what_jobs_have_done_is_counted() {
     assert_eq!(number(&page, &format!("punctual_attempts_total{{{labels},outcome=\"failed\"}}")), Some(0.0));
 }
 
-/// The names of metrics in an expression. Ours all begin alike, and no label does.
+/// The names of metrics in an expression. Our metrics share a prefix, and no label has it.
 fn named(expression: &str) -> impl Iterator<Item = &str> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("punctual_"))
 }
 
-/// All texts under that key, at any depth.
+/// All strings under this key, at any depth.
 fn texts<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(fields) => {
@@ -93,7 +93,7 @@ async fn the_dashboard_for_grafana_shows_only_what_there_is() {
         let suffixes: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
         given.extend(suffixes.iter().map(|suffix| format!("{name}{suffix}")));
     }
-    // What engines and workers count of themselves is not in this process; each says its names in one place.
+    // The metrics of engines and workers are not collected in this process; each of these files lists its names.
     for file in ["cli/src/commands/http.rs", "redis/src/store.rs", "sql/src/postgres/session.rs"] {
         let source = read(&format!("crates/{file}"));
         let metrics = source.split("Metric::new").skip(1).flat_map(|after| after.split('"').skip(1).step_by(2));

@@ -1,4 +1,4 @@
-//! The OpenAPI document: the copy in the repository is the one that the server gives.
+//! The OpenAPI document: the copy in the repository equals the one that the server returns.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -25,7 +25,7 @@ async fn the_copy_in_docs_is_what_the_server_gives() {
     );
 }
 
-/// Every reference leads somewhere.
+/// Every reference has a target.
 #[test]
 fn the_document_is_whole() {
     let document = punctual_server::openapi();
@@ -46,7 +46,7 @@ fn the_document_is_whole() {
     assert_eq!(document["openapi"], "3.1.0");
 }
 
-/// The table of docs/http.md says who may do what: no more, no less.
+/// The table of docs/http.md lists every route and its role, and no others.
 #[test]
 fn the_table_in_docs_is_that_of_the_router() {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/http.md")).unwrap();

@@ -1,5 +1,5 @@
-//! The pages of the dashboard, as a browser without a script sees them: who may see them, what they refuse, and what
-//! they never show.
+//! The pages of the dashboard without JavaScript: who may see them, which requests they refuse, and which data they
+//! never show.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -13,7 +13,7 @@ use punctual_core::{JobDefaults, RetryPolicy, Role};
 use reqwest::{Client, Method, Response, redirect::Policy};
 use serde_json::json;
 
-/// A browser that follows nothing by itself.
+/// A browser that does not follow redirects.
 struct Visitor<'w> {
     world: &'w World,
     client: Client,
@@ -25,7 +25,7 @@ impl<'w> Visitor<'w> {
         Self { world, client: Client::builder().redirect(Policy::none()).build().unwrap(), cookie: None }
     }
 
-    /// One who has logged in with a token of that role.
+    /// A browser that is logged in with a token of this role.
     async fn logged_in(world: &'w World, role: Role) -> Self {
         let mut visitor = Self::new(world);
         let secret = world.token(role).await;
@@ -60,7 +60,7 @@ impl<'w> Visitor<'w> {
         answer.text().await.unwrap()
     }
 
-    /// What the forms of this session carry.
+    /// The CSRF token of the session.
     async fn proof(&self) -> String {
         let page = self.page("/jobs").await;
         page.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
@@ -86,7 +86,7 @@ async fn every_page_is_for_those_who_may_look_and_every_form_for_administrators(
         visitors.iter().filter(|(_, visitor)| visitor.cookie.is_some()).map(|(role, _)| *role).collect();
     assert_eq!(in_session, [Role::Read, Role::Admin], "only who may look has a session");
     for (method, path, needed) in punctual_server::pages() {
-        // It goes on for ever.
+        // The response is endless.
         if path == "/live" {
             continue;
         }
@@ -114,7 +114,7 @@ async fn a_session_is_no_token_and_ends_with_its_token() {
     let secret = visitor.cookie.as_deref().unwrap().split_once('=').unwrap().1;
     let as_token = world.send(world.client.get(world.url("/v1/stats")).bearer_auth(secret)).await;
     assert_eq!(as_token.problem(), (401, "unauthorized"));
-    // Its own scripts may ask the API, with the proof.
+    // The dashboard's scripts may call the API with the CSRF token.
     let ask = |proof: Option<String>| {
         let request =
             world.client.post(world.url("/v1/queues/mail/pause")).header("cookie", visitor.cookie.as_deref().unwrap());
@@ -129,7 +129,7 @@ async fn a_session_is_no_token_and_ends_with_its_token() {
     world.punctual.admin("test").revoke_token(token.id, true).await.unwrap();
     world.token(Role::Read).await;
     let gone = async || visitor.ask(Method::GET, "/jobs", &[]).await.status() == 303;
-    // It is known for a moment.
+    // The session may stay cached for a moment.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !gone().await {
         assert!(std::time::Instant::now() < deadline, "a session outlives its token");

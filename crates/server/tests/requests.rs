@@ -1,4 +1,4 @@
-//! Requests that are refused for what they are, and connections that go on, or end, as their clients expect.
+//! Requests that are refused, and whether their connections stay open or close as clients expect.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -17,11 +17,11 @@ use tokio::{
     time,
 };
 
-/// Enough for a slow machine; nothing is measured by it.
+/// A generous timeout for slow machines; no test measures it.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Sends that, closes the sending side if wanted, and reads until the server closes the connection, or has said as much
-/// as is expected.
+/// Sends a request, optionally closes the sending side, and reads until the server closes the connection or the
+/// expected text has arrived.
 async fn exchange(world: &World, request: &str, half_close: bool, until: &str) -> String {
     let mut stream = TcpStream::connect(world.server.address()).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_request_that_is_refused_before_its_body_is_read_leaves_its_connection
     let said = exchange(&world, &both, false, "ok\n").await;
     assert!(said.starts_with("HTTP/1.1 401"), "{said}");
     assert!(said.contains("HTTP/1.1 200") && said.ends_with("ok\n"), "the next request is answered: {said}");
-    // Too much to be read for nothing; or not sent before the server wants it.
+    // A body that is too large to be drained, or that is not sent before the server requests it.
     for rest in ["Content-Length: 1000000\r\n\r\nbegin", "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n"] {
         let said = exchange(&world, &format!("{head}{rest}"), false, "}").await;
         assert!(said.starts_with("HTTP/1.1 401"), "{said}");
@@ -66,7 +66,7 @@ async fn a_client_that_has_closed_its_sending_side_is_answered() {
     let world = World::new().await;
     let get = "GET /v1/stats HTTP/1.1\r\nHost: localhost\r\n\r\n";
     assert!(exchange(&world, get, true, "no such text").await.starts_with("HTTP/1.1 200"));
-    // It waits for a job, but may as well be dead: it is handed none.
+    // The client waits for a job but may be dead: no job is handed to it.
     let wish = json!({"worker": format!("wrk_{:032x}", 7), "names": ["x"], "limit": 1, "wait": "60s"}).to_string();
     let head = "POST /v1/work/claim HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let claim = format!("{head}Content-Length: {}\r\n\r\n{wish}", wish.len());
@@ -160,8 +160,8 @@ async fn a_worker_is_deregistered_by_the_token_that_registered_it_or_by_an_admin
         world.send(world.client.post(world.url(path)).bearer_auth(secret).json(&body))
     };
     for number in [1, 2] {
-        let beat = json!({"worker": worker(number), "host": "far", "names": ["x"], "concurrency": 1});
-        assert_eq!(post("/v1/work/heartbeat", &own, beat).await.status, 204);
+        let heartbeat = json!({"worker": worker(number), "host": "far", "names": ["x"], "concurrency": 1});
+        assert_eq!(post("/v1/work/heartbeat", &own, heartbeat).await.status, 204);
         let leaving = json!({"worker": worker(number)});
         assert_eq!(post("/v1/work/deregister", &other, leaving.clone()).await.problem(), (403, "forbidden"));
         let may = if number == 1 { &own } else { &admin };

@@ -1,4 +1,4 @@
-//! The live stream: what is told, to whom, and what becomes of those who are slow, come back, or may not listen.
+//! The live stream: what is sent to which subscriber; slow, reconnecting and unauthorized subscribers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ use tokio_tungstenite::{
     },
 };
 
-/// Somebody who listens.
+/// A subscriber.
 struct Ear(WebSocketStream<TcpStream>);
 
 impl Ear {
@@ -35,7 +35,7 @@ impl Ear {
 
     async fn with(world: &World, query: &str, headers: &[(&'static str, &str)]) -> Result<Self, Error> {
         let socket = TcpSocket::new_v4().unwrap();
-        // So that who does not read is soon found to be slow.
+        // A small buffer, so that a subscriber that does not read is soon found to be slow.
         socket.set_recv_buffer_size(4 * 1024).unwrap();
         let stream = socket.connect(world.server.address()).await.unwrap();
         let mut request = format!("ws://{}/v1/stream?{query}", world.server.address()).into_client_request().unwrap();
@@ -56,7 +56,7 @@ impl Ear {
         }
     }
 
-    /// The next message that is no heartbeat.
+    /// The next message that is not a heartbeat.
     async fn next_of(&mut self, kind: &str) -> Value {
         loop {
             let message = self.next().await;
@@ -67,7 +67,7 @@ impl Ear {
         }
     }
 
-    /// What happened next: so many events, each the job's name and its status; and the last cursor.
+    /// The next `count` events, each as the job's name and status, and the last cursor.
     async fn events(&mut self, count: usize) -> (Vec<(String, String)>, String) {
         let (mut heard, mut cursor) = (Vec::new(), String::new());
         while heard.len() < count {
@@ -81,7 +81,7 @@ impl Ear {
         (heard, cursor)
     }
 
-    /// How the server ends it.
+    /// The close code that the server sends.
     async fn closed(&mut self) -> Option<CloseCode> {
         while let Some(Ok(frame)) = self.0.next().await {
             if let Message::Close(close) = frame {
@@ -92,7 +92,7 @@ impl Ear {
     }
 }
 
-/// Why a server does not let somebody listen.
+/// Status and body of the response that refuses a subscription.
 fn refusal(refused: Result<Ear, Error>) -> (u16, Value) {
     match refused {
         Err(Error::Http(response)) => {
@@ -121,7 +121,7 @@ async fn events_come_by_filter_and_no_others() {
     let mut named = Ear::new(&world, "name=report&status=cancelled&status=dead").await;
     let mut ada = Ear::new(&world, "user=ada&tag=eu").await;
     let greeting = enqueue(&world, "greet", |draft| draft.queue("mail")).await;
-    // What was told is before what somebody hears who comes then.
+    // Events that were sent already do not reach a subscriber that joins afterwards.
     assert_eq!(mail.events(1).await.0, told(&[("greet", "queued")]));
     let mut one = Ear::new(&world, &format!("job={greeting}")).await;
     let report = enqueue(&world, "report", |draft| draft.user("ada").tag("eu")).await;
@@ -192,7 +192,7 @@ async fn who_comes_back_with_a_cursor_is_told_everything_once() {
     });
     let mut heard = Vec::new();
     while heard.len() < JOBS {
-        // One message, and away again.
+        // Receives one message and disconnects again.
         let mut ear = Ear::with(&world, &format!("kind=events&cursor={cursor}"), &[]).await.unwrap();
         assert_eq!(ear.next_of("open").await["cursor"], json!(cursor), "nothing was told yet");
         for _ in 0..2 {
@@ -214,7 +214,7 @@ async fn who_comes_back_with_a_cursor_is_told_everything_once() {
         let (status, problem) = refusal(Ear::with(&world, &format!("cursor={bad}"), &[]).await);
         assert_eq!((status, &problem["field"]), (400, &json!("cursor")), "{bad}");
     }
-    // One that is too long ago is told so, and goes on from now.
+    // A cursor that is too old causes a missed message, and the stream continues from now.
     let age = limits::CHANGES_MAX_AGE.as_micros() as i64 + 1;
     let old = format!("~1.{}", world.punctual.store().now().as_micros() - age);
     let mut ear = Ear::with(&world, &format!("kind=events&cursor={old}"), &[]).await.unwrap();
@@ -228,13 +228,13 @@ async fn who_comes_back_with_a_cursor_is_told_everything_once() {
 async fn a_slow_reader_is_told_what_it_missed_and_holds_up_nobody() {
     const JOBS: usize = 1_000;
     const ROUNDS: usize = 12;
-    // However long the rounds take, the slow reader is not disconnected.
+    // However slow the test is, the slow reader is not disconnected.
     let hour = Duration::from_secs(3_600);
     let limits = StreamLimits { behind_max_looks: 1, ping_every: hour, send_timeout: hour, ..StreamLimits::default() };
     let world = World::with(|server| server.stream(limits)).await;
     let mut slow = Ear::new(&world, "kind=events").await;
     let mut fast = Ear::new(&world, "kind=events&name=mark").await;
-    // More than what lies between the two ends takes.
+    // More than the buffers between the two ends can hold.
     let tags: Vec<String> = (0..20).map(|number| format!("{number:0>60}")).collect();
     for _ in 0..ROUNDS {
         let draft = |_| tags.iter().fold(Draft::new("much", &()), |draft, tag| draft.tag(tag));
@@ -259,7 +259,7 @@ async fn a_slow_reader_is_told_what_it_missed_and_holds_up_nobody() {
     assert_eq!(heard + missed, ROUNDS * (JOBS + 1), "what was missed is counted");
     enqueue(&world, "after", |draft| draft).await;
     assert_eq!(slow.events(1).await.0, told(&[("after", "queued")]), "it goes on from now");
-    // By the cursor of before, what was missed can still be had.
+    // The missed events are still available by the previous cursor.
     let query = format!("kind=events&name=mark&cursor={}", last.as_str().unwrap());
     let mut again = Ear::with(&world, &query, &[]).await.unwrap();
     again.next_of("open").await;
@@ -274,7 +274,7 @@ async fn who_has_no_token_or_comes_from_another_site_does_not_listen() {
     assert_eq!(refusal(Ear::with(&world, "", &foreign).await).0, 403, "an open server is for this machine");
     let reader = world.punctual.admin("test").create_token("reader", [Role::Read], None).await.unwrap();
     let worker = world.token(Role::Work).await;
-    // What a server knows of tokens may be a second old, and is not while nobody knew of any.
+    // A server may cache tokens for a second, but not that there are none.
     while Ear::with(&world, "", &[]).await.is_ok() {}
     assert_eq!(refusal(Ear::with(&world, "", &[]).await).0, 401);
     assert_eq!(refusal(Ear::with(&world, "", &[("authorization", &bearer("punctual_wrong"))]).await).0, 401);
@@ -312,7 +312,7 @@ async fn who_may_listen_no_longer_says_nothing_or_says_too_much_is_closed() {
     loud.0.send(Message::text("hello")).await.unwrap();
     let _ = loud.0.send(Message::text("x".repeat(5_000))).await;
     loud.closed().await;
-    // Pings are answered while the socket is read, so this one is read whatever else the test waits for.
+    // Pings are answered only while the socket is read, so this subscriber reads all the time.
     let mut lively = Ear::new(&world, "kind=events").await;
     let (job, _) = tokio::join!(enqueue(&world, "mail", |draft| draft.queue("other")), lively.events(1));
     for _ in 0..10 {
@@ -323,7 +323,7 @@ async fn who_may_listen_no_longer_says_nothing_or_says_too_much_is_closed() {
     let path = format!("/v1/jobs/{job}/cancel");
     let (cancelled, _) = tokio::join!(world.post(&path, json!({})), lively.events(1));
     assert_eq!(cancelled.status, 204);
-    // From the first token on, nobody listens without.
+    // Once the first token exists, subscribing needs one.
     let admin = world.punctual.admin("test");
     let (token, closed) = tokio::join!(admin.create_token("reader", [Role::Read], None), lively.closed());
     let token = token.unwrap();
@@ -349,7 +349,7 @@ async fn sockets_have_a_limit_of_their_own_and_a_server_that_ends_closes_them() 
     let (status, problem) = refusal(Ear::with(&world, "", &[]).await);
     assert_eq!((status, &problem["code"]), (503, &json!("unavailable")));
     drop(ears.pop());
-    // The place is free once the server knows that they have gone.
+    // The slot is free once the server has noticed the disconnect.
     let mut fourth = Ear::with(&world, "", &[]).await;
     while fourth.is_err() {
         fourth = Ear::with(&world, "", &[]).await;

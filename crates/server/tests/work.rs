@@ -1,4 +1,4 @@
-//! Remote workers: they claim, extend, settle, and are fenced as any other worker is.
+//! Remote workers: claim, extend, settle, and fencing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -30,8 +30,8 @@ async fn a_remote_worker_runs_jobs_to_every_end() {
     let jobs: Vec<Value> =
         (0..5).map(|number| json!({"name": "mail", "payload": {"number": number, "secret": "raw"}})).collect();
     world.post("/v1/jobs/batch", json!({"jobs": jobs})).await.good();
-    let beat = json!({"worker": ONE, "host": "far", "names": ["mail"], "concurrency": 10, "running": 0});
-    assert_eq!(world.post("/v1/work/heartbeat", beat).await.status, 204);
+    let heartbeat = json!({"worker": ONE, "host": "far", "names": ["mail"], "concurrency": 10, "running": 0});
+    assert_eq!(world.post("/v1/work/heartbeat", heartbeat).await.status, 204);
     assert_eq!(world.get("/v1/workers").await.good()[0]["host"], "far");
 
     let claimed = claim(&world, ONE, json!({})).await;
@@ -82,8 +82,7 @@ async fn a_claim_waits_for_a_job_and_for_nothing_once_the_server_ends() {
     let url = format!("{}/v1/work/claim", server.url());
     let asked = client.post(url).json(&json!({"worker": OTHER, "names": ["mail"], "limit": 1, "wait": "60s"}));
     let mut asked = tokio::spawn(asked.send());
-    // It is waiting once a worker could be seen to wait; there is nothing to see, so it is given a moment, and either
-    // order is right.
+    // The waiting claim cannot be observed, so the task only yields; the test passes in either order.
     tokio::task::yield_now().await;
     tokio::select! {
         _ = &mut asked => panic!("there is no job"),
@@ -189,7 +188,7 @@ async fn a_trace_goes_from_a_request_to_the_worker() {
     assert_eq!(wrong.field(), ("trace", "trace: invalid traceparent; expected 00-32 digits-16 digits-01"));
 }
 
-/// Its worker is lost, and this is noticed.
+/// Loses the worker, and detects the loss.
 async fn lose(world: &World, worker: &str) {
     let store = world.punctual.store();
     store.end_leases(worker.parse().unwrap()).await.unwrap();
@@ -242,7 +241,7 @@ async fn a_job_with_one_attempt_is_spent_once_its_start_is_confirmed() {
     lose(&world, OTHER).await;
     assert_eq!(status().await.0, json!("dead"));
 
-    // Who does not confirm is given what is confirmed.
+    // A worker that does not confirm receives jobs that are confirmed.
     let job = world.post("/v1/jobs", json!({"name": "mail", "max_attempts": 1})).await.good()["id"].clone();
     assert_eq!(claim(&world, ONE, json!({})).await[0]["confirm"], false);
     lose(&world, ONE).await;

@@ -1,14 +1,14 @@
-//! A connection within a transaction, as the shared operations see it, whichever engine it is of.
+//! A connection within a transaction, as the shared operations of all engines use it.
 
 use std::ops::Range;
 
 use punctual_core::{StoreError, StoreResult};
 
-/// A statement, by its place in the list of all, and by its name. Each engine has a text for it.
+/// A statement: its index in the list of all statements, and its name. Each engine has its own SQL text for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Statement(pub(crate) usize, pub(crate) &'static str);
 
-/// A value, on its way to a statement or from a row.
+/// A statement parameter or a column value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Value<'a> {
     Null,
@@ -17,38 +17,38 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A row.
+/// A result row.
 pub(crate) trait Row {
-    /// What a column has.
+    /// The value of a column.
     fn value(&self, column: usize) -> StoreResult<Value<'_>>;
 }
 
 impl dyn Row + '_ {
-    /// What a column has, as this type.
+    /// The value of a column, converted to this type.
     pub(crate) fn get<'r, T: FromValue<'r>>(&'r self, column: usize) -> StoreResult<T> {
         T::from_value(self.value(column)?)
             .ok_or_else(|| corrupt(format!("column {column} has another type than it should have")))
     }
 }
 
-/// Whether to go on with the next row.
+/// Whether to continue with the next row.
 pub(crate) type GoOn = bool;
 
-/// Rows of values for a statement: calls what it is given with one after the other.
+/// Parameter rows for a statement: the function calls its argument once for each row.
 pub(crate) type Rows<'r> = &'r mut dyn FnMut(&mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> StoreResult<()>;
 
 /// A connection within a transaction.
 pub(crate) trait Db {
-    /// Runs a statement; says how many rows it changed.
+    /// Executes a statement; returns the number of rows changed.
     fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize>;
 
-    /// Runs a statement of which nobody needs to know how many rows it changed. An engine may do so later, for many at
-    /// once, but before whatever is to see it.
+    /// Executes a statement without reporting the number of changed rows. An engine may delay it to execute many such
+    /// statements as a batch, but executes it before any statement that must see its effect.
     fn write(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<()> {
         self.execute(statement, params).map(drop)
     }
 
-    /// Runs a statement for each of these; says how many rows were changed in all.
+    /// Executes a statement for each parameter row; returns the total number of rows changed.
     fn execute_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<usize> {
         let mut changed = 0;
         rows(&mut |params| {
@@ -58,11 +58,11 @@ pub(crate) trait Db {
         Ok(changed)
     }
 
-    /// Runs a statement that stores a row, if it is not there, for each of these, of which none is another; returns the
-    /// numbers that they got.
+    /// Executes, for each parameter row, a statement that inserts a row unless it exists. The rows must be distinct.
+    /// Returns the generated numbers.
     fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>>;
 
-    /// Reads rows, one after the other, for as long as they are wanted.
+    /// Reads rows one by one until the callback returns false.
     fn read(
         &self,
         statement: Statement,
@@ -70,7 +70,7 @@ pub(crate) trait Db {
         each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>,
     ) -> StoreResult<()>;
 
-    /// Reads for each of these, in any order; each row comes with the place of what it is for.
+    /// Reads rows for each parameter row, in any order; each result row is passed with the index of its parameter row.
     fn read_each(
         &self,
         statement: Statement,
@@ -84,22 +84,22 @@ pub(crate) trait Db {
         })
     }
 
-    /// Numbers for events, which no other gets; at least so many.
+    /// Reserves at least this many event numbers, which are given to no other transaction.
     fn event_numbers(&self, count: usize) -> StoreResult<Vec<Range<i64>>>;
 
-    /// Whether nobody ever writes beside this.
+    /// Whether this connection is the only writer of the database.
     fn is_only_writer(&self) -> bool {
         true
     }
 
-    /// From here on nobody else writes until the end of the transaction. Fails where that means to begin anew.
+    /// Blocks other writers until the end of the transaction. Fails if the transaction must be restarted for that.
     fn be_alone(&self) -> StoreResult<()> {
         Ok(())
     }
 }
 
 impl dyn Db + '_ {
-    /// All rows.
+    /// Reads all rows.
     pub(crate) fn all<T>(
         &self,
         statement: Statement,
@@ -114,7 +114,7 @@ impl dyn Db + '_ {
         Ok(all)
     }
 
-    /// The first row, if there is one.
+    /// Reads the first row, if any.
     pub(crate) fn one<T>(
         &self,
         statement: Statement,
@@ -129,7 +129,7 @@ impl dyn Db + '_ {
         Ok(one)
     }
 
-    /// The row that is there in any case.
+    /// Reads a row that must exist.
     pub(crate) fn only<T>(
         &self,
         statement: Statement,
@@ -139,7 +139,8 @@ impl dyn Db + '_ {
         self.one(statement, params, of)?.ok_or_else(|| missing(statement))
     }
 
-    /// The rows for each of these, in their order, each with the place of what it is for.
+    /// Reads the rows for each parameter row, in the order of the parameter rows, each with the index of its parameter
+    /// row.
     pub(crate) fn all_each<T>(
         &self,
         statement: Statement,
@@ -155,7 +156,7 @@ impl dyn Db + '_ {
         Ok(found)
     }
 
-    /// For each of these the row that is there in any case, in their order.
+    /// Reads, for each parameter row, the row that must exist, in the order of the parameter rows.
     pub(crate) fn only_each<T>(
         &self,
         statement: Statement,
@@ -173,8 +174,8 @@ impl dyn Db + '_ {
         if found.len() == count { Ok(found.into_iter().map(|(_, row)| row).collect()) } else { Err(missing(statement)) }
     }
 
-    /// Runs a statement for as many rows as there must be. If somebody has taken some of them meanwhile, the operation
-    /// is to begin anew.
+    /// Executes a statement that must change exactly `count` rows. If another transaction has taken some of them
+    /// meanwhile, returns `Busy`: the operation must be restarted.
     pub(crate) fn take_each(&self, statement: Statement, count: usize, rows: Rows<'_>) -> StoreResult<()> {
         if self.execute_each(statement, rows)? == count { Ok(()) } else { Err(StoreError::Busy { waited_ms: 0 }) }
     }
@@ -184,12 +185,12 @@ fn missing(Statement(_, name): Statement) -> StoreError {
     corrupt(format!("`{name}` found no row where one should be"))
 }
 
-/// A row that holds what was not written by an operation.
+/// The error for a row whose content no operation can have written.
 pub(crate) fn corrupt(reason: String) -> StoreError {
     StoreError::CorruptRow { row: "of an unknown id".to_owned(), reason }
 }
 
-/// Values for a statement, in its order.
+/// Parameters for a statement, in its order.
 macro_rules! params {
     ($($value:expr),* $(,)?) => {
         &[$($crate::db::ToValue::to_value(&$value)),*]
@@ -197,7 +198,7 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// What a statement can be given.
+/// A type that can be a statement parameter.
 pub(crate) trait ToValue {
     fn to_value(&self) -> Value<'_>;
 }
@@ -259,9 +260,9 @@ impl<T: ToValue + ?Sized> ToValue for &T {
     }
 }
 
-/// What a column can be read as.
+/// A type that a column value can be converted to.
 pub(crate) trait FromValue<'r>: Sized {
-    /// Nothing if it is something else.
+    /// `None` if the value has another type.
     fn from_value(value: Value<'r>) -> Option<Self>;
 }
 

@@ -1,7 +1,7 @@
-//! At which level of its lane a queued job stands.
+//! The level of a queued job within its lane.
 
-/// The level at which a queued job stands in its queue and name: its priority, and 16 more if it is a
-/// [suspect](punctual_core::Job::is_suspect). So a claim that takes no suspects, or only them, reads one range.
+/// The level of a queued job within its queue and name: its priority, plus 16 if it is a
+/// [suspect](punctual_core::Job::is_suspect). A claim that takes no suspects, or only suspects, thus reads one range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Level(u8);
 
@@ -21,14 +21,14 @@ impl Level {
         self.0 >= Self::SUSPECTS
     }
 
-    /// The levels of suspects, or of the others.
+    /// The first and last level of suspects, or of jobs that are no suspects.
     #[cfg(any(feature = "sqlite", feature = "sqlserver"))]
     pub(crate) const fn range(suspects: bool) -> (Self, Self) {
         let Self(first) = Self::of(0, suspects);
         (Self(first), Self(first + Self::SUSPECTS - 1))
     }
 
-    /// As a number, and back.
+    /// Conversion to and from a number.
     #[cfg(feature = "postgres")]
     pub(crate) const fn number(self) -> i16 {
         self.0 as i16
@@ -39,7 +39,7 @@ impl Level {
         Self(number as u8)
     }
 
-    /// That of the same job once it was running at a crash.
+    /// The level of the same job after it has become a suspect.
     pub(crate) const fn suspected(self) -> Self {
         Self::of(self.priority(), true)
     }

@@ -1,4 +1,7 @@
-//! The SQL engines of Punctual: what they share, once; then one folder for each.
+//! The SQL engines of Punctual: the code that they share, and one module per engine.
+
+// `sections` searches whole files at compile time; it ends where they end.
+#![allow(long_running_const_eval)]
 
 #[cfg(any(feature = "sqlite", feature = "sqlserver"))]
 mod db;
@@ -11,6 +14,7 @@ mod ops;
 mod pending;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod sections;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(feature = "sqlserver")]

@@ -1,29 +1,29 @@
-//! Numbered, forward-only migrations. Each engine brings its texts; what is right about them is decided here, once.
+//! Numbered, forward-only migrations. Each engine provides its SQL texts; this module validates them for all engines.
 
 use punctual_core::{AppliedMigration, StoreError};
 use sha2::{Digest, Sha256};
 
-/// One step of an engine's schema.
+/// One migration of an engine's schema.
 #[derive(Debug, Clone, Copy)]
 pub struct Migration {
-    /// Its number, from 1 without a gap.
+    /// The version number, counted from 1 without gaps.
     pub version: u32,
-    /// What it does, in a word or two.
+    /// A name of one or two words.
     pub name: &'static str,
-    /// Its text.
+    /// The SQL text.
     pub sql: &'static str,
 }
 
 impl Migration {
-    /// The checksum of its text, which the store remembers.
+    /// The checksum of the SQL text, which the store records.
     pub fn checksum(&self) -> String {
         Sha256::digest(self.sql.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// The migrations that a store still needs, given those it has.
+/// The migrations that a store still needs, given those already applied.
 ///
-/// Refuses a store that is newer than this build, or that was built from other texts.
+/// Returns an error if the store is newer than this build or was built from other texts.
 pub fn missing<'a>(known: &'a [Migration], applied: &[AppliedMigration]) -> Result<&'a [Migration], StoreError> {
     let newest = applied.iter().map(|migration| migration.version).max().unwrap_or(0);
     if newest as usize > known.len() {

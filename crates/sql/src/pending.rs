@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use punctual_core::{Count, Pending};
 
-/// Adds to users' unfinished jobs those of nobody in particular, which are what is left of all; most first, at most
-/// `limit`.
+/// Adds the unfinished jobs without a user: all unfinished jobs less those of users. Sorted by count, highest first; at
+/// most `limit` entries.
 pub(crate) fn with_nobodys(mut pending: Vec<Pending>, counts: Vec<Count>, limit: usize) -> Vec<Pending> {
     let mut nobodys = BTreeMap::<String, u64>::new();
     for count in counts.into_iter().filter(|count| count.status.is_active()) {

@@ -1,10 +1,10 @@
-//! Hints to those who wait, within the process.
+//! Wake-up hints to waiting tasks within the process.
 
 use async_trait::async_trait;
 use punctual_core::Watch;
 use tokio::sync::watch;
 
-/// Counts hints; every listener sees that the count has changed.
+/// Counts hints; each listener is notified when the count changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Wakes(watch::Sender<u64>);
 
@@ -35,7 +35,7 @@ pub(crate) struct Listener(watch::Receiver<u64>);
 impl Watch for Listener {
     async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            // The store is gone: no hint will ever come.
+            // The store was dropped: no further hint will arrive.
             std::future::pending::<()>().await;
         }
     }

@@ -1,4 +1,4 @@
-//! PostgreSQL passes the suite, and agrees with the model on random operations.
+//! PostgreSQL passes the conformance suite, and agrees with the model on random operations.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -25,8 +25,8 @@ async fn random_operations_agree_with_the_model() {
 }
 
 #[tokio::test]
-async fn what_is_handed_over_goes_on_as_it_would_have() {
+async fn what_is_transferred_goes_on_as_it_would_have() {
     for seed in random::seeds(1..=2) {
-        random::replay_handed_over(&fixture().await, seed, 200).await;
+        random::replay_transferred(&fixture().await, seed, 200).await;
     }
 }

@@ -1,5 +1,5 @@
-//! PostgreSQL behind a bad network: it passes the suite behind a slow one, and a silent one holds nothing up for longer
-//! than it may.
+//! PostgreSQL behind a bad network: it passes the conformance suite behind a slow one, and a silent one delays
+//! operations for at most their timeouts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -11,7 +11,7 @@ use punctual_sql::postgres::{Options, PostgresStore};
 use punctual_testkit::{Fixture, Ties, conformance};
 use tokio::time::{sleep, timeout};
 
-/// How long an operation may wait for an answer here.
+/// How long an operation waits for an answer in these tests.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Much longer than that, for a busy machine.
 const GENEROUS: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ fn url() -> String {
         .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it")
 }
 
-/// A store behind a proxy.
+/// Options of a store behind a proxy.
 fn options(proxy: &Proxy) -> Options {
     let mut options: Options = proxy.url_of(&url()).unwrap().parse().unwrap();
     (options.schema, options.days_ahead) = (format!("test_{:016x}", fastrand::u64(..)), 0);
@@ -29,7 +29,7 @@ fn options(proxy: &Proxy) -> Options {
 }
 
 async fn fixture() -> Fixture {
-    /// Answers come in small parts, so that none is complete when its first bytes come.
+    /// Splits answers into small parts, so that the first bytes never complete an answer.
     static SLOW: LazyLock<Proxy> = LazyLock::new(|| {
         let proxy = Proxy::before(&url()).unwrap();
         proxy.set(Fault::Throttle { bytes: 700, pause: Duration::ZERO });
@@ -48,7 +48,7 @@ async fn impatient(proxy: &Proxy) -> Fixture {
     Fixture::new(PostgresStore::open(options).await.unwrap(), clock)
 }
 
-/// An operation does not wait for an answer for ever, and says that none came.
+/// Asserts that an operation stops waiting for an answer, and reports the timeout.
 async fn fails_in_time<T: std::fmt::Debug>(operation: impl Future<Output = Result<T, StoreError>>) {
     let failed = timeout(GENEROUS, operation).await.expect("the operation waits for an answer without end");
     let error = failed.expect_err("nothing came through");
@@ -75,7 +75,7 @@ async fn operations_on_a_silent_network_fail_in_time_and_go_on_when_it_is_healed
             fails_in_time(store.get(id)),
         );
         proxy.heal();
-        // Connections that hung are found out; those that are new work.
+        // Broken connections are detected; new ones work.
         let settled = timeout(GENEROUS, async {
             loop {
                 match store.settle(vec![end.clone()]).await {
@@ -85,15 +85,14 @@ async fn operations_on_a_silent_network_fail_in_time_and_go_on_when_it_is_healed
             }
         });
         let settled = settled.await.expect("nothing goes on after the network is healed");
-        // The answer was lost, or the request was.
+        // Either the answer or the request was lost.
         assert!(matches!(settled[..], [Settled::Done | Settled::Stale]), "{settled:?}");
         assert_eq!(fx.job(id).await.status, Status::Succeeded);
-        assert_eq!(fx.story(id).await.len(), 3, "one end");
+        assert_eq!(fx.history(id).await.len(), 3, "one end");
     }
 }
 
-/// The driver takes a `BEGIN` that was given up for one that was not sent; its answer comes when nobody waits for it
-/// any more.
+/// The driver treats a `BEGIN` that was abandoned as not sent; its answer arrives after the caller has stopped waiting.
 #[tokio::test]
 async fn a_transaction_whose_begin_was_given_up_is_not_left_open() {
     let proxy = Proxy::before(&url()).unwrap();
@@ -105,7 +104,7 @@ async fn a_transaction_whose_begin_was_given_up_is_not_left_open() {
     let job = far.enqueue(|_| ()).await;
     let cancel = Change { job, verb: Verb::Cancel, actor: "ada".into(), reason: None };
     proxy.set(Fault::Delay(2 * ANSWER_TIMEOUT));
-    // Either the caller loses patience, or whoever begins for it.
+    // The wait is ended once by the store's timeout and once by the caller's.
     fails_in_time(far.store.change(vec![cancel.clone()])).await;
     let impatient = timeout(ANSWER_TIMEOUT / 10, far.store.change(vec![cancel])).await;
     assert!(impatient.is_err(), "{impatient:?}");
@@ -122,13 +121,13 @@ async fn a_transaction_whose_begin_was_given_up_is_not_left_open() {
     }
 }
 
-/// A firewall or a load balancer forgets connections that are idle for long, and tells neither end.
+/// A firewall or a load balancer drops connections that are idle for long, and notifies neither end.
 #[tokio::test]
 async fn connections_that_were_forgotten_on_the_way_are_replaced_without_an_error() {
     let proxy = Proxy::before(&url()).unwrap();
     let fx = Fixture::new(PostgresStore::open(options(&proxy)).await.unwrap(), Fixture::start());
     fx.enqueue(|_| ()).await;
-    // Only those that were idle for a while may have been forgotten.
+    // Connections are checked only after they were idle for a while.
     sleep(Duration::from_millis(1_500)).await;
     proxy.forget();
     let id = fx.enqueue(|_| ()).await;
@@ -145,13 +144,13 @@ async fn hints_come_again_when_the_connection_that_listens_was_forgotten_on_the_
     let teller = Fixture::new(PostgresStore::open(near).await.unwrap(), Fixture::start());
     let mut hints = listener.store.watch();
     hear(&teller, &mut *hints).await;
-    // All that is still on its way.
+    // Drains hints that are still in transit.
     while timeout(Duration::from_millis(300), hints.changed()).await.is_ok() {}
     proxy.forget();
     hear(&teller, &mut *hints).await;
 }
 
-/// Changes jobs until a listener hears of it.
+/// Changes jobs until a listener receives a hint.
 async fn hear(teller: &Fixture, hints: &mut dyn Watch) {
     let heard = async {
         loop {

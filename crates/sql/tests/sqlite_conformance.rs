@@ -1,4 +1,4 @@
-//! SQLite passes the suite, and agrees with the model on random operations.
+//! SQLite passes the conformance suite, and agrees with the model on random operations.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,9 +25,9 @@ async fn random_operations_agree_with_the_model() {
 }
 
 #[tokio::test]
-async fn what_is_handed_over_goes_on_as_it_would_have() {
+async fn what_is_transferred_goes_on_as_it_would_have() {
     for seed in random::seeds(1..=2) {
-        random::replay_handed_over(&fixture().await, seed, 200).await;
+        random::replay_transferred(&fixture().await, seed, 200).await;
     }
 }
 
@@ -36,7 +36,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
     let folder = tempfile::tempdir().unwrap();
     let (clock, path) = (Fixture::start(), folder.path().join("punctual.db"));
     let fx = Fixture::new(SqliteStore::open(Options::new(&path).clock(clock.clone())).await.unwrap(), clock);
-    // Few are read where they are claimed, many by a reader.
+    // A few jobs are read in the claim's transaction, many by a reader.
     for count in [3, 100] {
         let ids = fx.enqueue_all((0..count).map(|_| fx.new_job(|_| ())).collect()).await;
         let connection = Connection::open(&path).unwrap();
@@ -46,10 +46,10 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
         assert_eq!(claims.len(), count - 1);
         let refused = fx.store.get(ids[1]).await.unwrap_err();
         assert!(!refused.is_transient() && refused.to_string().contains(&ids[1].to_string()), "{refused}");
-        // A reader's find is set aside in a transaction of its own.
+        // A corrupt row that a reader found is settled in a transaction of its own.
         fx.store.promote(1).await.unwrap();
-        let story = fx.store.events(ids[1]).await.unwrap();
-        assert_eq!(story.last().unwrap().status, Status::Dead);
+        let history = fx.store.events(ids[1]).await.unwrap();
+        assert_eq!(history.last().unwrap().status, Status::Dead);
         for claim in &claims {
             assert_eq!(fx.settle(claim, Outcome::Succeeded { result: None }).await, Settled::Done);
         }
@@ -69,7 +69,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
         let sql = format!("update punctual_jobs set {change} where id = ?1");
         assert_eq!(Connection::open(&path).unwrap().execute(&sql, [id.to_bytes()]).unwrap(), 1);
     };
-    // Each in another way; the last one not at all.
+    // Two are corrupted in different ways; the last one is not.
     let due: Vec<JobId> =
         vec![fx.enqueue_in(1, |_| ()).await, fx.enqueue_in(1, |_| ()).await, fx.enqueue_in(1, |_| ()).await];
     change(due[0], "options = '{'");
@@ -78,7 +78,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
     let ids: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
     assert_eq!(ids, due[1..], "what was written as a status is replaced");
     assert_eq!(fx.store.events(due[0]).await.unwrap().last().unwrap().status, Status::Dead);
-    // A worker is lost.
+    // The worker is lost.
     change(due[1], "options = '{\"tags\": 5}'");
     fx.pass(60);
     assert_eq!(fx.reap().await, 1);
@@ -91,7 +91,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
     }
 }
 
-/// A process remembers what it claimed. What others have done to it since must count more.
+/// A process remembers its claims. Changes by other processes since then must take precedence.
 #[tokio::test]
 async fn what_one_process_remembers_of_a_claim_does_not_hinder_another() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,13 +105,13 @@ async fn what_one_process_remembers_of_a_claim_does_not_hinder_another() {
     assert_eq!(two.reap().await, 1);
     let second = two.claim_one(two.worker()).await;
     let success = || Outcome::Succeeded { result: None };
-    // The second execution ends by way of the process that remembers the first.
+    // The second execution ends through the process that remembers the first.
     assert_eq!(one.settle(&second, success()).await, Settled::Done);
     assert_eq!(two.settle(&second, success()).await, Settled::Stale);
     assert_eq!(one.settle(&first, success()).await, Settled::Stale);
-    assert_eq!(one.story(id).await, two.story(id).await);
+    assert_eq!(one.history(id).await, two.history(id).await);
     assert_eq!(one.store.attempts(id).await.unwrap().len(), 2);
-    // What the first process remembers is not true any more.
+    // The claim that the first process remembers is outdated.
     one.enqueue(|_| ()).await;
     let first = one.claim_one(one.worker()).await;
     one.pass(60);
@@ -121,7 +121,7 @@ async fn what_one_process_remembers_of_a_claim_does_not_hinder_another() {
     assert_eq!(two.settle(&second, success()).await, Settled::Done);
 }
 
-/// The first to come makes the file; nobody is turned away meanwhile.
+/// The first process creates the file; opening fails for none of the others meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_file_may_be_opened_by_many_at_once() {
     for _ in 0..20 {
@@ -136,7 +136,7 @@ async fn a_new_file_may_be_opened_by_many_at_once() {
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Two stores on one file, as two processes have them, whose machine's clock can be set.
+/// Two stores on one file, as in two processes, on a machine whose clock can be set.
 async fn two_processes() -> (Fixture, Fixture) {
     let folder = tempfile::tempdir().unwrap();
     let clock = Fixture::start();
@@ -146,7 +146,7 @@ async fn two_processes() -> (Fixture, Fixture) {
     (Fixture::new(one, clock.clone()).keep(folder), Fixture::new(two, clock))
 }
 
-/// What `doctor` says of the clock.
+/// The result of `doctor` for the clock.
 async fn says_of_clock(fx: &Fixture) -> (bool, String) {
     let diagnostics = fx.store.check().await.unwrap();
     let found = diagnostics.into_iter().find(|diagnostic| diagnostic.check == "clock").unwrap();
@@ -175,7 +175,7 @@ async fn a_clock_that_is_set_forward_ends_no_lease_early() {
 #[tokio::test]
 async fn a_clock_that_is_set_back_makes_no_lease_retry_or_lock_last_longer() {
     let (one, two) = two_processes().await;
-    // All of this is dated by a clock that is an hour ahead.
+    // All these times are from a clock that is one hour ahead.
     one.clock.step_to(one.now().after(HOUR));
     let retried = one.enqueue(|spec| spec.name = "retried".into()).await;
     let failing = one.claim_one(one.worker()).await;
@@ -192,7 +192,7 @@ async fn a_clock_that_is_set_back_makes_no_lease_retry_or_lock_last_longer() {
     let before = (run_at(retried).await, run_at(asked_for).await);
     one.clock.step_to(one.now().before(HOUR));
     one.pass(31);
-    // Any write notices the step; workers write at least once in ten seconds.
+    // Any write detects the step; workers write at least once every ten seconds.
     assert!(two.store.lock("x".into(), "two".into(), Duration::from_secs(10)).await.unwrap().is_some());
     assert_eq!(two.reap().await, 1, "the lease had 30 s");
     assert_eq!(run_at(retried).await, before.0.before(HOUR), "a retry waits for a duration");

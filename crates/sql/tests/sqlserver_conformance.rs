@@ -1,5 +1,5 @@
-//! SQL Server passes the suite, and agrees with the model on random operations. Run where `PUNCTUAL_TEST_SQLSERVER_URL`
-//! names a server; `cargo xtask test` says whether it was.
+//! SQL Server passes the conformance suite, and agrees with the model on random operations. Runs if
+//! `PUNCTUAL_TEST_SQLSERVER_URL` names a server; `cargo xtask test` reports whether it ran.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -9,7 +9,7 @@ use punctual_core::{JobId, Outcome, Settled, Spec, Status, Store as _, StoreErro
 use punctual_sql::sqlserver::{Client, MIGRATIONS, Options, SqlServerStore};
 use punctual_testkit::{Fixture, conformance, random};
 
-/// Databases of this run.
+/// The databases of this test run.
 static DATABASES: Mutex<Databases> = Mutex::new(Databases { in_use: 0, idle: Vec::new() });
 
 struct Databases {
@@ -27,7 +27,7 @@ fn server() -> Options {
     server.parse().unwrap()
 }
 
-/// Removes all rows, but for which migrations were applied.
+/// The statements that delete all rows except the list of applied migrations.
 fn empty() -> String {
     let lines = MIGRATIONS.iter().flat_map(|migration| migration.sql.lines());
     let tables = lines.filter_map(|line| line.strip_prefix("create table ")?.split([' ', '(']).next());
@@ -39,8 +39,8 @@ fn empty() -> String {
 
 static MAKING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A database that others may use once this is gone. Whoever is the last for now drops all of them, lest the server is
-/// left with any.
+/// A database that other tests may reuse after this value is dropped. When none is in use any more, all are dropped, so
+/// that the server is left with none.
 struct Database(String);
 
 impl Drop for Database {
@@ -65,7 +65,7 @@ async fn drop_all(names: Vec<String>) {
 }
 
 impl Database {
-    /// An empty one.
+    /// Takes or creates an empty database.
     async fn empty() -> (Self, Options) {
         let idle = {
             let mut databases = databases();
@@ -79,7 +79,7 @@ impl Database {
             return (database, options);
         }
         let database = Self(format!("punctual_test_{:016x}", fastrand::u64(..)));
-        // Some servers make one database at a time.
+        // Some servers create only one database at a time.
         let _alone = MAKING.lock().await;
         server().run(&format!("create database {}", database.0)).await.unwrap();
         let options = server().in_database(&database.0);
@@ -103,13 +103,13 @@ async fn random_operations_agree_with_the_model() {
 }
 
 #[tokio::test]
-async fn what_is_handed_over_goes_on_as_it_would_have() {
+async fn what_is_transferred_goes_on_as_it_would_have() {
     for seed in random::seeds(1..=2) {
-        random::replay_handed_over(&fixture().await, seed, 200).await;
+        random::replay_transferred(&fixture().await, seed, 200).await;
     }
 }
 
-/// A store, a fixture of it, and a connection of an application's own to the same database.
+/// A store, a fixture for it, and an application's own connection to the same database.
 async fn with_application() -> (SqlServerStore, Fixture, Client, Options) {
     let clock = Fixture::start();
     let (database, options) = Database::empty().await;
@@ -178,7 +178,7 @@ async fn what_is_committed_late_is_told_all_the_same() {
     let first = store.changes(Some(start), 100).await.unwrap();
     let actual = |changes: &punctual_core::Changes| changes.events.iter().map(|event| event.job).collect::<Vec<_>>();
     assert_eq!((told(&first), first.missed), (vec![soon], false));
-    // Whoever begins to look now has missed nothing of it either.
+    // A reader that starts now misses none of these events either.
     let newcomer = store.changes(None, 100).await.unwrap().cursor;
     application.commit_transaction().await.unwrap();
     for cursor in [first.cursor, newcomer] {
@@ -206,7 +206,7 @@ async fn a_handlers_writes_and_its_jobs_end_are_one() {
     assert_eq!(store.settle_in(&mut application, success()).await.unwrap(), [Settled::Stale]);
 }
 
-/// What an application's own connection answers to a question for a number.
+/// The number that a query returns on an application's own connection.
 async fn number(application: &mut Client, question: &str) -> i32 {
     let rows = application.simple_query(question).await.unwrap().into_first_result().await.unwrap();
     rows[0].get(0).unwrap()
@@ -230,7 +230,7 @@ async fn an_application_that_counts_no_rows_can_end_its_jobs() {
 async fn a_failure_says_whether_the_transaction_is_over() {
     let (store, fx, mut application, _) = with_application().await;
     application.begin_transaction().await.unwrap();
-    // Until the transaction ends, there is nothing to write to.
+    // Until the transaction ends, a table that enqueue writes to does not exist.
     application.simple_query("drop table punctual_ready").await.unwrap().into_results().await.unwrap();
     let error = store.enqueue_in(&mut application, vec![fx.new_job(|_| ())]).await.unwrap_err().to_string();
     let is_over = number(&mut application, "select @@trancount").await == 0;
@@ -263,7 +263,7 @@ async fn workers_of_many_processes_get_every_job_once() {
         });
     }
     let mut done: Vec<JobId> = processes.join_all().await.concat();
-    // One may find everything locked by others for a moment, and leave; nothing is left when all have.
+    // A claim may find all jobs locked for a moment, and return nothing; after all processes have ended, none is left.
     done.extend(fx.claim(fx.worker(), JOBS).await.iter().map(|claim| claim.job.id));
     done.sort_unstable();
     let mut expected = all;

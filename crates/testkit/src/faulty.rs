@@ -1,4 +1,4 @@
-//! A store that fails when it is told to, to show that nothing is lost when a real one does.
+//! A store that fails on request, to show that no data is lost when a real store fails.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,18 +12,18 @@ use punctual_core::{
     store::{self, Layer, PassOn, ports::*},
 };
 
-/// At which point a call fails.
+/// The point at which a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Before anything was done.
+    /// Before the operation was executed.
     Before,
-    /// After it was done, so that the caller does not learn that it was.
+    /// After the operation was executed, so that the caller does not know that it was.
     After,
-    /// It is not done and never answered, as over a network that drops every packet.
+    /// The operation is not executed and never returns, as over a network that drops every packet.
     Never,
 }
 
-/// Passes every call on, except those that it was told to fail.
+/// Passes on all calls except those that are to fail.
 #[derive(Debug, Clone)]
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
@@ -34,11 +34,11 @@ pub struct FaultyStore {
 struct Faults {
     next: VecDeque<(&'static str, When)>,
     always: HashMap<&'static str, When>,
-    /// What the last claim that got anything was answered with.
+    /// The result of the last claim that returned jobs.
     last_claimed: Claimed,
-    /// Whether the next claim is answered with that.
+    /// Whether the next claim returns that result again.
     repeats_claim: bool,
-    /// The attempts that were handed out so.
+    /// The attempts that were handed out again.
     repeated: Vec<AttemptId>,
 }
 
@@ -48,25 +48,25 @@ impl FaultyStore {
         Self { inner, faults: Arc::default() }
     }
 
-    /// Lets the next call of the port's `method` fail that is not already going to.
+    /// Makes the next call of the port's `method` fail, after those that are already set to fail.
     pub fn fail_next(&self, method: &'static str, when: When) {
         assert!(store::operations().any(|name| name == method), "unknown operation `{method}`");
         self.faults().next.push_back((method, when));
     }
 
-    /// Lets every call of the port's `method` fail from now on.
+    /// Makes every call of the port's `method` fail from now on.
     pub fn fail_always(&self, method: &'static str, when: When) {
         assert!(store::operations().any(|name| name == method), "unknown operation `{method}`");
         self.faults().always.insert(method, when);
     }
 
-    /// Answers the next claim with what the last one got, as a server does that has lost that claim in a crash and
-    /// hands the jobs out again. Their starts may be confirmed then, whatever has become of them before.
+    /// Makes the next claim return the result of the last one, as a server does that has lost that claim in a crash and
+    /// hands out the jobs again. Their starts can then be confirmed, regardless of their status.
     pub fn repeat_claim(&self) {
         self.faults().repeats_claim = true;
     }
 
-    /// How many failures are still to come.
+    /// The number of pending failures.
     pub fn faults_left(&self) -> usize {
         let faults = self.faults();
         faults.next.len() + usize::from(faults.repeats_claim)
@@ -84,7 +84,7 @@ impl FaultyStore {
         }
     }
 
-    /// The claim that is handed out again, if one is.
+    /// The claim that is handed out again, if any.
     fn repeated_claim(&self) -> Option<Claimed> {
         let mut faults = self.faults();
         let repeated = mem::take(&mut faults.repeats_claim).then(|| faults.last_claimed.clone())?;

@@ -1,4 +1,4 @@
-//! A store under test, with the clock that it goes by.
+//! A store under test, with its clock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,17 +9,17 @@ use punctual_core::{
 
 use crate::Ties;
 
-/// An empty store, the clock it goes by, and a source of ids.
+/// An empty store, its clock, and a source of ids.
 #[derive(Debug)]
 pub struct Fixture {
     /// The store.
     pub store: Arc<dyn Store>,
     /// Its clock.
     pub clock: ManualClock,
-    /// How it decides between jobs of the same priority and time.
+    /// How the store orders jobs of the same priority and time.
     pub ties: Ties,
     ids: Ids,
-    /// Whatever must live as long as the store: a folder, a server.
+    /// Resources that must live as long as the store: a directory, a server.
     _keep: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
@@ -27,64 +27,64 @@ pub struct Fixture {
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 impl Fixture {
-    /// When the clock of a fixture starts.
+    /// The start time of a fixture's clock.
     pub fn start() -> ManualClock {
         ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap())
     }
 
-    /// A fixture of `store`, which goes by `clock`.
+    /// A fixture of `store`, which uses `clock`.
     pub fn new(store: impl Store, clock: ManualClock) -> Self {
         Self::of(Arc::new(store), clock)
     }
 
-    /// The same for a store that others have, too.
+    /// The same for a shared store.
     pub fn of(store: Arc<dyn Store>, clock: ManualClock) -> Self {
         Self { store, clock, ties: Ties::default(), ids: Ids::seeded(7), _keep: None }
     }
 
-    /// The store decides in another way than by arrival between jobs of the same priority and time.
+    /// Sets how the store orders jobs of the same priority and time, if not by arrival.
     #[must_use]
     pub fn ties(mut self, ties: Ties) -> Self {
         self.ties = ties;
         self
     }
 
-    /// Makes ids that no other fixture makes.
+    /// Generates different ids than other fixtures.
     #[must_use]
     pub(crate) fn with_other_ids(self) -> Self {
         Self { ids: Ids::seeded(8), ..self }
     }
 
-    /// Keeps `thing` as long as the fixture lives.
+    /// Keeps `thing` alive as long as the fixture.
     #[must_use]
     pub fn keep(mut self, thing: impl std::any::Any + Send + Sync) -> Self {
         self._keep = Some(Box::new(thing));
         self
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn pass(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
 
-    /// A worker's id that nobody else has.
+    /// A new worker id.
     pub fn worker(&self) -> WorkerId {
         WorkerId::from_bits(self.ids.next(self.now()))
     }
 
-    /// A job to be done at once.
+    /// A job without delay.
     pub fn new_job(&self, adjust: impl FnOnce(&mut Spec)) -> NewJob {
         let mut spec = Spec::new("test", Json::trusted(r#"{"n":1}"#));
         adjust(&mut spec);
         NewJob::new(JobId::from_bits(self.ids.next(self.now())), spec)
     }
 
-    /// A job to be done so many seconds from now.
+    /// A job that is scheduled this many seconds from now.
     pub fn new_job_in(&self, seconds: u64, adjust: impl FnOnce(&mut Spec)) -> NewJob {
         let at = self.now().after(Duration::from_secs(seconds));
         NewJob { id: JobId::from_bits(self.ids.next(at)), delay: Some(Duration::ZERO), ..self.new_job(adjust) }
@@ -105,7 +105,7 @@ impl Fixture {
         self.store.enqueue(jobs).await.unwrap().into_iter().map(|enqueued| enqueued.id).collect()
     }
 
-    /// A worker's wish for at most `limit` jobs of any queue and name.
+    /// A worker's request for at most `limit` jobs of any queue and name.
     pub fn request(&self, worker: WorkerId, limit: usize) -> ClaimRequest {
         ClaimRequest::new(worker, limit, LEASE)
     }
@@ -121,7 +121,7 @@ impl Fixture {
         claims
     }
 
-    /// Claims the one job that must be there.
+    /// Claims the only claimable job.
     pub async fn claim_one(&self, worker: WorkerId) -> Claim {
         let mut claims = self.claim(worker, 2).await;
         assert_eq!(claims.len(), 1, "exactly one job should be claimable");
@@ -138,7 +138,7 @@ impl Fixture {
         self.store.settle(vec![settlement]).await.unwrap()[0]
     }
 
-    /// Settles all claims whose lease has run out, as a worker's upkeep does.
+    /// Settles all claims with expired leases as lost, as the maintenance of a worker does.
     pub async fn reap(&self) -> usize {
         let expired = self.store.expired(100).await.unwrap();
         let lost = expired.iter().map(|claim| settle(claim, lost(), 0.5)).collect();
@@ -151,13 +151,13 @@ impl Fixture {
         self.store.get(id).await.unwrap().expect("the job should exist")
     }
 
-    /// The statuses that the job's events tell.
-    pub async fn story(&self, id: JobId) -> Vec<Status> {
+    /// The statuses of the job's events.
+    pub async fn history(&self, id: JobId) -> Vec<Status> {
         self.store.events(id).await.unwrap().into_iter().map(|event| event.status).collect()
     }
 }
 
-/// A worker that was lost, without evidence of how.
+/// The outcome of a lost worker, without evidence.
 pub(crate) const fn lost() -> Outcome {
     Outcome::Lost { evidence: None }
 }
@@ -167,7 +167,7 @@ pub(crate) fn success() -> Outcome {
     Outcome::Succeeded { result: None }
 }
 
-/// A failure with that message.
+/// A failure with this message.
 pub(crate) fn failure(message: &str) -> Outcome {
     Outcome::Failed { fault: JobError::new(message), retry: Retry::ByPolicy }
 }

@@ -1,9 +1,9 @@
-//! What proves Punctual's engines, and helps users test their own jobs.
+//! Tests of Punctual's engines, and tools for users to test their own jobs.
 //!
 //! - [`mod@conformance`]: one function for each behaviour that every engine must have; [`conformance!`] runs them all.
-//! - [`ModelStore`]: the port in memory, written to be read.
-//! - [`random`]: random operations on an engine and on the model, which must agree.
-//! - [`FaultyStore`]: an engine that fails when it is told to.
+//! - [`ModelStore`]: the port in memory, written for readability.
+//! - [`random`]: random operations on an engine and on the model, whose results must agree.
+//! - [`FaultyStore`]: an engine that fails on request.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Random operations on an engine and on the model, which must answer alike and come to the same state.
+//! Random operations on an engine and on the model, which must return the same results and reach the same state.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -8,7 +8,7 @@ use punctual_core::{
     Rate, RetentionPolicy, Retry, RetryPolicy, Status, Store, StoreResult, Timestamp, Unique, Verb, WorkerId,
     WorkflowId, settle,
     store::ports::*,
-    transfer::{self, HandedOver},
+    transfer::{self, Transferred},
 };
 
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
     fixture::{LEASE, lost},
 };
 
-/// These seeds, and a new one of every run, so that the suite keeps looking; its number is printed when it fails.
-/// `PUNCTUAL_TEST_SEED` names it.
+/// The given seeds, and a new one for every run, so that the suite covers new cases; it is printed when a run fails.
+/// `PUNCTUAL_TEST_SEED` sets it.
 pub fn seeds(known: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
     let given = std::env::var("PUNCTUAL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     known.into_iter().chain([given.unwrap_or_else(|| fastrand::u64(..))])
@@ -37,10 +37,10 @@ pub async fn replay(fixture: &Fixture, seed: u64, steps: usize) {
     crate::conformance::audit(fixture).await;
 }
 
-/// Lets `steps` random operations from `seed` happen in the model, hands everything over to the fixture's store, and
-/// goes on there as [`replay`] does. What was handed over is the same before the next operation, and whatever is done
-/// to it later.
-pub async fn replay_handed_over(fixture: &Fixture, seed: u64, steps: usize) {
+/// Applies `steps` random operations from `seed` to the model, transfers everything to the fixture's store, and
+/// continues there as [`replay`] does. The transferred data is equal before the next operation, and after all later
+/// ones.
+pub async fn replay_transferred(fixture: &Fixture, seed: u64, steps: usize) {
     println!("random operations from seed {seed}, then handed over");
     let of_model = || ModelStore::new(fixture.clock.clone()).ties(fixture.ties);
     let source = Fixture::new(of_model(), fixture.clock.clone()).ties(fixture.ties).with_other_ids();
@@ -51,13 +51,13 @@ pub async fn replay_handed_over(fixture: &Fixture, seed: u64, steps: usize) {
     }
     let actual =
         source.store.notify(vec![NewNotification { user_id: None, message: Json::null(), job: None }]).await.unwrap();
-    // Another model, since it forgets as much of its limits as the store never hears of.
+    // A second model, because it drops the same state of limits that is not transferred to the store.
     let model = of_model();
     for to in [&*fixture.store, &model] {
-        let first = transfer::hand_over(&*source.store, to, |_| ()).await.unwrap();
+        let first = transfer::transfer(&*source.store, to, |_| ()).await.unwrap();
         assert!(first.jobs > 0);
-        let again = transfer::hand_over(&*source.store, to, |_| ()).await.unwrap();
-        assert_eq!(again, HandedOver::default(), "seed {seed}: what is known is not handed over again");
+        let again = transfer::transfer(&*source.store, to, |_| ()).await.unwrap();
+        assert_eq!(again, Transferred::default(), "seed {seed}: what is known is not handed over again");
         assert_eq!(transfer::differences(&*source.store, to).await.unwrap(), [""; 0], "seed {seed}");
         assert_eq!(to.notifications(None, 0, 10).await.unwrap(), actual);
     }
@@ -81,7 +81,7 @@ struct Run<'a> {
     jobs: Vec<JobId>,
 }
 
-/// Does the same to both stores and compares the answers.
+/// Executes the same operation on both stores and compares the results.
 macro_rules! both {
     ($run:expr, $place:expr, $method:ident($($argument:expr),*)) => {{
         let left = $run.fixture.store.$method($($argument.clone()),*).await.unwrap();
@@ -145,7 +145,7 @@ impl Run<'_> {
         job
     }
 
-    /// Lets a job wait for some of those that came before it.
+    /// Makes a job wait for some of the earlier ones.
     fn add_parents(&mut self, job: &mut NewJob, before: &[JobId]) {
         let recent = before.len().saturating_sub(12);
         let wanted = if self.random.u8(0..3) == 0 { self.random.usize(1..4) } else { 0 };
@@ -160,7 +160,7 @@ impl Run<'_> {
         for _ in 0..self.random.usize(1..5) {
             let mut job = self.new_job();
             self.add_parents(&mut job, &known);
-            // One that does not get its key is nobody's parent.
+            // A job that may not get its key is not used as a parent.
             known.extend(job.spec.unique_key.is_none().then_some(job.id));
             jobs.push(job);
         }
@@ -170,7 +170,7 @@ impl Run<'_> {
         let left = self.fixture.store.enqueue(jobs.clone()).await;
         let right = self.model.enqueue(jobs).await;
         self.jobs = if left.is_ok() { known } else { self.jobs.clone() };
-        // Some parents are gone by now.
+        // Some parents are deleted or removed by now.
         match (left, right) {
             (Ok(left), Ok(right)) => assert_eq!(left, right, "{place}: enqueue differs"),
             (left, right) => assert_eq!(
@@ -181,7 +181,7 @@ impl Run<'_> {
         }
     }
 
-    /// The same jobs as a workflow.
+    /// Submits the same jobs as a workflow.
     async fn submit(&mut self, place: &str, mut jobs: Vec<NewJob>) {
         let id = WorkflowId::from_bits(self.fixture.new_job(|_| ()).id.to_bits());
         for (number, job) in jobs.iter_mut().enumerate() {
@@ -219,7 +219,7 @@ impl Run<'_> {
         };
         let mut claimed = self.fixture.store.claim(request.clone()).await.unwrap();
         let mut modelled = self.model.claim(request).await.unwrap();
-        // When a gate opens is known to those that looked at it.
+        // Only stores that have evaluated a limit know when it next allows jobs.
         (claimed.opens_at, modelled.opens_at) = (None, None);
         if !claimed.claims.is_empty() {
             (claimed.next_run_at, modelled.next_run_at) = (None, None);
@@ -283,7 +283,7 @@ impl Run<'_> {
         let jobs = self.jobs.clone();
         let mut job = self.pick(&jobs);
         let mut verb = self.pick(&[Verb::Retry, Verb::Cancel, Verb::Delete, Verb::RunNow]);
-        // Most of all jobs have ended; some of these run.
+        // Most jobs have ended; this picks some that are running.
         let recent = self.claims[self.claims.len().saturating_sub(6)..].to_vec();
         if !recent.is_empty() && self.random.u8(0..3) == 0 {
             (job, verb) = (self.pick(&recent).job.id, Verb::Cancel);
@@ -305,7 +305,7 @@ impl Run<'_> {
 
     async fn note(&mut self, place: &str) {
         let Some(claim) = self.claims.last().cloned() else { return };
-        // A line sent twice is the same line: its number decides when it was written.
+        // A line that is sent twice is the same line: its number determines its time.
         let number = self.random.u32(1..4);
         let at = claim.job.updated_at.after(Duration::from_secs(u64::from(number)));
         let line = LogLine { run: claim.job.run, at, level: LogLevel::Info, message: "hello".into() };
@@ -334,7 +334,7 @@ impl Run<'_> {
         let known = both!(self, place, queues()).into_iter().find(|queue| queue.name == name);
         let settings =
             QueueSettings { paused: self.random.u8(0..3) == 0, limits: self.limits(), ..QueueSettings::default() };
-        // Sometimes as of a moment before.
+        // Sometimes with an outdated revision.
         let revision = known.map_or(0, |queue| queue.revision).saturating_sub(u64::from(self.random.u8(0..4) == 0));
         let save = QueueSave { name, settings, revision, actor: "ada".into(), action: "changed".into() };
         both!(self, place, save_queue(save));
@@ -393,7 +393,7 @@ impl Run<'_> {
         children.sort();
         assert_eq!(children, self.model.children(job.id, 1_000).await.unwrap(), "{place}: children of {}", job.id);
         both!(self, place, logs(job.id, 100usize));
-        // Their ids are the engine's own; what they say is not.
+        // The ids are specific to the engine; the content is not.
         let said = |events: Vec<punctual_core::Event>| -> Vec<_> {
             events.into_iter().map(|event| (event.at, event.status, event.run, event.actor, event.detail)).collect()
         };

@@ -1,14 +1,14 @@
-//! Runs checks that panic when they fail, and returns what they said.
+//! Runs checks that panic when they fail, and returns the panic messages.
 
 use std::{any::Any, cell::RefCell, panic, sync::Once, time::Duration};
 
 use tokio::{runtime, task, time};
 
-/// How long a check may take before it counts as failed.
+/// Maximum duration of a check.
 const MAX_TIME: Duration = Duration::from_secs(300);
 
 thread_local! {
-    /// What a panic of this thread said, while one is waited for.
+    /// The message of this thread's last panic, while a check runs.
     static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn caught<T: Send + 'static, F: Future<Output = T>>(
     task::spawn_blocking(on_thread).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-/// Keeps panics of checks from the terminal.
+/// Installs a panic hook that keeps panics of checks off the terminal.
 fn listen_to_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! Worker processes under load, killed and suspended at random.
+//! The chaos run: worker processes under load that are killed and suspended at random.
 
 use std::{
     collections::HashMap,
@@ -20,29 +20,29 @@ use crate::{
     workers::{JOB, LEASE, Workers},
 };
 
-/// How many worker processes there are.
+/// Number of worker processes.
 const PROCESSES: usize = 4;
-/// How many tasks enqueue.
+/// Number of tasks that enqueue jobs.
 const ENQUEUERS: usize = 2;
-/// Clients wait while more jobs than this are unfinished.
+/// Clients pause while more jobs than this are unfinished.
 const BACKLOG: u64 = 2_000;
-/// How long after a transient error the store is asked again.
+/// Retry interval after a transient error of the store.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
-/// The queue with a concurrency limit, and the limit.
+/// The queue with a concurrency limit, and its limit.
 const LIMITED: (&str, u32) = ("limited", 5);
-/// How many concurrency keys there are.
+/// Number of concurrency keys.
 const KEYS: u8 = 10;
-/// How long to wait, after the last fault, without any job coming to an end.
+/// Maximum time after the last fault without any job being finished.
 const STALLED: Duration = Duration::from_secs(120);
 
-/// What kind of job was acknowledged, for the judgement.
+/// The kind of an acknowledged job, for the judgement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// How many attempts fail.
+    /// The number of attempts that fail.
     pub(crate) failures: u32,
-    /// `max_attempts` is 1.
+    /// Whether `max_attempts` is 1.
     pub(crate) once: bool,
-    /// What may run so many times at once: a queue or a key.
+    /// The concurrency limit of the job: the queue or key, and the maximum of concurrent executions.
     pub(crate) limit: Option<(String, u32)>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Kind {
 pub(crate) type Acknowledged = HashMap<JobId, Kind>;
 
 pub(crate) struct Chaos {
-    /// How many jobs were acknowledged.
+    /// The number of acknowledged jobs.
     pub(crate) jobs: usize,
     pub(crate) faults: Vec<FaultCount>,
     pub(crate) guarantees: Vec<Guarantee>,
@@ -82,7 +82,7 @@ pub(crate) async fn run(place: &Place, settings: &Settings, on_progress: OnProgr
     Ok(Chaos { jobs: acknowledged.len(), faults, guarantees })
 }
 
-/// Kills and suspends worker processes for as long as the settings say.
+/// Kills and suspends worker processes for the duration in the settings.
 async fn interrupt(workers: &mut Workers, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Vec<FaultCount>> {
     let (mut rng, began) = (fastrand::Rng::with_seed(settings.seed), Instant::now());
     let (mut kills, mut suspensions) = (0, 0);
@@ -104,7 +104,7 @@ async fn interrupt(workers: &mut Workers, settings: &Settings, on_progress: OnPr
     ])
 }
 
-/// Enqueues batches until it is to stop, and notes what was acknowledged.
+/// Enqueues batches until it is stopped, and remembers the acknowledged jobs.
 async fn enqueue(
     punctual: Punctual,
     acknowledged: Arc<Mutex<Acknowledged>>,
@@ -113,7 +113,7 @@ async fn enqueue(
     while !stop.load(Ordering::Relaxed) {
         let (drafts, kinds): (Vec<Draft>, Vec<Kind>) = (0..fastrand::usize(1..60)).map(|_| draft()).unzip();
         let jobs = match punctual.enqueue_all(drafts).await {
-            // Whether they are stored is not known, and nothing is promised of them.
+            // Whether these jobs were stored is unknown, so nothing is guaranteed for them.
             Err(error) if is_transient(&error) => {
                 time::sleep(REPEAT_AFTER).await;
                 continue;
@@ -129,7 +129,7 @@ async fn enqueue(
     Ok(())
 }
 
-/// A job of any kind.
+/// A job of a random kind.
 fn draft() -> (Draft, Kind) {
     let once = fastrand::u8(..10) == 0;
     let failures = u32::from(!once && fastrand::u8(..10) == 0);
@@ -147,7 +147,7 @@ fn draft() -> (Draft, Kind) {
     (draft, Kind { failures, once, limit })
 }
 
-/// How many jobs have not come to an end. A server that is away for a while is waited for.
+/// The number of unfinished jobs. Retries while the server is unavailable.
 async fn unfinished(punctual: &Punctual) -> Result<u64, Error> {
     let since = Instant::now();
     loop {
@@ -160,12 +160,12 @@ async fn unfinished(punctual: &Punctual) -> Result<u64, Error> {
     }
 }
 
-/// Whether the same may succeed a moment later.
+/// Whether the operation may succeed if it is repeated.
 fn is_transient(error: &Error) -> bool {
     matches!(error, Error::Store(error) if error.is_transient())
 }
 
-/// Waits until all jobs have come to an end.
+/// Waits until all jobs are finished.
 async fn finish(punctual: &Punctual, all: u64, on_progress: OnProgress<'_>) -> Result<()> {
     let (mut fewest, mut since) = (u64::MAX, Instant::now());
     loop {

@@ -1,4 +1,4 @@
-//! What the store and the record of executions say about each guarantee.
+//! Judges each guarantee by the store and the record of executions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,20 +18,20 @@ use crate::{
     workers::Interruption,
 };
 
-/// How many jobs are read at the same time.
+/// Number of jobs read concurrently.
 const READ_AT_ONCE: usize = 8;
 
-/// An acknowledged job, as it ended.
+/// An acknowledged job, and its final state.
 struct Ended<'a> {
     id: JobId,
     kind: &'a Kind,
-    /// Nothing, if the store does not have it.
+    /// `None` if the store does not contain the job.
     job: Option<Job>,
     attempts: Vec<Attempt>,
 }
 
-/// An execution with the time until which it can have had an effect: its process may have been interrupted before its
-/// end.
+/// An execution, and the time until which it can have had an effect: its process may have been interrupted before the
+/// execution ended.
 struct Span<'a> {
     execution: &'a Execution,
     until: u64,
@@ -102,7 +102,7 @@ fn not_lost(ended: &[Ended<'_>]) -> Guarantee {
     guarantee
 }
 
-/// The audit of every job and every index, which fails as a whole.
+/// Audits every job and every index; fails as a whole.
 async fn audited(url: &str) -> Guarantee {
     let mut guarantee =
         Guarantee::new("Each job has one end and a complete history, and all indexes and counters are consistent.");
@@ -192,7 +192,8 @@ fn suspended_change_nothing(ended: &[Ended<'_>], spans: &[Span<'_>]) -> Guarante
         .collect();
     for Span { execution, interrupted, .. } in spans {
         let Execution { job, run, end, .. } = **execution;
-        // It went on after its process was suspended, and another worker has begun the job meanwhile.
+        // The guarantee applies only if the execution continued after its process was suspended, and another worker has
+        // started the job meanwhile.
         if !interrupted || end.is_none() || latest.get(&job).is_none_or(|latest| *latest == run) {
             continue;
         }
@@ -253,7 +254,7 @@ mod tests {
         assert!(one_at_a_time(&spans(&apart, &[])).held());
         let overlapping = [execution(1, 1, 10, 100, Some(250)), execution(1, 2, 11, 200, Some(300))];
         assert_eq!(one_at_a_time(&spans(&overlapping, &[])).violations.len(), 1);
-        // Its process stood still meanwhile.
+        // The process was suspended meanwhile.
         let suspended = [SUSPENDED];
         assert!(one_at_a_time(&spans(&overlapping, &suspended)).held());
     }
@@ -263,7 +264,7 @@ mod tests {
         let executions = [execution(1, 1, 10, 160, None), execution(1, 2, 11, 200, Some(300))];
         let killed = Interruption { process: 10, from: 150, until: u64::MAX };
         assert!(one_at_a_time(&spans(&executions, &[killed])).held());
-        // Another process, or long before.
+        // Another process, or an interruption long before.
         let other = [Interruption { process: 12, ..killed }, Interruption { until: 155, ..SUSPENDED }];
         assert_eq!(one_at_a_time(&spans(&executions, &other)).violations.len(), 1);
     }

@@ -1,6 +1,6 @@
-//! `punctual verify`: whether a database keeps Punctual's guarantees.
+//! `punctual verify`: checks whether a database keeps Punctual's guarantees.
 //!
-//! Two parts, both in schemas, databases or files that are created for the run and dropped after it:
+//! Two parts, both in schemas, databases or files that are created for the run and dropped afterwards:
 //! - `suite`: the conformance suite, each behaviour on an empty store.
 //! - `chaos`: worker processes under load that are killed and suspended, judged by a record outside the store.
 
@@ -22,27 +22,27 @@ pub use self::{
     workers::work,
 };
 
-/// How to verify.
+/// Settings of a verification.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Whether the conformance suite is run.
+    /// Whether to run the conformance suite.
     pub suite: bool,
     /// How long worker processes are killed and suspended.
     pub chaos: Duration,
-    /// Decides when and which.
+    /// Seed of the random faults.
     pub seed: u64,
-    /// The program that is started as a worker process.
+    /// The program to start as a worker process.
     pub program: PathBuf,
 }
 
-/// Called with the current phase, how much of it is done, and of how much.
+/// Called with the current phase, the amount done, and the total amount.
 pub type OnProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
 
-/// Verifies the server of a place. An error means that it could not be verified; broken guarantees are in the report.
+/// Verifies the server of a place. An error means that it could not be verified; violated guarantees are in the report.
 pub async fn verify(place: &Place, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Report> {
     let punctual = place.fresh("check").await?;
     let info = punctual.store().info();
-    // Each behaviour ends with these checks: they would all fail.
+    // Each behaviour ends with these checks: if one fails, all behaviours would fail.
     let checks = punctual.store().check().await?;
     if let Some(wrong) = checks.iter().find(|check| !check.ok) {
         bail!("the server is not in order: {}: {}", wrong.check, wrong.message);

@@ -1,5 +1,5 @@
-//! What worker processes write down outside the store: each execution's start and end, by a clock that all processes of
-//! the machine share.
+//! The record that worker processes write outside the store: the start and end of each execution, by a clock that all
+//! processes of the machine share.
 
 use std::{
     collections::HashMap,
@@ -19,12 +19,12 @@ pub(crate) fn now_us() -> u64 {
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000 + time.tv_nsec() as u64 / 1_000)
 }
 
-/// The file of the record in a folder.
+/// The path of the record in a folder.
 pub(crate) fn file(folder: &Path) -> PathBuf {
     folder.join("executions")
 }
 
-/// Writes to the record. Each line is one write in append mode, so that lines of several processes do not mix.
+/// Writes to the record. Each line is one write in append mode, so that lines of different processes are not mixed.
 #[derive(Debug)]
 pub(crate) struct Recorder(Mutex<File>);
 
@@ -34,12 +34,12 @@ impl Recorder {
         Ok(Self(Mutex::new(file.context("cannot open the record of executions")?)))
     }
 
-    /// Writes down that an execution starts.
+    /// Records the start of an execution.
     pub(crate) fn start(&self, job: JobId, run: u32) {
         self.write("start", job, run);
     }
 
-    /// Writes down that it has ended.
+    /// Records the end of an execution.
     pub(crate) fn end(&self, job: JobId, run: u32) {
         self.write("end", job, run);
     }
@@ -48,7 +48,7 @@ impl Recorder {
         let line = format!("{what} {job} {run} {} {}\n", std::process::id(), now_us());
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if file.write_all(line.as_bytes()).is_err() {
-            // Without a record nothing can be judged: what runs now counts as lost.
+            // Without a record, nothing can be judged: abort, so that running executions count as lost.
             std::process::abort();
         }
     }
@@ -59,14 +59,14 @@ impl Recorder {
 pub(crate) struct Execution {
     pub(crate) job: JobId,
     pub(crate) run: u32,
-    /// The worker process.
+    /// The process id of the worker.
     pub(crate) process: u32,
     pub(crate) start: u64,
-    /// Nothing, if its process was killed before.
+    /// `None` if the process was killed before the end.
     pub(crate) end: Option<u64>,
 }
 
-/// The executions of a record, in the order of their starts.
+/// Reads the executions of a record, in the order of their starts.
 pub(crate) fn read(folder: &Path) -> Result<Vec<Execution>> {
     let text = std::fs::read_to_string(file(folder)).context("cannot read the record of executions")?;
     Ok(parse(&text))

@@ -1,40 +1,40 @@
-//! What was verified, and what was found.
+//! The report of a verification.
 
 use punctual::core::Diagnostic;
 use serde::Serialize;
 
-/// So many violations of one guarantee are described; the others are counted.
+/// Maximum number of violations described per guarantee; the others are counted.
 const VIOLATIONS_MAX: usize = 5;
 
 /// The result of a verification.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The engine.
+    /// The database engine.
     pub engine: String,
-    /// Its version.
+    /// The version of the engine.
     pub version: String,
-    /// What `punctual doctor` checks of the server.
+    /// The results of the checks of `punctual doctor`.
     pub checks: Vec<Diagnostic>,
-    /// The server's settings that matter.
+    /// The relevant settings of the server.
     pub settings: Vec<Setting>,
-    /// How many behaviours of the conformance suite were checked; none if it was skipped.
+    /// The number of behaviours of the conformance suite that were checked; 0 if the suite was skipped.
     pub behaviours: usize,
-    /// Those that the server does not have.
+    /// The behaviours that failed.
     pub failed_behaviours: Vec<FailedBehaviour>,
     /// The seed of the chaos run.
     pub seed: u64,
-    /// Its duration.
+    /// The duration of the chaos run.
     pub chaos_seconds: u64,
-    /// How many jobs were acknowledged in it.
+    /// The number of jobs acknowledged in the chaos run.
     pub jobs: usize,
-    /// What was done to the worker processes.
+    /// The faults injected into the worker processes.
     pub faults: Vec<FaultCount>,
-    /// What was judged.
+    /// The guarantees that were checked.
     pub guarantees: Vec<Guarantee>,
 }
 
 impl Report {
-    /// Whether everything held.
+    /// Whether all behaviours passed and all guarantees held.
     pub fn ok(&self) -> bool {
         self.failed_behaviours.is_empty() && self.guarantees.iter().all(Guarantee::held)
     }
@@ -43,43 +43,43 @@ impl Report {
 /// A setting of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Its name.
+    /// The name of the setting.
     pub name: String,
-    /// Its value.
+    /// The value of the setting.
     pub value: String,
     /// What the value puts at risk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<&'static str>,
 }
 
-/// A behaviour that the server does not have.
+/// A behaviour that failed on the server.
 #[derive(Debug, Clone, Serialize)]
 pub struct FailedBehaviour {
     /// The behaviour, as a sentence.
     pub behaviour: String,
-    /// What was found instead.
+    /// The message of the failure.
     pub message: String,
 }
 
-/// How often something was done.
+/// A kind of fault, and how often it was injected.
 #[derive(Debug, Clone, Serialize)]
 pub struct FaultCount {
-    /// What.
+    /// The kind of fault.
     pub fault: &'static str,
-    /// How often.
+    /// The number of times it was injected.
     pub count: u64,
 }
 
-/// A guarantee, how often the run depended on it, and how it was broken.
+/// A guarantee, how often the run exercised it, and its violations.
 #[derive(Debug, Clone, Serialize)]
 pub struct Guarantee {
     /// The guarantee, as a sentence.
     pub guarantee: &'static str,
-    /// How often the run depended on it.
+    /// How often the run exercised it.
     pub exercised: u64,
-    /// How often it was broken.
+    /// How often it was violated.
     pub violated: u64,
-    /// The first of these.
+    /// The first violations.
     pub violations: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl Guarantee {
         Self { guarantee, exercised: 0, violated: 0, violations: Vec::new() }
     }
 
-    /// The run depended on it once more, and it was broken if there is a problem.
+    /// Counts that the run exercised the guarantee, and a violation if there is a problem.
     pub(crate) fn exercised(&mut self, problem: Option<String>) {
         self.exercised += 1;
         if let Some(problem) = problem {
@@ -99,7 +99,7 @@ impl Guarantee {
         }
     }
 
-    /// Whether it was never broken.
+    /// Whether it was never violated.
     pub fn held(&self) -> bool {
         self.violated == 0
     }
@@ -114,7 +114,7 @@ const RISKS: [(&str, &str, &str); 5] = [
     ("delayed_durability", "forced", "acknowledged jobs of the last moments may be lost when the server crashes"),
 ];
 
-/// Settings that are given as `name=value, name=value`.
+/// Parses settings in the form `name=value, name=value`.
 pub(crate) fn settings(text: &str) -> Vec<Setting> {
     let setting = |part: &str| {
         let (name, value) = part.split_once('=').unwrap_or((part, "on"));

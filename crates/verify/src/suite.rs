@@ -1,4 +1,4 @@
-//! The conformance suite on the server of a place.
+//! Runs the conformance suite on the server of a place.
 
 use anyhow::Result;
 use futures_util::{StreamExt, stream};
@@ -8,13 +8,13 @@ use punctual_testkit::{Fixture, Ties, conformance::Behaviour};
 
 use crate::{FailedBehaviour, OnProgress, caught::caught};
 
-/// How many behaviours are checked at the same time: each store opens up to nine connections.
+/// Maximum number of behaviours checked concurrently: each store opens up to nine connections.
 const AT_ONCE: usize = 3;
 
-/// What the suite found.
+/// The result of the suite.
 #[derive(Debug, Default)]
 pub(crate) struct Suite {
-    /// How many behaviours were checked.
+    /// The number of behaviours that were checked.
     pub(crate) behaviours: usize,
     pub(crate) failed: Vec<FailedBehaviour>,
 }

@@ -17,23 +17,23 @@ use tokio::io::AsyncReadExt;
 
 use crate::record::{Recorder, now_us};
 
-/// The lease of the worker processes: short, so that lost jobs run again soon.
+/// The lease of the worker processes: short, so that lost jobs are executed again soon.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
-/// The name of all jobs.
+/// The job name of all jobs.
 pub(crate) const JOB: &str = "verify";
-/// How many jobs a process runs at once.
+/// Concurrency of each worker process.
 const CONCURRENCY: usize = 20;
-/// How long a handler takes at most.
+/// Maximum duration of a handler.
 const HANDLER_MAX_MS: u64 = 100;
-/// The variable that names the folder of the record.
+/// The environment variable with the folder of the record.
 const FOLDER: &str = "PUNCTUAL_VERIFY_FOLDER";
 
-/// The body of a worker process. It ends with the process that started it, which holds the other end of its standard
-/// input.
+/// The main function of a worker process. It ends when the process that started it ends, which holds the other end of
+/// its standard input.
 pub async fn work(url: &str) -> Result<()> {
     let folder = std::env::var_os(FOLDER).context("--worker is for processes that `punctual verify` starts")?;
     let recorder = Arc::new(Recorder::open(Path::new(&folder))?);
-    // The server may refuse connections for a moment.
+    // The server may refuse connections temporarily.
     let _worker = loop {
         match start(url, recorder.clone()).await {
             Ok(worker) => break worker,
@@ -60,17 +60,17 @@ async fn start(url: &str, recorder: Arc<Recorder>) -> Result<RunningWorker, punc
     worker.concurrency(CONCURRENCY).lease(LEASE).start().await
 }
 
-/// A process that did not run for a while.
+/// An interval in which a process did not run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interruption {
     pub(crate) process: u32,
-    /// A moment before it was killed or suspended.
+    /// Just before the process was killed or suspended.
     pub(crate) from: u64,
-    /// A moment after which it ran again: never, if it was killed.
+    /// Just after the process was resumed; never, if it was killed.
     pub(crate) until: u64,
 }
 
-/// The worker processes of a run.
+/// The worker processes of a verification.
 pub(crate) struct Workers {
     program: PathBuf,
     url: String,
@@ -90,7 +90,7 @@ impl Workers {
     }
 
     fn start_one(&mut self) -> Result<()> {
-        // The address may hold a password, which everybody could read among the arguments.
+        // The address may contain a password, and every user could read it among the arguments.
         let child = Command::new(&self.program)
             .args(["verify", "--worker"])
             .env("PUNCTUAL_STORE", &self.url)
@@ -106,7 +106,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Kills one of them, and starts another.
+    /// Kills one process, and starts another.
     pub(crate) fn kill_one(&mut self, rng: &mut fastrand::Rng) -> Result<()> {
         let killed = self.processes.swap_remove(rng.usize(..self.processes.len()));
         self.interruptions.push(Interruption { process: killed.0.id(), from: now_us(), until: u64::MAX });
@@ -114,7 +114,7 @@ impl Workers {
         self.start_one()
     }
 
-    /// Suspends one of them for a while.
+    /// Suspends one process for a while.
     pub(crate) async fn suspend_one(&mut self, rng: &mut fastrand::Rng, pause: Duration) -> Result<()> {
         let process = &self.processes[rng.usize(..self.processes.len())];
         let from = now_us();
@@ -125,7 +125,7 @@ impl Workers {
     }
 }
 
-/// Killed at the end, whatever happens.
+/// Killed when dropped.
 struct Process(Child);
 
 impl Process {

@@ -1,4 +1,4 @@
-//! Takes jobs from the store, never more than can start at once.
+//! Claims jobs from the store, never more than can start at once.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -15,33 +15,33 @@ use crate::{
     shared::{Config, QueueOrder, Shared},
 };
 
-/// How long a busy worker waits for more room, so that it claims many jobs at once instead of one by one.
+/// How long a busy worker waits for more free slots, so that it claims several jobs at once instead of one by one.
 const GATHER_TIME: Duration = Duration::from_millis(1);
-/// The first and the longest pause after an error of the store.
+/// Initial and maximum pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// How far the store's clock may be from where this process takes it to be.
+/// Maximum error of this process's estimate of the store's clock.
 const CLOCK_DOUBT: Duration = Duration::from_millis(50);
 
 pub(crate) struct Claimer {
     shared: Arc<Shared>,
     slots: Arc<Semaphore>,
     executions: TaskTracker,
-    /// Whether the last claim got all it asked for: there is probably more.
+    /// Whether the last claim returned as many jobs as requested: there are probably more.
     saturated: bool,
-    /// Whether to wait for work: the last claim showed that there is none at the moment.
+    /// Whether the next claim waits for jobs: the last one showed that none are due.
     waiting: bool,
-    /// When suspects were looked for.
+    /// When suspects were last looked for.
     looked_for_suspects_at: Option<Instant>,
     backoff: Duration,
 }
 
-/// What an execution holds of its worker.
+/// The permits that an execution holds.
 pub(crate) struct Slot {
     _permit: OwnedSemaphorePermit,
     _suspect: Option<SuspectSlot>,
 }
 
-/// What the execution of a suspect holds besides. Its end lets the next suspect be claimed at once.
+/// The additional permit of a suspect. When it is dropped, the next suspect can be claimed at once.
 struct SuspectSlot {
     permit: Option<OwnedSemaphorePermit>,
     shared: Arc<Shared>,
@@ -68,7 +68,7 @@ impl Claimer {
         }
     }
 
-    /// Claims until the worker drains.
+    /// Claims jobs until the worker drains.
     pub(crate) async fn run(mut self) {
         let draining = self.shared.draining.clone();
         while let Some(room) = draining.run_until_cancelled(self.room()).await.flatten() {
@@ -76,21 +76,21 @@ impl Claimer {
         }
     }
 
-    /// Waits for free slots and takes those there are.
+    /// Waits for a free slot and takes all free slots.
     async fn room(&self) -> Option<Vec<OwnedSemaphorePermit>> {
         let concurrency = self.shared.config.concurrency;
         let first = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         if self.shared.isolator.is_for_suspects() {
-            // What has ended but is not stored yet would be lost with a process that the next one kills.
+            // Outcomes that are not stored yet would be lost if the next suspect kills the process.
             self.shared.outcomes_stored().await;
         }
         if self.saturated {
             let quarter = (concurrency / 4).clamp(1, limits::CLAIM_MAX_JOBS);
-            // The permits that it waits for are given back at once; they are taken below with all others.
+            // The permits acquired here are returned at once; they are acquired below with all others.
             let _ = time::timeout(GATHER_TIME, self.slots.acquire_many(quarter as u32 - 1)).await;
         }
-        // A job that has ended is held until that is stored. There may be as many of them as run, not more: a crash
-        // would have them all run again.
+        // A job that has ended is held until its outcome is stored. There may be as many of them as running ones, not
+        // more: after a crash, all of them would run again.
         let held_max = 2 * concurrency;
         let held = self.shared.load.subscribe().wait_for(|load| load.unsettled < held_max).await.ok()?.unsettled;
         // While one half is claimed or settled, the other half runs.
@@ -104,7 +104,7 @@ impl Claimer {
         Some(room)
     }
 
-    /// Fills free slots, as soon as there is something to fill them with.
+    /// Fills free slots as soon as jobs are available.
     async fn claim_into(&mut self, mut room: Vec<OwnedSemaphorePermit>) {
         let mark = self.shared.begin_claim();
         if self.are_suspects_due() {
@@ -121,11 +121,11 @@ impl Claimer {
             Ok(claimed) => {
                 self.backoff = BACKOFF.0;
                 self.saturated = claimed.claims.len() == asked;
-                // One that was hurried does not say what came after it had begun.
+                // A claim that was woken early does not show whether jobs became due meanwhile.
                 self.waiting = !self.saturated && !hurried && !self.shared.isolator.is_for_suspects();
                 self.shared.claimed(mark, claimed.claims.len(), claimed.opens_at.is_some());
                 if claimed.claims.is_empty() && self.shared.isolator.is_for_suspects() {
-                    // There are few, and nobody is in a hurry with them.
+                    // Suspects are rare and not urgent.
                     let _ = self.shared.draining.run_until_cancelled(time::sleep(self.shared.config.poll_period)).await;
                 }
                 self.begin(claimed.claims, sent_at, room, None);
@@ -140,14 +140,13 @@ impl Claimer {
         }
     }
 
-    /// Whether suspects are to be looked for: every now and then, and whenever it counts whether there is nothing left
-    /// at all.
+    /// Whether to look for suspects: once per poll period, and whenever a caller waits for the worker to become empty.
     fn are_suspects_due(&self) -> bool {
         let due = |at: Instant| at.elapsed() >= self.shared.config.poll_period;
         self.looked_for_suspects_at.is_none_or(due) || self.shared.is_empty_awaited()
     }
 
-    /// Takes a suspect, if this worker may run one and there is one.
+    /// Claims a suspect, if this worker may run one now and there is one.
     async fn claim_suspect(&mut self, room: &mut Vec<OwnedSemaphorePermit>) {
         let Some(suspect) = self.shared.isolator.may_claim_suspect() else { return };
         let sent_at = Instant::now();
@@ -157,7 +156,7 @@ impl Claimer {
         match self.shared.draining.run_until_cancelled(claim).await {
             Some(Ok(claimed)) if !claimed.claims.is_empty() => {
                 self.shared.count_claimed(claimed.claims.len());
-                // There may be more, which the end of this one lets run.
+                // There may be more suspects, which can run when this one has ended.
                 self.looked_for_suspects_at = None;
                 let room = room.split_off(room.len() - 1);
                 self.begin(claimed.claims, sent_at, room, Some(suspect));
@@ -167,7 +166,7 @@ impl Claimer {
         }
     }
 
-    /// Starts what was claimed.
+    /// Starts the claimed jobs.
     fn begin(
         &self,
         claims: Vec<Claim>,
@@ -186,9 +185,9 @@ impl Claimer {
         }
     }
 
-    /// Until when claims that were just answered are held, by this worker's own clock; never later than by the store's.
-    /// They were taken at some time after the request was sent. One that has waited may have been taken long after, and
-    /// what is left of its lease by the store's clock says so.
+    /// When the leases of new claims expire, by this worker's own clock; never later than by the store's. A claim was
+    /// made at some time after the request was sent. One that waited may have been made long after, which shows in the
+    /// rest of its lease by the store's clock.
     fn held_until(&self, sent_at: Instant) -> impl Fn(&Claim) -> Instant + use<> {
         let lease = self.shared.config.lease;
         let (answered_at, now) = (Instant::now(), self.shared.store().now());
@@ -198,13 +197,13 @@ impl Claimer {
         }
     }
 
-    /// Claims; waits no longer once somebody wants to know whether there is nothing, or the worker drains. Also answers
-    /// whether it was hurried so.
+    /// Claims jobs; stops waiting when a caller wants to know whether the worker is empty, or when the worker drains.
+    /// Also returns whether the wait was stopped.
     async fn claim_unless_hurried(&self, asked: usize, wait: Duration) -> (Result<Claimed, StoreError>, bool) {
         let Shared { look, draining, config, .. } = &*self.shared;
         let mut claim = pin!(self.claim(asked, wait));
         tokio::select! {
-            // First: what cannot wait yet cannot be hurried either.
+            // The claim is polled first: it must have begun to wait before it can be woken.
             biased;
             claimed = &mut claim => return (claimed, false),
             () = look.notified(), if self.waiting => {}
@@ -213,20 +212,20 @@ impl Claimer {
         self.shared.store().wake_claims();
         tokio::select! {
             claimed = &mut claim => (claimed, true),
-            // A store that does not answer keeps nobody from stopping. A claim that is dropped holds nothing.
+            // An unresponsive store must not prevent the stop. A dropped claim holds nothing.
             () = draining.cancelled().then(|()| time::sleep(config.grace)) => (Err(StoreError::Closed), true),
         }
     }
 
-    /// How far ahead to claim. A worker that is half busy waits until jobs are due: those that come meanwhile need its
-    /// slots.
+    /// How far ahead of their time jobs are claimed. A worker that is at least half busy waits until jobs are due,
+    /// since other jobs that become due before need its slots.
     fn ahead(&self, room: usize) -> Duration {
         let free = self.slots.available_permits() + room;
         if free > self.shared.config.concurrency.div_ceil(2) { AHEAD } else { Duration::ZERO }
     }
 
-    /// The queues to claim from, and whether in this order. With weights, the order is drawn anew for each claim, so
-    /// that each queue is first as often as its weight says.
+    /// The queues to claim from, and whether their order matters. With weights, the order is drawn anew for each claim,
+    /// so that each queue is first with a probability in proportion to its weight.
     fn queues(&self) -> (Vec<String>, bool) {
         let Config { queues, order, .. } = &self.shared.config;
         match order {

@@ -1,4 +1,4 @@
-//! Confirms jobs that run at most once before their handlers start: in batches, until the store answers.
+//! Confirms jobs that run at most once before their handlers start: in batches, with retries until the store answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,19 +10,19 @@ use tokio::{
 
 use crate::shared::Shared;
 
-/// Attempts that one call confirms.
+/// Maximum number of attempts per call.
 const BATCH_MAX_COUNT: usize = 1_000;
-/// The first and the longest pause after an error of the store.
+/// Initial and maximum pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
-/// An attempt to confirm, and the execution that waits for the answer.
+/// An attempt to confirm, and the channel to the execution that waits for the answer.
 type Request = (AttemptId, oneshot::Sender<bool>);
 
-/// The way to the confirmer.
+/// Sends requests to the confirmer.
 #[derive(Debug)]
 pub(crate) struct Confirmer(mpsc::UnboundedSender<Request>);
 
-/// The attempts that wait to be confirmed: at most as many as jobs run.
+/// Requests to the confirmer: at most as many as jobs run.
 #[derive(Debug)]
 pub(crate) struct Requests(mpsc::UnboundedReceiver<Request>);
 
@@ -32,14 +32,14 @@ impl Confirmer {
         (Self(sender), Requests(receiver))
     }
 
-    /// Whether the worker holds the job, and has recorded that its handler is about to start.
+    /// Confirms that this worker holds the job, and records that its handler is about to start.
     pub(crate) async fn confirm(&self, attempt: AttemptId) -> bool {
         let (caller, answer) = oneshot::channel();
         self.0.send((attempt, caller)).is_ok() && answer.await.unwrap_or(false)
     }
 }
 
-/// Confirms until every sender is gone.
+/// Confirms attempts until every sender is dropped.
 pub(crate) async fn run(shared: Arc<Shared>, Requests(mut requests): Requests) {
     let mut batch = Vec::with_capacity(BATCH_MAX_COUNT);
     while requests.recv_many(&mut batch, BATCH_MAX_COUNT).await > 0 {
@@ -47,7 +47,7 @@ pub(crate) async fn run(shared: Arc<Shared>, Requests(mut requests): Requests) {
     }
 }
 
-/// Asks until there is an answer. Asking twice is harmless, and an execution whose lease is lost meanwhile no longer
+/// Retries until the store answers. Repeating a request is harmless, and an execution that has lost its lease no longer
 /// waits.
 async fn confirm(shared: &Shared, mut batch: Vec<Request>) {
     let mut pause = BACKOFF.0;

@@ -1,4 +1,4 @@
-//! Runs one job: one visible pipeline, one arm for each way it can end.
+//! Runs one job: a pipeline with one branch for each way in which it can end.
 
 use std::{any::Any, future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
@@ -22,22 +22,21 @@ use crate::{
     span,
 };
 
-/// How long ahead of its time a job may be claimed: long enough for the claim to be stored, whatever else the store
-/// does.
+/// How far ahead of its scheduled time a job may be claimed: long enough for the claim to be stored under load.
 pub(crate) const AHEAD: Duration = Duration::from_millis(50);
 
-/// How much longer than its grace the handler of an older execution is waited for.
+/// How much longer than the grace period to wait for the handler of an older execution.
 const OLDER_SLACK: Duration = Duration::from_secs(1);
 
-/// How long a job that is to run alone keeps others from starting, and how long it then lets them.
+/// How long a job that must run alone blocks the start of others, and how long others may then run.
 const ALONE_MAX_WAIT: Duration = Duration::from_secs(10);
 const ALONE_SNOOZE: Duration = Duration::from_secs(60);
 
-/// Runs a claimed job and hands its outcome to the settler. The slot is free once the handler has ended.
+/// Runs a claimed job and passes its outcome to the settler. The slot is released when the handler has ended.
 ///
-/// The outcome is handed over when the handler has ended, or its grace is over: until then the lease is kept, and with
-/// it the job's place in its limits. So is the word that the handler of a cancelled job is gone, which occupies its
-/// slot until then, but not longer than its lease lasts.
+/// The outcome is passed on when the handler has ended or its grace period is over: until then the lease is renewed,
+/// and the job counts in its limits. The handler of a cancelled job occupies its slot in a limit until it has ended,
+/// but at most until its lease expires; its end is also reported by way of the settler.
 pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _slot: Slot) {
     let Begun { execution, over_at } = begun;
     let present = Present { shared: Arc::clone(&shared), execution };
@@ -46,13 +45,13 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _sl
     let ctx = Context::new(shared.punctual.clone(), claim, shared.clone());
     let settle_as =
         |outcome| Ended { settlement: settle(ctx.claim(), outcome, fastrand::f64()), completed: ctx.is_completed() };
-    // In this order, here and below: most jobs are due at once and end soon, and nothing else is set up for them then.
+    // Biased, here and below: most jobs are due at once and end soon, and then the other branches are never set up.
     let start_as = tokio::select! {
         biased;
         start_as = until_startable(&shared, ctx.claim(), execution.older()) => start_as,
         () = execution.lost() => return shared.give_up(execution),
     };
-    // Looked at only now: an older execution may have started until its handler was gone.
+    // Checked only now: an older execution could still start while this one waited for its end.
     let started_before = ctx.claim().job.spec.runs_at_most_once()
         && (execution.older().is_some_and(Execution::is_any_confirmed) || shared.has_started(execution.attempt()));
     let _share = match start_as {
@@ -79,17 +78,17 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _sl
     let (mut handler, started) = (start(&shared, ctx.clone(), span.clone()), Instant::now());
     let end = tokio::select! {
         biased;
-        // One that kept its thread to itself until after its time is late all the same.
+        // A handler that blocked its thread past its timeout has timed out, too.
         result = &mut handler => {
-            End::Ended(if started.elapsed() > timeout { Outcome::TimedOut } else { outcome_of(result) })
+            WaitEnd::Ended(if started.elapsed() > timeout { Outcome::TimedOut } else { outcome_of(result) })
         }
-        () = time::sleep(timeout) => End::Cut(Some(Outcome::TimedOut)),
-        () = lost(execution, &ctx) => End::Cut(None),
-        () = shared.releasing.cancelled() => End::Cut(Some(interrupted(ctx.claim(), "the worker stopped while the handler ran"))),
+        () = time::sleep(timeout) => WaitEnd::Cut(Some(Outcome::TimedOut)),
+        () = lost(execution, &ctx) => WaitEnd::Cut(None),
+        () = shared.releasing.cancelled() => WaitEnd::Cut(Some(interrupted(ctx.claim(), "the worker stopped while the handler ran"))),
     };
     let outcome = match end {
-        End::Ended(outcome) => Some(outcome),
-        End::Cut(outcome) => {
+        WaitEnd::Ended(outcome) => Some(outcome),
+        WaitEnd::Cut(outcome) => {
             if outcome.is_none() {
                 shared.give_up(execution);
             }
@@ -97,7 +96,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _sl
             outcome
         }
     };
-    // Whoever took it from us has settled it, or will.
+    // If another worker took the job, that worker settles it.
     let outcome = outcome.filter(|_| execution.end());
     log_end(&ctx, outcome.as_ref(), started.elapsed());
     span::close(&span, outcome.as_ref());
@@ -106,8 +105,8 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _sl
     }
 }
 
-/// An execution whose handler may be there. However it ends, others learn that it is gone, and the store does if its
-/// job was taken from it.
+/// An execution whose handler may exist. On drop, the worker learns that the handler is gone, and so does the store if
+/// it had taken the job away.
 struct Present {
     shared: Arc<Shared>,
     execution: Execution,
@@ -119,8 +118,8 @@ impl Drop for Present {
     }
 }
 
-/// Waits for the time of a job that was claimed ahead of it, for the end of an older execution, and for its share of
-/// the process. Says what becomes of the job if that does not come.
+/// Waits for the scheduled time of a job that was claimed ahead of it, for the end of an older execution, and for its
+/// share of the process. Returns the outcome of the job if it cannot start.
 async fn until_startable(shared: &Shared, claim: &Claim, older: Option<&Execution>) -> Result<Share, Outcome> {
     if let Some(older) = older
         && time::timeout(shared.config.grace + OLDER_SLACK, older.all_gone()).await.is_err()
@@ -136,7 +135,7 @@ async fn until_startable(shared: &Shared, claim: &Claim, older: Option<&Executio
     }
 }
 
-/// Waits for a share of the process: something runs alone, or the job is to run alone.
+/// Waits for a share of the process: another job runs alone, or this job must run alone.
 async fn until_shared(shared: &Shared, claim: &Claim, share: Option<Share>) -> Result<Share, Outcome> {
     let patience = if shared.isolator.runs_alone(&claim.job) { ALONE_MAX_WAIT } else { Duration::MAX };
     let wait = async {
@@ -145,7 +144,7 @@ async fn until_shared(shared: &Shared, claim: &Claim, share: Option<Share>) -> R
             None => shared.isolator.share(&claim.job).await,
         };
         if shared.isolator.runs_alone(&claim.job) {
-            // What has ended but is not stored yet would be lost with this process, too.
+            // Outcomes that are not stored yet would be lost with this process, too.
             shared.outcomes_stored().await;
         }
         share
@@ -161,8 +160,8 @@ async fn until_shared(shared: &Shared, claim: &Claim, share: Option<Share>) -> R
     }
 }
 
-/// Tells a handler to stop, and waits until it has or its grace is over. What it still does then does not count, and it
-/// is dropped.
+/// Asks a handler to stop, and waits until it has ended or its grace period is over. Then it is dropped; what it did
+/// after the request has no effect on the outcome.
 async fn stop(shared: &Shared, ctx: &Context, execution: &Execution, handler: Run) {
     let was_over = execution.is_lease_over();
     if was_over {
@@ -184,15 +183,15 @@ async fn stop(shared: &Shared, ctx: &Context, execution: &Execution, handler: Ru
     ));
 }
 
-/// Waits until the lease of an execution is over that was told to stop before.
+/// Waits until the lease expires of an execution that was asked to stop before.
 async fn lease_over(execution: &Execution) {
-    // It may be told more than once.
+    // The notification may arrive more than once.
     while !execution.is_lease_over() {
         execution.lost().await;
     }
 }
 
-/// One line for each execution, with all that is needed to find it.
+/// Logs one line per execution, with all fields needed to find it.
 fn log_end(ctx: &Context, outcome: Option<&Outcome>, lasted: Duration) {
     ctx.end_notes();
     let result = outcome.map_or("lost", Outcome::as_str);
@@ -201,8 +200,8 @@ fn log_end(ctx: &Context, outcome: Option<&Outcome>, lasted: Duration) {
     tracing::info!(job = %ctx.id(), %attempt, name = spec.name, queue = spec.queue, duration_ms, result, "executed");
 }
 
-/// Waits for the time of a job that was claimed ahead of it. If more is left of it than ever was, somebody has set the
-/// clock back, and the job is not to wait for that.
+/// Waits for the scheduled time of a job that was claimed ahead of it. If more than the maximum is left, the clock was
+/// set back, and the job must not wait for that.
 async fn until_due(shared: &Shared, claim: &Claim) {
     loop {
         let left = claim.job.run_at.since(shared.store().now());
@@ -213,7 +212,7 @@ async fn until_due(shared: &Shared, claim: &Claim) {
     }
 }
 
-/// Whether it is on record that the handler of a job is about to start.
+/// Records that the handler of a job is about to start; returns whether this worker still holds the job.
 async fn confirmed(shared: &Shared, claim: &Claim, execution: &Execution) -> bool {
     tokio::select! {
         confirmed = shared.confirmer.confirm(execution.attempt()) => {
@@ -226,8 +225,8 @@ async fn confirmed(shared: &Shared, claim: &Claim, execution: &Execution) -> boo
     }
 }
 
-/// What it means that a running handler had to stop because its worker does: another worker takes the job, unless it
-/// runs at most once.
+/// The outcome of a handler that was stopped because its worker stops: another worker takes the job, unless it runs at
+/// most once.
 fn interrupted(claim: &Claim, reason: &str) -> Outcome {
     if !claim.job.spec.runs_at_most_once() {
         return Outcome::Released;
@@ -236,8 +235,8 @@ fn interrupted(claim: &Claim, reason: &str) -> Outcome {
     Outcome::Failed { fault: JobError::coded(E_LOST, message), retry: Retry::Never }
 }
 
-/// Waits until the job is taken from its handler. One that was completed in a transaction of the handler's own is
-/// nobody's as soon as that has committed, and the handler may have more to do.
+/// Waits until the store takes the job away. A job that its handler completed in a transaction of its own is no longer
+/// held after the commit, but the handler may continue.
 async fn lost(execution: &Execution, ctx: &Context) {
     execution.lost().await;
     if ctx.is_completed() {
@@ -246,16 +245,16 @@ async fn lost(execution: &Execution, ctx: &Context) {
 }
 
 /// How the wait for a handler ended.
-enum End {
-    /// The handler came to an end by itself.
+enum WaitEnd {
+    /// The handler has ended by itself.
     Ended(Outcome),
-    /// It was told to stop; with an outcome if the job is still ours to settle.
+    /// The handler was asked to stop; with an outcome if this worker still has to settle the job.
     Cut(Option<Outcome>),
 }
 
 type Run = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
-/// The handler under way, with panics caught.
+/// The future of the handler, which catches panics.
 fn start(shared: &Shared, ctx: Context, span: Span) -> Run {
     let name = ctx.claim().job.spec.name.clone();
     let Some(handler) = shared.registry.find(&name) else {
@@ -267,7 +266,7 @@ fn start(shared: &Shared, ctx: Context, span: Span) -> Run {
 /// Runs a handler within its span; a panic becomes a failure.
 pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context, span: Span) -> Run {
     let caught = async move {
-        // The handler is called inside, since it may panic before its first await as well.
+        // Called inside of the future, since the handler may also panic before its first await.
         let work = async move {
             if ctx.claim().job.spec.options.parent_results.wanted(handler.wants_parent_results()) {
                 ctx.load_parent_results().await?;
@@ -280,7 +279,7 @@ pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context, span: Span) ->
     Box::pin(caught.instrument(span))
 }
 
-/// What a handler's result means for its job.
+/// The outcome for a handler's result.
 pub(crate) fn outcome_of(result: HandlerResult) -> Outcome {
     match result.and_then(check_result) {
         Ok(result) => Outcome::Succeeded { result },

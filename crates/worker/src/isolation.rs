@@ -1,26 +1,26 @@
-//! Which of the jobs that were running at a crash a worker runs, and beside what: they may crash their process again.
+//! Isolation of suspects: jobs that were running at a crash and may crash their process again.
 
 use std::sync::Arc;
 
 use punctual_core::Job;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, Semaphore};
 
-/// Tells a process of a [`Supervisor`](crate::Supervisor) which suspects it runs.
+/// Environment variable by which a [`Supervisor`](crate::Supervisor) tells a worker process which suspects it runs.
 pub(crate) const VARIABLE: &str = "PUNCTUAL_ISOLATION";
 
 /// Which suspects a worker runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
-    /// One at a time beside other jobs; from its second crash on a suspect runs alone.
+    /// One suspect beside other jobs; from its second crash on, a suspect runs alone.
     Beside,
-    /// None: its supervisor keeps a process for them.
+    /// None: the supervisor has separate processes for suspects.
     Elsewhere,
-    /// Only suspects, one after the other: it is that process.
+    /// Only suspects, one after the other: this is such a process.
     Only,
 }
 
 impl Isolation {
-    /// As its supervisor says, if it has one.
+    /// The value set by the supervisor, or the default without a supervisor.
     pub(crate) fn of_process() -> Self {
         match std::env::var(VARIABLE).as_deref() {
             Ok("elsewhere") => Self::Elsewhere,
@@ -29,7 +29,7 @@ impl Isolation {
         }
     }
 
-    /// As [`of_process`](Self::of_process) reads it.
+    /// The value that [`of_process`](Self::of_process) reads.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Beside => "beside",
@@ -39,18 +39,18 @@ impl Isolation {
     }
 }
 
-/// What keeps suspects apart within one process.
+/// Isolates suspects within one process.
 #[derive(Debug)]
 pub(crate) struct Isolator {
     isolation: Isolation,
-    /// Whoever has a suspect in hand.
+    /// Held by the one suspect that runs.
     suspect: Arc<Semaphore>,
-    /// All that runs has a share; what runs alone has it whole. Who waits for all of it comes before those who come
-    /// later.
+    /// Every execution holds a read lock; a job that runs alone holds the write lock. A waiting writer precedes later
+    /// readers.
     process: Arc<RwLock<()>>,
 }
 
-/// What an execution has of its process while its handler runs.
+/// The lock that an execution holds while its handler runs.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held, not read")]
 pub(crate) enum Share {
@@ -63,13 +63,13 @@ impl Isolator {
         Self { isolation, suspect: Arc::new(Semaphore::new(1)), process: Arc::default() }
     }
 
-    /// The right to one suspect more, if this worker may run one now.
+    /// A permit to run one more suspect, if this worker may run one now.
     pub(crate) fn may_claim_suspect(&self) -> Option<OwnedSemaphorePermit> {
         let runs = self.isolation == Isolation::Beside;
         runs.then(|| Arc::clone(&self.suspect).try_acquire_owned().ok()).flatten()
     }
 
-    /// Whether suspects are all that it runs.
+    /// Whether this worker runs only suspects.
     pub(crate) fn is_for_suspects(&self) -> bool {
         self.isolation == Isolation::Only
     }
@@ -79,7 +79,7 @@ impl Isolator {
         self.isolation == Isolation::Beside && job.runs_alone()
     }
 
-    /// The share of the process that a job needs to run, if it is free.
+    /// The lock that a job needs to run, if it is free.
     pub(crate) fn free_share(&self, job: &Job) -> Option<Share> {
         let process = Arc::clone(&self.process);
         match self.runs_alone(job) {
@@ -88,7 +88,7 @@ impl Isolator {
         }
     }
 
-    /// Waits until it is.
+    /// Waits for the lock that a job needs to run.
     pub(crate) async fn share(&self, job: &Job) -> Share {
         let process = Arc::clone(&self.process);
         match self.runs_alone(job) {

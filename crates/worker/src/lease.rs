@@ -1,4 +1,4 @@
-//! Keeps the leases of all running jobs alive in one call, and notices those that are lost or over.
+//! Renews the leases of all running jobs in one call, and detects those that are lost or expired.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::shared::Shared;
 
-/// How long after a hint running jobs are compared with the store, so that a cancelled one is told soon.
+/// Delay between a hint and the check of running jobs, so that a cancelled job is stopped soon.
 const CHECK_PERIOD: Duration = Duration::from_millis(250);
 
-/// How often a worker gives a sign of life at least.
+/// Maximum time between two heartbeats of a worker.
 const BEAT_PERIOD: Duration = Duration::from_secs(10);
 
-/// Renewals under way at once. An older one that has no answer yet may still get one.
+/// Maximum number of concurrent renewals. An older one without an answer may still receive one.
 const RENEWALS_MAX_COUNT: usize = 4;
 
-/// Keeps leases until `done`.
+/// Renews leases until `done`.
 pub(crate) async fn keep(shared: Arc<Shared>, done: CancellationToken) {
     let period = renewal_period(&shared);
     let mut hints = shared.store().watch();
@@ -34,11 +34,11 @@ pub(crate) async fn keep(shared: Arc<Shared>, done: CancellationToken) {
             () = done.cancelled() => return,
             () = time::sleep_until(next_renewal) => {}
             () = hints.changed() => {
-                // Many hints come at once under load; one look answers them all.
+                // Under load many hints arrive at once; one check serves them all.
                 let pause = time::sleep(CHECK_PERIOD.min(period));
                 tokio::select! {
                     () = done.cancelled() => return,
-                    // The next renewal does not wait for a slow look.
+                    // The next renewal does not wait for a slow check.
                     () = pause => drop(time::timeout_at(next_renewal, check(&shared)).await),
                 }
             }
@@ -46,13 +46,13 @@ pub(crate) async fn keep(shared: Arc<Shared>, done: CancellationToken) {
     }
 }
 
-/// Workers that give no sign of life for long are taken for dead, whatever their leases.
+/// The interval of renewals. A worker without heartbeats is considered dead after a while, whatever its leases.
 fn renewal_period(shared: &Shared) -> Duration {
     (shared.config.lease / 3).min(BEAT_PERIOD)
 }
 
-/// Has executions stop whose leases are over by this worker's own clock, until `done`. That depends on no answer of the
-/// store: one may never come.
+/// Stops executions whose leases have expired by this worker's own clock, until `done`. This needs no answer of the
+/// store, which may never arrive.
 pub(crate) async fn expire_on(shared: Arc<Shared>, done: CancellationToken) {
     let (period, ahead) = (renewal_period(&shared), reconfirmation_period(&shared));
     loop {
@@ -67,14 +67,14 @@ pub(crate) async fn expire_on(shared: Arc<Shared>, done: CancellationToken) {
     }
 }
 
-/// How long before its end a lease is confirmed by a read, where its renewal may wait for another program's lock; zero
-/// where it cannot.
+/// How long before its end a lease is confirmed by a read, if its renewal may wait for the lock of another program;
+/// zero if it cannot.
 fn reconfirmation_period(shared: &Shared) -> Duration {
     (shared.store().renewal_grace() / 2).min(shared.config.lease / 4)
 }
 
-/// Where a renewal waits for another program to release its lock, all others wait for it too. A read, which waits for
-/// none of them, says whether the jobs are still this worker's; then it goes on for a little.
+/// If a renewal waits until another program releases its lock, all other writes wait, too. A read does not wait; if it
+/// shows that the jobs are still this worker's, their leases are confirmed for a short time.
 async fn reconfirm(shared: &Shared, ahead: Duration) {
     let asked_at = Instant::now();
     let attempts = shared.attempts_expiring_until(asked_at + ahead);
@@ -87,8 +87,8 @@ async fn reconfirm(shared: &Shared, ahead: Duration) {
     }
 }
 
-/// Renewals of leases that are under way, oldest first. Each is a task of its own, so that one without an answer does
-/// not hold up the next.
+/// Renewals in progress, oldest first. Each is a task of its own, so that one without an answer does not delay the
+/// next.
 #[derive(Default)]
 struct Renewals {
     tasks: JoinSet<()>,
@@ -114,7 +114,7 @@ impl Renewals {
 }
 
 async fn renew(shared: Arc<Shared>) {
-    tokio::join!(extend(&shared), beat(&shared));
+    tokio::join!(extend(&shared), heartbeat(&shared));
 }
 
 async fn extend(shared: &Shared) {
@@ -122,7 +122,7 @@ async fn extend(shared: &Shared) {
     if attempts.is_empty() {
         return;
     }
-    // The store counts the lease from when it does this, which is later.
+    // The store extends the lease when it executes the call, which is later.
     let lease_until = Instant::now() + lease;
     let answer = shared.store().extend(shared.id, lease, attempts.clone()).await;
     confirm_held(shared, &attempts, &answer, lease_until);
@@ -135,7 +135,7 @@ fn confirm_held(shared: &Shared, attempts: &[AttemptId], answer: &StoreResult<Ve
 }
 
 async fn check(shared: &Shared) {
-    // Those that have ended cannot be told to stop any more.
+    // Jobs that have ended need not be stopped.
     let attempts = shared.unended_attempts();
     if attempts.is_empty() {
         return;
@@ -149,14 +149,14 @@ fn lose_missing(shared: &Shared, attempts: Vec<AttemptId>, answer: StoreResult<V
         Ok(held) => {
             attempts.into_iter().zip(held).filter(|(_, held)| !held).for_each(|(attempt, _)| shared.lose(attempt))
         }
-        // The leases outlive two missed extensions; then their executions are given up.
+        // The leases survive two failed extensions; after that their executions are given up.
         Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot {what} leases"),
     }
 }
 
-/// Tells the register that this worker is there.
-pub(crate) async fn beat(shared: &Shared) {
-    let beat = Heartbeat {
+/// Sends a heartbeat of this worker to the store.
+pub(crate) async fn heartbeat(shared: &Shared) {
+    let heartbeat = Heartbeat {
         id: shared.id,
         host: gethostname::gethostname().to_string_lossy().into_owned(),
         pid: std::process::id(),
@@ -167,7 +167,7 @@ pub(crate) async fn beat(shared: &Shared) {
         registered_by: None,
     };
     let given_at = Instant::now();
-    match shared.store().heartbeat(beat).await {
+    match shared.store().heartbeat(heartbeat).await {
         Ok(()) => shared.confirm_alive(given_at),
         Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot register"),
     }

@@ -1,18 +1,18 @@
-//! The worker: a straight corridor from the store to a handler and back.
+//! The worker: claims jobs from the store, runs their handlers, and stores the outcomes.
 //!
 //! | step | file |
 //! |---|---|
-//! | which handlers are there? | [`registry`](Handler) |
-//! | take jobs, no more than can start | `claimer` |
+//! | which handlers are registered? | [`registry`](Handler) |
+//! | claim jobs, no more than can start | `claimer` |
 //! | confirm those that run at most once | `confirmer` |
 //! | run one: timeout, panic, cancellation | `executor`, its reports go by `outbox` |
-//! | keep jobs apart that may crash the process | `isolation` |
-//! | its span | `span` |
+//! | isolate jobs that may crash the process | `isolation` |
+//! | its trace span | `span` |
 //! | record how it ended, until it is stored or stale | `settler` |
-//! | which executions are in hand, and until when | `running` |
-//! | keep leases alive, notice lost ones | `lease` |
-//! | reap what others lost, retention | `maintenance` |
-//! | enqueue what schedules say | `ticker` |
+//! | which executions are held, and until when | `running` |
+//! | renew leases, detect lost ones | `lease` |
+//! | requeue the jobs of lost workers, retention | `maintenance` |
+//! | enqueue occurrences of schedules | `ticker` |
 //! | raise alerts | `alerts`: [`Alerts`] |
 //! | run programs as handlers | `program`: [`Program`] |
 //! | several processes, restarted when they die | `process`: [`Supervisor`], [`Supervised`] |

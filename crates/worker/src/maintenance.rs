@@ -1,4 +1,4 @@
-//! Upkeep that every worker does for all: puts back what vanished workers held, and retention once an hour.
+//! Maintenance by every worker: requeues the jobs of lost workers every second, and runs retention every hour.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::shared::Shared;
 
-/// How often expired leases are looked for.
+/// Interval of the search for expired leases.
 const REAP_PERIOD: Duration = Duration::from_secs(1);
-/// Expired leases that one look takes.
+/// Maximum number of expired leases per search.
 const REAP_MAX_JOBS: usize = 500;
-/// How often retention runs.
+/// Interval of retention.
 const RETENTION_PERIOD: Duration = Duration::from_secs(3_600);
-/// The lock under which one worker of all does it.
+/// The lock under which one of all workers runs retention.
 const RETENTION_LOCK: &str = "punctual.retention";
 
-/// Puts back what vanished workers held, and lets the store look after itself, until `done`.
+/// Requeues the jobs of lost workers, and runs the maintenance of the store, until `done`.
 pub(crate) async fn reap_on(shared: Arc<Shared>, mut restart: Restart, done: CancellationToken) {
     let mut seen = Seen::default();
     while done.run_until_cancelled(time::sleep(REAP_PERIOD)).await.is_some() {
@@ -54,13 +54,13 @@ pub(crate) async fn retain_on(shared: Arc<Shared>, retention: Retention, done: C
     let _ = done.run_until_cancelled(hourly).await;
 }
 
-/// Leases that had run out when they were seen, each with the time since when its renewal could have been stored.
+/// Leases that were found expired, each with the time since which its renewal could have been stored.
 #[derive(Debug, Default)]
 struct Seen(HashMap<(AttemptId, Option<Timestamp>), Instant>);
 
 impl Seen {
-    /// Settles claims whose lease has run out as lost; says how many. What [`EngineStore::renewal_grace`] leaves alone
-    /// is taken later.
+    /// Settles claims with expired leases as lost; returns their number. Leases within [`EngineStore::renewal_grace`]
+    /// are left for later.
     async fn reap(&mut self, store: &dyn Store) -> StoreResult<usize> {
         let (expired, grace) = (store.expired(REAP_MAX_JOBS).await?, store.renewal_grace());
         let lease = |claim: &Claim| (claim.attempt_id(), claim.job.lease_until);
@@ -69,7 +69,7 @@ impl Seen {
         let is_over = |claim: &Claim| self.0.get(&lease(claim)).is_some_and(|since| since.elapsed() >= grace);
         let over: Vec<Claim> = expired.into_iter().filter(|claim| grace.is_zero() || is_over(claim)).collect();
         if !grace.is_zero() && leases.len() > self.0.len() {
-            // A write that works shows that renewals that wait will be stored as well.
+            // A successful write shows that waiting renewals can be stored as well.
             store.probe().await?;
             let since = Instant::now();
             for lease in leases {
@@ -80,28 +80,28 @@ impl Seen {
     }
 }
 
-/// Settles claims whose lease has run out as lost; says how many.
+/// Settles claims with expired leases as lost; returns their number.
 pub(crate) async fn reap(store: &dyn Store) -> StoreResult<usize> {
     let expired = store.expired(REAP_MAX_JOBS).await?;
     lose(store, &expired, None).await
 }
 
-/// Settles all claims of a worker that is known to be dead as lost, with the evidence of how it ended; says how many.
+/// Settles all claims of a dead worker as lost, with the evidence of how it ended; returns their number.
 pub(crate) async fn reap_dead(store: &dyn Store, worker: WorkerId, evidence: &str) -> StoreResult<usize> {
     let mut reaped = 0;
     loop {
         let claims = store.claims_of_dead(worker, REAP_MAX_JOBS).await?;
         let lost = lose(store, &claims, Some(evidence)).await?;
         reaped += lost;
-        // Where nothing was lost, others were faster.
+        // If none was settled, other workers were faster.
         if lost == 0 || claims.len() < REAP_MAX_JOBS {
             return Ok(reaped);
         }
     }
 }
 
-/// Settles claims as lost, through the same decision as any other end; says how many were. With evidence that their
-/// worker is dead, their leases need not have run out.
+/// Settles claims as lost, with the same decision as for any other end; returns the number that were settled. With
+/// evidence that their worker is dead, their leases need not have expired.
 async fn lose(store: &dyn Store, claims: &[Claim], evidence: Option<&str>) -> StoreResult<usize> {
     if claims.is_empty() {
         return Ok(0);
@@ -114,10 +114,10 @@ async fn lose(store: &dyn Store, claims: &[Claim], evidence: Option<&str>) -> St
     Ok(settled.into_iter().filter(|settled| *settled == Settled::Done).count())
 }
 
-/// Runs retention if no other worker has within the hour.
+/// Runs retention if no other worker has done so within the hour.
 async fn retain(shared: &Shared, retention: Retention) {
     let owner = shared.id.to_string();
-    // The lock is not given back: it also says that it was done.
+    // The lock is not released: it also records that retention has run.
     match shared.store().lock(RETENTION_LOCK.into(), owner, RETENTION_PERIOD - Duration::from_secs(60)).await {
         Ok(Some(_)) => {}
         Ok(None) => return,
@@ -131,27 +131,27 @@ async fn retain(shared: &Shared, retention: Retention) {
     }
 }
 
-/// Whether this worker is the first to come back after all were gone, in which case ephemeral jobs are dropped.
+/// Whether this worker is the first one after a restart of all workers, in which case ephemeral jobs are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Restart {
-    /// A worker that was there before may have died, or may only be silent so far.
+    /// Not known yet: an earlier worker may have died, or may only be silent.
     Unclear,
-    /// It is known, and what had to be dropped is gone.
+    /// Known; ephemeral jobs are removed if this was a restart.
     Clear,
 }
 
 impl Restart {
-    /// Looks whether it is clear by now.
+    /// Checks whether this was a restart.
     pub(crate) async fn look(&mut self, shared: &Shared) -> StoreResult<()> {
         if *self == Self::Clear {
             return Ok(());
         }
         let (workers, now) = (shared.store().workers().await?, shared.store().now());
-        let Some(own) = workers.iter().find(|worker| worker.beat.id == shared.id) else { return Ok(()) };
-        let since = (own.started_at, own.beat.id);
-        let mut former = workers.iter().filter(|worker| (worker.started_at, worker.beat.id) < since);
+        let Some(own) = workers.iter().find(|worker| worker.heartbeat.id == shared.id) else { return Ok(()) };
+        let since = (own.started_at, own.heartbeat.id);
+        let mut former = workers.iter().filter(|worker| (worker.started_at, worker.heartbeat.id) < since);
         if former.clone().any(|worker| worker.seen_at > own.started_at) {
-            // It has outlived our start: this was no restart.
+            // An earlier worker was seen after this one started: this was no restart.
             *self = Self::Clear;
         } else if !former.any(|worker| admin::is_live(worker, now)) {
             drop_ephemeral(shared, own.started_at).await?;
@@ -161,7 +161,7 @@ impl Restart {
     }
 }
 
-/// Drops ephemeral jobs from before that instant.
+/// Removes ephemeral jobs that were enqueued before this instant.
 async fn drop_ephemeral(shared: &Shared, before: Timestamp) -> StoreResult<()> {
     const BATCH_MAX_JOBS: usize = 500;
     let mut dropped = 0;

@@ -1,8 +1,8 @@
-//! A worker that runs jobs when it is told to, on the caller's own task: for tests of jobs.
+//! A worker for tests of jobs: it runs jobs only when called, on the caller's task.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use punctual_client::{Context, NoteSink, Punctual};
+use punctual_client::{Context, ProgressSink, Punctual};
 use punctual_core::{Claim, ClaimRequest, Error, Job, JobId, Outcome, ProgressReport, Status, WorkerId, settle};
 use tokio::time;
 
@@ -16,8 +16,8 @@ use crate::{
     span, ticker,
 };
 
-/// See [`WorkerBuilder::manual`](crate::WorkerBuilder::manual). Together with a
-/// [`ManualClock`](punctual_core::ManualClock), a test decides what runs and when.
+/// A worker for tests: see [`WorkerBuilder::manual`](crate::WorkerBuilder::manual). Together with a
+/// [`ManualClock`](punctual_core::ManualClock), a test controls what runs and when.
 #[derive(Debug)]
 pub struct ManualWorker {
     id: WorkerId,
@@ -27,7 +27,7 @@ pub struct ManualWorker {
     desk: Option<Arc<AlertQueue>>,
 }
 
-/// A job that was run, and where it came to stand.
+/// A job that was run, with its new status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ran {
     /// The job.
@@ -37,9 +37,9 @@ pub struct Ran {
 }
 
 #[derive(Debug, Default)]
-struct Notes(Mutex<Vec<ProgressReport>>);
+struct RecordedProgress(Mutex<Vec<ProgressReport>>);
 
-impl NoteSink for Notes {
+impl ProgressSink for RecordedProgress {
     fn take(&self, note: ProgressReport) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
         true
@@ -52,7 +52,7 @@ impl ManualWorker {
         Self { id, punctual, registry, config, desk }
     }
 
-    /// Runs the next job that is due, if there is one.
+    /// Runs the next due job, if there is one.
     pub async fn run_one(&self) -> Result<Option<Ran>, Error> {
         maintenance::reap(&**self.punctual.store()).await?;
         for suspects in [false, true] {
@@ -70,13 +70,13 @@ impl ManualWorker {
         Ok(None)
     }
 
-    /// Enqueues the occurrences of schedules that are due; says how many.
+    /// Enqueues the due occurrences of schedules; returns their number.
     pub async fn tick(&self) -> Result<usize, Error> {
         Ok(ticker::tick(&**self.punctual.store(), &self.id.to_string(), self.desk.as_deref()).await?.occurrences)
     }
 
-    /// Looks for what has to be told, if it has [`Alerts`](crate::Alerts), and returns the alerts that it has raised.
-    /// Their jobs are run like any others.
+    /// Checks for alert conditions, if [`Alerts`](crate::Alerts) are set, and returns the alerts that were raised.
+    /// Their delivery jobs run like any other job.
     pub async fn look_for_alerts(&self) -> Result<Vec<Alert>, Error> {
         match &self.desk {
             Some(desk) => alerts::look(desk).await,
@@ -84,12 +84,12 @@ impl ManualWorker {
         }
     }
 
-    /// Brings schedules back that a wrong clock has sent far ahead.
+    /// Repairs schedules whose next occurrence a wrong clock has moved far ahead.
     pub async fn repair_schedules(&self) -> Result<(), Error> {
         Ok(ticker::repair(&**self.punctual.store(), &self.id.to_string()).await?)
     }
 
-    /// Runs jobs until none is due, those included that they enqueue.
+    /// Runs jobs until none is due, including those that they enqueue.
     pub async fn run_all(&self) -> Result<Vec<Ran>, Error> {
         let mut all = Vec::new();
         while let Some(ran) = self.run_one().await? {
@@ -99,7 +99,7 @@ impl ManualWorker {
     }
 
     async fn execute(&self, claim: Claim) -> Result<Ran, Error> {
-        let (store, notes) = (self.punctual.store(), Arc::new(Notes::default()));
+        let (store, notes) = (self.punctual.store(), Arc::new(RecordedProgress::default()));
         if claim.job.needs_confirmation() {
             store.confirm(self.id, vec![claim.attempt_id()]).await?;
         }

@@ -1,30 +1,30 @@
-//! The way from handlers to the settler.
+//! The channel from handlers to the settler.
 
-use punctual_client::NoteSink;
+use punctual_client::ProgressSink;
 use punctual_core::{AttemptId, ProgressReport, Settlement};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-/// Letters that may wait; a handler that ends when there are more waits for the store.
+/// Capacity of the channel; if it is full, a handler that ends waits for the store.
 const MAILBOX_MAX_LETTERS: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) enum OutboxMessage {
     ProgressReport(ProgressReport),
     Settle(Ended),
-    /// The handler of an execution that was given up is gone.
+    /// The handler of an execution that was given up has ended.
     Gone(AttemptId),
 }
 
-/// An execution that has come to its end.
+/// An execution that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) settlement: Settlement,
-    /// Whether the handler has ended the job by itself, in a transaction of its own. If that has committed, the
-    /// settlement comes too late, as it should.
+    /// Whether the handler has completed the job in a transaction of its own. If that has committed, the settlement is
+    /// stale, as expected.
     pub(crate) completed: bool,
 }
 
-/// The way to the settler.
+/// Sends messages to the settler.
 #[derive(Debug)]
 pub(crate) struct Outbox(mpsc::Sender<OutboxMessage>);
 
@@ -34,22 +34,22 @@ impl Outbox {
         (Self(sender), Inbox(receiver))
     }
 
-    /// Hands over the end of an execution.
+    /// Sends the outcome of an execution.
     pub(crate) async fn settle(&self, ended: Ended) {
         if self.0.send(OutboxMessage::Settle(ended)).await.is_err() {
             tracing::error!("the settler is gone; the lease will run out and the job will be run again");
         }
     }
 
-    /// Says that the handler of an execution that was given up is gone. If that cannot be said, its slot is free when
-    /// its lease ends.
+    /// Reports that the handler of an execution that was given up has ended. If the report cannot be sent, its slot is
+    /// released when its lease expires.
     pub(crate) fn gone(&self, attempt: AttemptId) -> bool {
         self.0.try_send(OutboxMessage::Gone(attempt)).is_ok()
     }
 }
 
-impl NoteSink for Outbox {
-    /// A note that finds the mailbox full is dropped: a handler never waits for its own logs.
+impl ProgressSink for Outbox {
+    /// A report is dropped if the channel is full: a handler never waits for its own logs.
     fn take(&self, note: ProgressReport) -> bool {
         let attempt = note.attempt;
         let full = matches!(self.0.try_send(OutboxMessage::ProgressReport(note)), Err(TrySendError::Full(_)));

@@ -1,4 +1,4 @@
-//! Handlers by the name of their jobs.
+//! Handlers by job name.
 
 use std::{collections::BTreeMap, fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc};
 
@@ -6,20 +6,20 @@ use futures_util::future::join_all;
 use punctual_client::{Context, Failure, Job};
 use punctual_core::{JobError, Json, Retry, job::E_DATA, limits};
 
-/// What a handler comes to: the job's result, if it has one.
+/// The result of a handler: the job's result, if it has one.
 pub type HandlerResult = Result<Option<Json>, Failure>;
 
-/// Runs the jobs of one name. Most are made from a [`Job`]; implement it yourself for jobs whose payload has no type.
+/// Runs the jobs of one name. Usually created from a [`Job`]; implement it directly for jobs without a payload type.
 pub trait Handler: Send + Sync + 'static {
-    /// Runs the job that `ctx` tells of.
+    /// Runs the job of this context.
     fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
-    /// Whether it wants to know what the jobs returned that its own waited for.
+    /// Whether the handler needs the results of the job's parents.
     fn wants_parent_results(&self) -> bool {
         false
     }
 
-    /// The worker has stopped: lets go of what was kept for the next job.
+    /// Called when the worker has stopped, to release resources that were kept for further jobs.
     fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async {})
     }
@@ -45,7 +45,7 @@ impl<J: Job> Handler for Typed<J> {
     fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> {
         let state = self.state.clone();
         Box::pin(async move {
-            // A payload that does not fit today will not fit tomorrow.
+            // An invalid payload will not become valid: no retry.
             let job: J = ctx.claim().job.spec.payload.read().map_err(|error| data("payload", &error.to_string()))?;
             let output = job.run(ctx, state).await?;
             let result = Json::of(&output).map_err(|error| data("result", &error.to_string()))?;
@@ -91,7 +91,7 @@ impl Registry {
         self.0.get(name).cloned()
     }
 
-    /// No handler is needed any more.
+    /// Stops all handlers: no more jobs will run.
     pub(crate) async fn stop(&self) {
         join_all(self.0.values().map(|handler| handler.stop())).await;
     }

@@ -1,4 +1,4 @@
-//! The executions that a worker has in hand: until when their leases are confirmed, and how each is reached.
+//! The executions that a worker holds: until when their leases are confirmed, and how to notify each one.
 
 use std::{
     collections::{VecDeque, hash_map::Entry},
@@ -14,37 +14,37 @@ use foldhash::{HashMap, HashSet};
 use punctual_core::{AttemptId, JobId};
 use tokio::{sync::Notify, time::Instant};
 
-/// How the worker reaches one execution.
+/// A handle to one execution.
 #[derive(Debug, Clone)]
 pub(crate) struct Execution(Arc<Reach>);
 
 #[derive(Debug)]
 struct Reach {
     attempt: AttemptId,
-    /// The execution of the same job whose place it took.
+    /// The earlier execution of the same job that this one replaces.
     older: Option<Execution>,
-    /// Tells the executor that the job is no longer this worker's.
+    /// Notifies the executor that this worker no longer holds the job.
     lost: Notify,
     /// [`RUNNING`], [`ENDED`], [`REPLACED`] or [`GIVEN_UP`].
     state: AtomicU8,
-    /// Whether the lease is over by this worker's own clock.
+    /// Whether the lease has expired by this worker's own clock.
     lease_over: AtomicBool,
-    /// Whether its start is on record: it is of a job that runs at most once.
+    /// Whether its start was recorded in the store, as for jobs that run at most once.
     confirmed: AtomicBool,
-    /// Whether the handler is gone, and those who wait for that.
+    /// Whether the handler is gone, and the tasks that wait for that.
     gone: AtomicBool,
     going: Notify,
 }
 
-/// How many runs a worker remembers whose start it has confirmed.
+/// Number of runs with a confirmed start that a worker remembers.
 const CONFIRMED_MAX_COUNT: usize = 10_000;
 
 const RUNNING: u8 = 0;
-/// The outcome is known, and only the settler has still to do with it.
+/// The outcome is known and still has to be settled.
 const ENDED: u8 = 1;
-/// The same job was claimed once more: this execution's outcome does not count.
+/// The same job was claimed again: the outcome of this execution is ignored.
 const REPLACED: u8 = 2;
-/// The job is no longer this worker's. Its handler is told to stop, and the store learns when it is gone.
+/// This worker no longer holds the job. The handler is asked to stop, and its end is reported to the store.
 const GIVEN_UP: u8 = 3;
 
 impl Execution {
@@ -65,22 +65,22 @@ impl Execution {
         self.0.attempt
     }
 
-    /// An execution of the same job that was told to stop. This one begins when its handler is gone.
+    /// An execution of the same job that was asked to stop. This one begins when the handler of the other one is gone.
     pub(crate) fn older(&self) -> Option<&Self> {
         self.0.older.as_ref()
     }
 
-    /// This execution, and those of the same job that came before it and may not be gone.
+    /// This execution, and the earlier ones of the same job that may still exist.
     fn and_older(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |execution| execution.older())
     }
 
-    /// Waits until the job is no longer this worker's. Only the executor does, and it is told once.
+    /// Waits until this worker no longer holds the job. Only for the executor: the notification wakes one waiter.
     pub(crate) async fn lost(&self) {
         self.0.lost.notified().await;
     }
 
-    /// Whether the lease is over by this worker's own clock: another worker may have the job.
+    /// Whether the lease has expired by this worker's own clock: another worker may have the job.
     pub(crate) fn is_lease_over(&self) -> bool {
         self.0.lease_over.load(Ordering::SeqCst)
     }
@@ -89,12 +89,12 @@ impl Execution {
         self.0.confirmed.load(Ordering::SeqCst)
     }
 
-    /// Whether the start of this execution, or of one before it, is on record.
+    /// Whether the start of this execution, or of an earlier one, was recorded.
     pub(crate) fn is_any_confirmed(&self) -> bool {
         self.and_older().any(Self::is_confirmed)
     }
 
-    /// The outcome is known; says whether it counts. From here on the store may say at any time that the job is no
+    /// Marks the outcome as known; returns whether it counts. From here on the store may report that the job is no
     /// longer held.
     pub(crate) fn end(&self) -> bool {
         self.leave_running_for(ENDED)
@@ -104,7 +104,7 @@ impl Execution {
         self.0.state.load(Ordering::SeqCst) == ENDED
     }
 
-    /// The job is no longer this worker's.
+    /// Marks that this worker no longer holds the job.
     pub(crate) fn give_up(&self) {
         self.leave_running_for(GIVEN_UP);
     }
@@ -117,7 +117,7 @@ impl Execution {
         self.0.gone.load(Ordering::SeqCst)
     }
 
-    /// Another execution of the job takes its place; says whether it was still running.
+    /// Replaces this execution by another one of the same job; returns whether it was still running.
     fn replace(&self) -> bool {
         let replaced = self.leave_running_for(REPLACED);
         if replaced {
@@ -130,8 +130,8 @@ impl Execution {
         self.0.state.compare_exchange(RUNNING, state, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Waits until its handler is gone, and those of the executions before it: it may have ended while it waited for
-    /// them.
+    /// Waits until its handler and those of the earlier executions are gone: an execution may end while it waits for
+    /// earlier ones.
     pub(crate) async fn all_gone(&self) {
         for execution in self.and_older() {
             execution.gone().await;
@@ -140,7 +140,7 @@ impl Execution {
 
     async fn gone(&self) {
         let mut going = pin!(self.0.going.notified());
-        // Listens before it looks.
+        // Subscribe before the check, so that no notification is missed.
         going.as_mut().enable();
         if !self.is_gone() {
             going.await;
@@ -156,7 +156,7 @@ impl Execution {
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) execution: Execution,
-    /// When its lease is over unless it was confirmed for longer meanwhile.
+    /// When its lease expires unless it has been confirmed for longer meanwhile.
     pub(crate) over_at: Instant,
 }
 
@@ -166,26 +166,26 @@ struct Held {
     execution: Execution,
     /// Until when the store has confirmed the lease, by this worker's own clock.
     lease_until: Instant,
-    /// Until when the execution may last if the store does not record it by then; nothing once that is known.
+    /// Until when the execution may last if the store does not record it by then; `None` once it is recorded.
     unrecorded_until: Option<Instant>,
 }
 
 impl Held {
-    /// Whether its handler has not come to its end, and is to.
+    /// Whether its handler has not ended and was not given up.
     fn runs(&self) -> bool {
         !self.execution.is_ended() && !self.execution.is_given_up()
     }
 
-    /// When the execution's lease is over, unless it is confirmed for longer. One that has ended is left alone: its
-    /// outcome may still be accepted. So is one that was told before. One that was given up is not: it may occupy a
-    /// slot until then.
+    /// When the execution's lease expires unless it is confirmed for longer. `None` for an execution that has ended,
+    /// since its outcome may still be accepted, and for one that was already notified. One that was given up has a
+    /// time, since it may occupy a slot until then.
     fn given_up_at(&self, alive_until: Option<Instant>) -> Option<Instant> {
         let runs = !self.execution.is_ended() && !self.execution.is_lease_over();
         runs.then(|| [alive_until, self.unrecorded_until].into_iter().flatten().fold(self.lease_until, Instant::min))
     }
 
-    /// Tells the executor if the lease is over by this worker's clock, or the store has not recorded the execution in
-    /// time; otherwise says when that may be.
+    /// Notifies the executor if the lease has expired by this worker's clock, or the store has not recorded the
+    /// execution in time; otherwise returns when that may be.
     fn expire(
         &mut self,
         now: Instant,
@@ -205,7 +205,7 @@ impl Held {
     }
 }
 
-/// The runs whose start a worker has confirmed, as many as it remembers.
+/// The runs with a confirmed start, up to the number that is remembered.
 #[derive(Debug, Default)]
 struct Confirmed {
     runs: HashSet<AttemptId>,
@@ -226,43 +226,43 @@ impl Confirmed {
     }
 }
 
-/// The executions that a worker has in hand.
+/// The executions that a worker holds.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    /// Those that are not settled yet: their leases are kept, and losing one must reach the handler. And those that
-    /// were given up, until the store has learned that their handlers are gone.
+    /// Executions that are not settled yet: their leases are renewed, and a lost one must be notified. Includes those
+    /// that were given up, until the end of their handlers is reported to the store.
     unsettled: HashMap<AttemptId, Held>,
-    /// Those whose handlers are not gone, settled or not.
+    /// Executions whose handlers are not gone, settled or not.
     present: HashMap<JobId, Execution>,
-    /// Until when the store takes this worker for alive, where it ends the leases of those that it takes for dead.
+    /// Until when the store considers this worker alive, if the store ends the leases of dead workers.
     alive_until: Option<Instant>,
-    /// Runs of jobs that run at most once. A store that loses what it was told may hand out such a run once more, after
-    /// its execution has ended, too.
+    /// Runs of jobs that run at most once. A store that loses writes may dispatch such a run again, even after its
+    /// execution has ended.
     confirmed: Confirmed,
-    /// When leases are looked at next, whatever is told of them meanwhile.
+    /// The next time at which leases are checked, whatever is confirmed meanwhile.
     next_look: Option<Instant>,
 }
 
-/// What a worker knows of a claim when its execution begins, by the worker's own clock.
+/// The known times of a claim when its execution begins, by this worker's own clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Hold {
+pub(crate) struct ClaimTimes {
     pub(crate) attempt: AttemptId,
     pub(crate) lease_until: Instant,
     /// Until when the execution may last if the store does not record it by then.
     pub(crate) unrecorded_until: Option<Instant>,
 }
 
-impl Hold {
-    /// When the execution is over if neither its lease nor its record is confirmed.
+impl ClaimTimes {
+    /// When the execution must end if neither its lease nor its record is confirmed.
     fn over_at(self) -> Instant {
         self.unrecorded_until.map_or(self.lease_until, |until| until.min(self.lease_until))
     }
 }
 
 impl Running {
-    /// An execution begins. Nothing, if the outcome of this very attempt is on its way to the store already.
-    pub(crate) fn begin(&mut self, hold: Hold) -> Option<Begun> {
-        let Hold { attempt, lease_until, unrecorded_until } = hold;
+    /// Begins an execution. `None` if this attempt has already ended and its outcome is being stored.
+    pub(crate) fn begin(&mut self, hold: ClaimTimes) -> Option<Begun> {
+        let ClaimTimes { attempt, lease_until, unrecorded_until } = hold;
         let entry = match self.unsettled.entry(attempt) {
             Entry::Occupied(held) if held.get().execution.is_ended() => return None,
             entry => entry,
@@ -288,31 +288,32 @@ impl Running {
         self.unsettled.remove(&attempt);
     }
 
-    /// An execution is not settled by this worker any more.
+    /// Removes an execution that this worker will not settle.
     fn remove(&mut self, execution: &Execution) {
         if self.unsettled.get(&execution.attempt()).is_some_and(|held| held.execution.is(execution)) {
             self.unsettled.remove(&execution.attempt());
         }
     }
 
-    /// The store has learned that the handlers of executions that were given up are gone, or cannot be told.
+    /// Removes executions that were given up, once the end of their handlers was reported to the store or cannot be
+    /// reported.
     pub(crate) fn released(&mut self, attempts: &[AttemptId]) {
         self.unsettled.retain(|attempt, held| {
             !(held.execution.is_given_up() && held.execution.is_gone() && attempts.contains(attempt))
         });
     }
 
-    /// Executions that were given up are not waited for any longer.
+    /// Removes all executions that were given up.
     pub(crate) fn forget_given_up(&mut self) {
         self.unsettled.retain(|_, held| !held.execution.is_given_up());
     }
 
-    /// The handler of an execution is gone. Says whether it had been given up.
+    /// Marks the handler of an execution as gone; returns whether the execution was given up.
     pub(crate) fn gone(&mut self, execution: &Execution) -> bool {
         if let Entry::Occupied(mut place) = self.present.entry(execution.attempt().job)
             && place.get().is(execution)
         {
-            // It may have ended while it waited for the one before it.
+            // It may have ended while it waited for an earlier execution.
             match execution.and_older().skip(1).find(|older| !older.is_gone()) {
                 Some(older) => place.insert(older.clone()),
                 None => place.remove(),
@@ -332,44 +333,43 @@ impl Running {
         }
     }
 
-    /// The start of an execution is on record: its job runs at most once.
+    /// The start of an execution was recorded: its job runs at most once.
     pub(crate) fn confirm_start(&mut self, execution: &Execution) {
         execution.0.confirmed.store(true, Ordering::SeqCst);
         self.confirmed.add(execution.attempt());
     }
 
-    /// Whether this worker has confirmed the start of that run before.
+    /// Whether this worker has already confirmed the start of this run.
     pub(crate) fn has_started(&self, run: AttemptId) -> bool {
         self.confirmed.runs.contains(&run)
     }
 
-    /// The store takes this worker for alive until then.
+    /// The store considers this worker alive until then.
     pub(crate) fn confirm_alive(&mut self, alive_until: Instant) {
         self.alive_until = self.alive_until.max(Some(alive_until));
     }
 
-    /// Tells the executor of an attempt that it is no longer this worker's, unless it has ended meanwhile, or was told
-    /// before.
+    /// Notifies the executor that this worker no longer holds the job, unless the attempt has ended or was given up.
     pub(crate) fn lose(&self, attempt: AttemptId) {
         if let Some(held) = self.unsettled.get(&attempt).filter(|held| held.runs()) {
             held.execution.0.lost.notify_one();
         }
     }
 
-    /// The attempts that are to be given up by then, unless their leases are confirmed for longer.
+    /// The attempts whose leases expire by `then` unless they are confirmed for longer.
     pub(crate) fn expiring_until(&self, then: Instant) -> Vec<AttemptId> {
         let expires = |held: &Held| held.given_up_at(self.alive_until).is_some_and(|at| at <= then);
         let expiring = |held: &&Held| !held.execution.is_given_up() && expires(held);
         self.unsettled.values().filter(expiring).map(|held| held.execution.attempt()).collect()
     }
 
-    /// Whether the lease of an execution may be over before leases are looked at.
-    pub(crate) fn is_over_before_next_look(&self, hold: Hold) -> bool {
+    /// Whether the lease of an execution may expire before the next check.
+    pub(crate) fn is_over_before_next_look(&self, hold: ClaimTimes) -> bool {
         self.next_look.is_none_or(|next| hold.over_at() < next)
     }
 
-    /// Tells the executors whose leases are over by this worker's clock, and those that the store has not recorded in
-    /// time; says when to look again: when the next one may be over, but at `latest`.
+    /// Notifies the executors whose leases have expired by this worker's clock or whose executions were not recorded in
+    /// time; returns the time of the next check: when the next lease may expire, but not after `latest`.
     pub(crate) fn expire(
         &mut self,
         now: Instant,
@@ -386,7 +386,7 @@ impl Running {
         next_look
     }
 
-    /// As [`expire`](Self::expire), for one execution.
+    /// The same check as [`expire`](Self::expire), for one execution.
     pub(crate) fn expire_one(
         &mut self,
         execution: &Execution,
@@ -399,30 +399,30 @@ impl Running {
         }
     }
 
-    /// Whether an execution has ended that is not settled yet.
+    /// Whether there is an execution that has ended but is not settled.
     pub(crate) fn is_any_ended(&self) -> bool {
         self.unsettled.values().any(|held| held.execution.is_ended())
     }
 
-    /// How many are not settled yet.
+    /// Number of unsettled executions.
     pub(crate) fn unsettled_count(&self) -> usize {
         self.unsettled.len()
     }
 
-    /// The attempts that are not settled yet, but for those that have been given up.
+    /// The attempts whose leases are renewed: unsettled ones, except those that were given up or have expired.
     pub(crate) fn kept(&self) -> Vec<AttemptId> {
         let over = |held: &Held| held.execution.is_lease_over() && !held.execution.is_ended();
         let kept = |held: &Held| !held.execution.is_given_up() && !over(held);
         self.unsettled.iter().filter(|(_, held)| kept(held)).map(|(attempt, _)| *attempt).collect()
     }
 
-    /// The attempts whose handlers have not come to their end and may run once more elsewhere.
+    /// The attempts whose handlers have not ended and whose jobs may run again elsewhere.
     pub(crate) fn releasable(&self) -> Vec<AttemptId> {
         let releasable = |held: &&Held| held.runs() && !held.execution.is_confirmed();
         self.unsettled.values().filter(releasable).map(|held| held.execution.attempt()).collect()
     }
 
-    /// The attempts whose handlers have not come to their end, but for those that have been given up.
+    /// The attempts whose handlers have not ended, except those that were given up.
     pub(crate) fn unended(&self) -> Vec<AttemptId> {
         self.unsettled.iter().filter(|(_, held)| held.runs()).map(|(attempt, _)| *attempt).collect()
     }

@@ -1,4 +1,4 @@
-//! Records what handlers say and how they end: in batches, in order, until it is stored or found stale.
+//! Stores logs, progress and outcomes: in batches, in order, with retries until they are stored or found stale.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -14,22 +14,23 @@ use crate::{
     shared::Shared,
 };
 
-/// Letters that one batch holds.
+/// Maximum number of messages per batch.
 const BATCH_MAX_LETTERS: usize = 1_000;
-/// How often it is tried to release a slot.
+/// Maximum number of attempts to release a slot.
 const RELEASES_MAX_COUNT: usize = 3;
-/// Batches of settlements under way at once: while one waits for the disk, the next is written.
+/// Maximum number of concurrent settlement batches: while one waits for the disk, the next is written.
 const SETTLES_MAX_COUNT: usize = 2;
-/// How long one is tried that the store refuses by itself.
+/// How long to retry a settlement that the store refuses on its own.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(60);
-/// The first and the longest pause after an error of the store.
+/// Initial and maximum pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
-/// Settles until every sender is gone.
+/// Settles until every sender is dropped.
 pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
     let mut letters = Vec::with_capacity(BATCH_MAX_LETTERS);
     let mut under_way = FuturesUnordered::new();
-    // What was refused together: one of them may be the cause. Each is tried by itself, and holds up no other.
+    // Settlements of a refused batch, one of which may be the cause. Each is retried on its own and does not delay
+    // others.
     let mut alone = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -52,8 +53,8 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbox: Inbox) {
     while alone.next().await.is_some() {}
 }
 
-/// Stores the notes among the letters first, since progress counts only while the job is held. What is left: executions
-/// that have ended, and those that were given up and are gone.
+/// Stores the reports among the messages first, since progress is accepted only while the job is held. Returns the
+/// other messages: executions that have ended, and those that were given up and whose handlers are gone.
 async fn after_notes(shared: &Shared, letters: &mut Vec<OutboxMessage>) -> (Vec<Ended>, Vec<AttemptId>) {
     let (mut notes, mut ended, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for letter in letters.drain(..) {
@@ -69,12 +70,12 @@ async fn after_notes(shared: &Shared, letters: &mut Vec<OutboxMessage>) -> (Vec<
     (ended, gone)
 }
 
-/// Returns what the store refuses to settle together.
+/// Returns the settlements of a batch that the store refuses.
 async fn store(shared: &Shared, ended: Vec<Ended>, gone: Vec<AttemptId>) -> Vec<Ended> {
     tokio::join!(settle_together(shared, ended), release_slots(shared, gone)).0
 }
 
-/// Executions of cancelled jobs occupy no slot any more. That is tried a few times only: their leases end before long.
+/// Releases the slots of cancelled jobs whose handlers are gone. Retried only a few times: their leases expire soon.
 async fn release_slots(shared: &Shared, gone: Vec<AttemptId>) {
     let mut pause = BACKOFF.0;
     for _ in 0..RELEASES_MAX_COUNT {
@@ -93,7 +94,7 @@ async fn release_slots(shared: &Shared, gone: Vec<AttemptId>) {
     shared.released(&gone);
 }
 
-/// Notes are tried again a few times only: they must not hold up the settlements behind them.
+/// Stores reports. Retried only a few times: they must not delay the settlements behind them.
 async fn store_notes(shared: &Shared, notes: Vec<ProgressReport>) {
     let mut pause = BACKOFF.0;
     for _ in 0..3 {
@@ -108,7 +109,8 @@ async fn store_notes(shared: &Shared, notes: Vec<ProgressReport>) {
     }
 }
 
-/// Settlements are tried until they are stored. Returns those that the store refuses for a reason that need not pass.
+/// Retries settlements until they are stored. Returns them if the store refuses them with an error that may be
+/// permanent.
 async fn settle_together(shared: &Shared, ended: Vec<Ended>) -> Vec<Ended> {
     if ended.is_empty() {
         return ended;
@@ -129,8 +131,8 @@ async fn settle_together(shared: &Shared, ended: Vec<Ended>) -> Vec<Ended> {
     Vec::new()
 }
 
-/// One that the store refuses is tried for a while, since the work is done; not if its row is corrupt, which does not
-/// pass.
+/// Retries a settlement that the store refuses for a while, since the work is done; not if its row is corrupt, since
+/// that error is permanent.
 async fn settle_alone(shared: &Shared, ended: Ended) {
     let (settlements, given_up_at) = ([ended.settlement], Instant::now() + REFUSED_PATIENCE);
     let may_pass = |error: &StoreError| !matches!(error, StoreError::CorruptRow { .. }) && Instant::now() < given_up_at;
@@ -141,7 +143,7 @@ async fn settle_alone(shared: &Shared, ended: Ended) {
     finish(shared, &settlements, &[ended.completed], answers);
 }
 
-/// What the store answers, sooner or later. The leases are kept meanwhile, and the fence makes repeating harmless.
+/// Retries until the store answers. The leases are renewed meanwhile, and the fence makes repetition harmless.
 async fn answers(
     shared: &Shared,
     settlements: &[Settlement],
@@ -163,12 +165,12 @@ async fn answers(
     }
 }
 
-/// They are settled, or given up without answers.
+/// Removes settled executions, or those that are given up without answers.
 fn finish(shared: &Shared, settlements: &[Settlement], completed: &[bool], answers: Vec<Settled>) {
     for ((settlement, completed), answer) in settlements.iter().zip(completed).zip(answers) {
         count(shared, settlement, *completed, answer);
     }
-    // Last, since whoever waits for the worker to settle everything reads the counts next.
+    // Last, since callers that wait for all settlements read the counters next.
     shared.end(settlements.iter().map(|settlement| settlement.attempt));
 }
 

@@ -1,4 +1,4 @@
-//! What the parts of a worker share.
+//! State shared by the parts of a worker.
 
 use std::{
     sync::{
@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use punctual_client::{NoteSink, Punctual, admin::Retention};
+use punctual_client::{ProgressSink, Punctual, admin::Retention};
 use punctual_core::{AttemptId, ProgressReport, Store, WorkerId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -24,25 +24,25 @@ use crate::{
     isolation::{Isolation, Isolator},
     outbox::Outbox,
     registry::Registry,
-    running::{Begun, Execution, Hold, Running},
+    running::{Begun, ClaimTimes, Execution, Running},
 };
 
-/// How long handlers get to end once this process has little time left.
+/// Maximum grace period of handlers when the process must end soon.
 const HURRIED_GRACE: Duration = Duration::from_millis(500);
 
-/// In which order a worker takes jobs of its queues.
+/// The order in which a worker claims jobs from its queues.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum QueueOrder {
-    /// As if they were one: higher priority first, then earlier.
+    /// All queues together: by priority, then by time.
     #[default]
     Together,
-    /// As they are listed: nothing of the second while there is something of the first.
+    /// In the order of the list: jobs of a queue are claimed only while the queues before it have none.
     Strict,
-    /// Each with its share, by these weights, while all have something; what some leave, others take.
+    /// In proportion to these weights while all queues have jobs; the share of an empty queue is used by the others.
     Weighted(Vec<u32>),
 }
 
-/// How a worker works.
+/// The configuration of a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) queues: Vec<String>,
@@ -53,59 +53,59 @@ pub(crate) struct Config {
     pub(crate) drain_timeout: Duration,
     pub(crate) grace: Duration,
     pub(crate) retention: Option<Retention>,
-    /// Claims nothing.
+    /// Claims no jobs.
     pub(crate) upkeep_only: bool,
-    /// Leaves to others what is done for all.
+    /// Does no maintenance for other workers.
     pub(crate) no_upkeep: bool,
     /// Which suspects it runs.
     pub(crate) isolation: Isolation,
 }
 
-/// What the parts of a worker share.
+/// State shared by the parts of a worker.
 pub(crate) struct Shared {
     pub(crate) id: WorkerId,
     pub(crate) punctual: Punctual,
     pub(crate) registry: Registry,
     pub(crate) config: Config,
-    /// What runs beside what.
+    /// Decides which jobs may run beside each other.
     pub(crate) isolator: Isolator,
-    /// How many wait until there is nothing left to run.
+    /// Number of callers that wait until there is nothing left to run.
     pub(crate) awaiting_empty: AtomicUsize,
-    /// The way to the settler.
+    /// Sends messages to the settler.
     pub(crate) mailbox: Arc<Outbox>,
-    /// The way to the confirmer.
+    /// Sends requests to the confirmer.
     pub(crate) confirmer: Confirmer,
     running: Mutex<Running>,
-    /// A job was claimed whose lease may be over before leases are looked at.
+    /// A job was claimed whose lease may expire before the next check.
     pub(crate) short_lease: Notify,
-    /// How busy it is, for those who wait for the end.
+    /// The load, for tasks that wait for it.
     pub(crate) load: watch::Sender<Load>,
-    /// Look for work once more: somebody wants to know whether there is none.
+    /// Look for jobs again: a caller wants to know whether there are none.
     pub(crate) look: Notify,
-    /// Claim no more.
+    /// Claim no more jobs.
     pub(crate) draining: CancellationToken,
-    /// Give back what still runs.
+    /// Release the jobs that still run.
     pub(crate) releasing: CancellationToken,
-    /// Give it back soon: this process has little time left.
+    /// Release them soon: the process must end.
     pub(crate) hurried: CancellationToken,
     pub(crate) counters: Counters,
 }
 
-/// How busy a worker is.
+/// The load of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Load {
-    /// Executions that are not settled yet.
+    /// Number of unsettled executions.
     pub(crate) unsettled: usize,
-    /// Counts the times that executions were settled. A job may have enqueued others, so only a claim that began
-    /// after the last of them proves that there is nothing left.
+    /// Number of times that executions were settled. A job may have enqueued others, so only a claim that began after
+    /// the last settlement proves that nothing is left to run.
     settled_times: u64,
-    /// Counts the claims that began. Whoever has enqueued something trusts only one that began afterwards.
+    /// Number of claims that began. A caller that has enqueued jobs trusts only a claim that began afterwards.
     claims: u64,
-    /// The last claim, if it found nothing.
+    /// The last claim, if it returned no job.
     starved: Option<Mark>,
 }
 
-/// When a claim began.
+/// The time at which a claim began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     settled_times: u64,
@@ -113,12 +113,12 @@ pub(crate) struct Mark {
 }
 
 impl Load {
-    /// How many claims have begun.
+    /// Number of claims that have begun.
     pub(crate) const fn claims(self) -> u64 {
         self.claims
     }
 
-    /// Whether nothing runs, and a claim that began after so many others has found nothing to run.
+    /// Whether nothing runs, and a claim that began after this number of others has returned no job.
     pub(crate) fn is_empty_since(self, claims: u64) -> bool {
         let proves = |mark: Mark| mark.settled_times == self.settled_times && mark.claim > claims;
         self.unsettled == 0 && self.starved.is_some_and(proves)
@@ -139,10 +139,10 @@ pub(crate) struct Counters {
     pub(crate) misfires: AtomicU64,
 }
 
-/// What a worker has done since it started.
+/// Statistics of a worker since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stats {
-    /// Jobs it took.
+    /// Jobs that were claimed.
     pub claimed: u64,
     /// Executions that succeeded.
     pub succeeded: u64,
@@ -152,22 +152,22 @@ pub struct Stats {
     pub died: u64,
     /// Executions that were given back or snoozed.
     pub released: u64,
-    /// Settles that came too late to count.
+    /// Settlements that were rejected because they came too late.
     pub stale: u64,
-    /// Leases that were lost, or jobs cancelled, while their handler ran.
+    /// Executions whose lease was lost or whose job was cancelled while their handler ran.
     pub lost_leases: u64,
-    /// Jobs of vanished workers that it put back.
+    /// Jobs of lost workers that were requeued.
     pub reaped: u64,
-    /// Occurrences of schedules that it enqueued.
+    /// Occurrences of schedules that were enqueued.
     pub occurrences: u64,
-    /// Schedules that it found to have misfired.
+    /// Misfires of schedules that were found.
     pub misfires: u64,
-    /// Executions under way.
+    /// Executions that are not settled yet.
     pub running: u64,
 }
 
 impl Stats {
-    /// What two workers have done together.
+    /// The sum of two statistics.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -222,12 +222,11 @@ impl Shared {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executions begin, each with the end of its lease by this worker's clock. Nothing for those that are not to
-    /// begin.
+    /// Begins executions, each with the end of its lease by this worker's clock. `None` for those that must not begin.
     pub(crate) fn begin(&self, claims: impl IntoIterator<Item = (AttemptId, Instant)>) -> Vec<Option<Begun>> {
         let mut running = self.running();
         let begin = |(attempt, lease_until)| {
-            let hold = Hold { attempt, lease_until, unrecorded_until: self.unrecorded_until(attempt) };
+            let hold = ClaimTimes { attempt, lease_until, unrecorded_until: self.unrecorded_until(attempt) };
             if running.is_over_before_next_look(hold) {
                 self.short_lease.notify_one();
             }
@@ -238,7 +237,7 @@ impl Shared {
         begun
     }
 
-    /// Executions have been settled.
+    /// Removes executions that have been settled.
     pub(crate) fn end(&self, attempts: impl IntoIterator<Item = AttemptId>) {
         self.end_by(|running| attempts.into_iter().for_each(|attempt| running.settled(attempt)));
     }
@@ -252,7 +251,7 @@ impl Shared {
         });
     }
 
-    /// A claim begins; it ends with [`claimed`](Self::claimed).
+    /// Begins a claim, which ends with [`claimed`](Self::claimed).
     pub(crate) fn begin_claim(&self) -> Mark {
         let mut mark = None;
         self.load.send_if_modified(|load| {
@@ -263,31 +262,32 @@ impl Shared {
         mark.unwrap_or(Mark { settled_times: 0, claim: 0 })
     }
 
-    /// So many jobs were taken.
+    /// Counts claimed jobs.
     pub(crate) fn count_claimed(&self, jobs: usize) {
         self.counters.claimed.fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
-    /// Whether somebody waits until there is nothing left to run.
+    /// Whether a caller waits until there is nothing left to run.
     pub(crate) fn is_empty_awaited(&self) -> bool {
         self.awaiting_empty.load(Ordering::Relaxed) > 0
     }
 
-    /// A claim has ended that began at `mark`; it got so many jobs, and a rate may have held back others.
+    /// Ends the claim that began at `mark`: it returned this number of jobs, and a rate limit may have held back
+    /// others.
     pub(crate) fn claimed(&self, mark: Mark, jobs: usize, held_back: bool) {
         self.count_claimed(jobs);
         let starved = (jobs == 0 && !held_back).then_some(mark);
         self.load.send_if_modified(|load| std::mem::replace(&mut load.starved, starved) != starved);
     }
 
-    /// The attempts whose leases are to be kept.
+    /// The attempts whose leases are renewed.
     pub(crate) fn kept_attempts(&self) -> Vec<AttemptId> {
         self.running().kept()
     }
 
-    /// Waits until nothing is unsettled.
+    /// Waits until all executions are settled.
     pub(crate) async fn all_settled(&self) {
-        // The other end is ours, so it cannot be gone.
+        // The sender is in `self` and cannot be dropped.
         let _ = self.load.subscribe().wait_for(|load| load.unsettled == 0).await;
     }
 
@@ -297,17 +297,17 @@ impl Shared {
         while self.running().is_any_ended() && load.changed().await.is_ok() {}
     }
 
-    /// The attempts whose handlers have not come to their end and may run once more elsewhere.
+    /// The attempts whose handlers have not ended and whose jobs may run again elsewhere.
     pub(crate) fn releasable_attempts(&self) -> Vec<AttemptId> {
         self.running().releasable()
     }
 
-    /// The attempts whose handlers have not come to their end.
+    /// The attempts whose handlers have not ended.
     pub(crate) fn unended_attempts(&self) -> Vec<AttemptId> {
         self.running().unended()
     }
 
-    /// Lets the executor of an attempt know that it is no longer this worker's, unless it was settled meanwhile.
+    /// Notifies the executor of an attempt that this worker no longer holds the job, unless it was settled meanwhile.
     pub(crate) fn lose(&self, attempt: AttemptId) {
         self.running().lose(attempt);
     }
@@ -317,41 +317,41 @@ impl Shared {
         self.running().confirm(attempt, lease_until);
     }
 
-    /// The start of an execution is on record: its job runs at most once.
+    /// The start of an execution was recorded: its job runs at most once.
     pub(crate) fn confirm_start(&self, execution: &Execution) {
         self.running().confirm_start(execution);
     }
 
-    /// Whether this worker has confirmed the start of that run before.
+    /// Whether this worker has already confirmed the start of this run.
     pub(crate) fn has_started(&self, run: AttemptId) -> bool {
         self.running().has_started(run)
     }
 
-    /// The store has heard a sign of life of this worker, which was given at that time.
+    /// The store has received a heartbeat of this worker that was sent at this time.
     pub(crate) fn confirm_alive(&self, given_at: Instant) {
         if let Some(silence) = self.store().worker_silence_max() {
             self.running().confirm_alive(given_at + silence);
         }
     }
 
-    /// The attempts whose leases are over by then, by this worker's own clock, unless they are confirmed for longer.
+    /// The attempts whose leases expire by `then`, by this worker's own clock, unless they are confirmed for longer.
     pub(crate) fn attempts_expiring_until(&self, then: Instant) -> Vec<AttemptId> {
         self.running().expiring_until(then)
     }
 
-    /// Until when an execution may last that the store has not recorded; nothing once it has.
+    /// Until when an execution may last that the store has not recorded; `None` once it is recorded.
     fn unrecorded_until(&self, attempt: AttemptId) -> Option<Instant> {
         self.store().unrecorded_until(attempt).map(Instant::from_std)
     }
 
-    /// Tells the executors whose leases are over by this worker's clock; says when to look again, `latest` at the
-    /// latest.
+    /// Notifies the executors whose leases have expired by this worker's clock; returns the time of the next check, at
+    /// most `latest`.
     pub(crate) fn expire(&self, now: Instant, latest: Instant) -> Instant {
         self.running().expire(now, latest, |attempt| self.unrecorded_until(attempt))
     }
 
-    /// Whether an execution whose lease was to be over by `over_at` may not start any more: this process may have stood
-    /// still since the claim, and nobody has looked at its leases yet.
+    /// Whether the lease of an execution, expected to expire at `over_at`, has expired, so that it must not start: the
+    /// process may have been suspended since the claim, before any check of its leases.
     pub(crate) fn is_over(&self, execution: &Execution, over_at: Instant) -> bool {
         let now = Instant::now();
         if over_at <= now {
@@ -360,7 +360,7 @@ impl Shared {
         execution.is_lease_over()
     }
 
-    /// An execution is given up: its job is somebody else's, or nobody's. The store learns when its handler is gone.
+    /// Gives an execution up: this worker no longer holds its job. The end of its handler is reported to the store.
     pub(crate) fn give_up(&self, execution: &Execution) {
         let attempt = execution.attempt();
         if execution.is_lease_over() {
@@ -372,17 +372,18 @@ impl Shared {
         execution.give_up();
     }
 
-    /// The store has learned that the handlers of executions that were given up are gone, or cannot be told.
+    /// Removes executions that were given up, once the end of their handlers was reported to the store or cannot be
+    /// reported.
     pub(crate) fn released(&self, attempts: &[AttemptId]) {
         self.end_by(|running| running.released(attempts));
     }
 
-    /// Executions that were given up are not waited for any longer.
+    /// Removes all executions that were given up.
     pub(crate) fn forget_given_up(&self) {
         self.end_by(Running::forget_given_up);
     }
 
-    /// Waits for as long as a handler that was just told to stop may take.
+    /// Waits for the grace period of a handler that was just asked to stop.
     pub(crate) async fn grace_over(&self) {
         tokio::select! {
             () = tokio::time::sleep(self.config.grace) => {}
@@ -390,8 +391,8 @@ impl Shared {
         }
     }
 
-    /// The handler of an execution is gone. If its job was cancelled, it may have occupied a slot, as long as its lease
-    /// lasts.
+    /// The handler of an execution is gone. If its job was cancelled, it may have occupied a slot, at most until its
+    /// lease expires.
     pub(crate) fn gone(&self, execution: &Execution) {
         let (attempt, given_up) = (execution.attempt(), self.running().gone(execution));
         if given_up && (execution.is_lease_over() || !self.mailbox.gone(attempt)) {
@@ -419,8 +420,8 @@ impl Shared {
     }
 }
 
-/// What handlers say of themselves.
-impl NoteSink for Shared {
+/// Receives the reports of handlers.
+impl ProgressSink for Shared {
     fn take(&self, note: ProgressReport) -> bool {
         self.mailbox.take(note)
     }

@@ -1,4 +1,4 @@
-//! The span of an execution: a part of the trace of whoever enqueued the job.
+//! The span of an execution: it continues the trace in which the job was enqueued.
 
 use punctual_client::trace;
 use punctual_core::{
@@ -7,19 +7,19 @@ use punctual_core::{
 };
 use tracing::Span;
 
-/// Begins it, named and described as the conventions for messaging say. Nothing, and at no cost, if nobody looks at
-/// spans.
+/// Starts the span, with the name and attributes of the conventions for messaging. Does nothing, at no cost, if spans
+/// are not collected.
 pub(crate) fn open(claim: &Claim) -> Span {
     let (job, spec) = (&claim.job, &claim.job.spec);
     let span = tracing::info_span!(
-        // Whoever runs the worker has not asked for this job.
+        // The current span of the worker is not the parent of the job's span.
         parent: None,
         "job",
         otel.kind = "consumer",
         messaging.message.id = %job.id,
         messaging.destination.name = spec.queue,
         punctual.name = spec.name,
-        // Signed, as OpenTelemetry knows numbers; others would become texts.
+        // Signed, since OpenTelemetry numbers are signed; unsigned values would become strings.
         punctual.attempt = i64::from(job.attempt),
     );
     if span.is_disabled() {
@@ -36,7 +36,7 @@ pub(crate) fn open(claim: &Claim) -> Span {
     span
 }
 
-/// Says how it ended; nothing if the job is no longer ours.
+/// Records the outcome; `None` if this worker no longer holds the job.
 pub(crate) fn close(span: &Span, outcome: Option<&Outcome>) {
     if span.is_disabled() {
         return;

@@ -1,4 +1,4 @@
-//! Enqueues the occurrences of schedules. Every worker looks; whichever holds the lock does it.
+//! Enqueues the occurrences of schedules. Any worker can do this; the one that holds the lock does.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -17,41 +17,41 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{alerts::AlertQueue, shared::Shared};
 
-/// The lock under which one worker of all does it. Not needed for truth, which lies in the schedules' revisions, but
-/// for peace.
+/// The lock under which one of all workers does it. It only avoids duplicate work: the revisions of the schedules
+/// ensure correctness.
 const LOCK: &str = "punctual.schedules.tick";
-/// For how long a worker that vanishes in the middle keeps the others from it.
+/// How long a worker that dies during a tick blocks the others.
 const LOCK_TTL: Duration = Duration::from_secs(2);
-/// How long something is due before a worker stops to wait for whoever has the lock: a clock may have been wrong when
-/// it was taken.
+/// How long a schedule is overdue before a worker ignores the lock of another one, which may have been taken with a
+/// wrong clock.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often to look at least: somebody may have brought a schedule.
+/// Maximum time between two checks: a schedule may have been added meanwhile.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// How soon to look again when somebody else holds the lock.
+/// Time until the next check if another worker holds the lock.
 const BUSY_PERIOD: Duration = Duration::from_millis(50);
-/// Schedules that one look takes.
+/// Number of schedules per page.
 const PAGE_SCHEDULES: usize = 500;
-/// Jobs that one transaction brings, unless a single schedule has more to catch up with.
+/// Maximum number of jobs per transaction, unless a single schedule has more to catch up with.
 const PAGE_JOBS: usize = 500;
-/// Bytes of payloads that one transaction brings, unless a single job has more.
+/// Maximum number of payload bytes per transaction, unless a single job has more.
 const PAGE_BYTES: usize = 16 << 20;
-/// How often it is looked for schedules that a wrong clock has sent far ahead, and the lock of whoever does it.
+/// Interval of the search for schedules that a wrong clock has moved far ahead, and the lock for it.
 const REPAIR: (Duration, &str) = (Duration::from_secs(600), "punctual.schedules.repair");
-/// By how much a schedule may be ahead of what is next, since several clocks are never the same.
+/// Tolerance for schedules that are ahead of their next time, since clocks of several machines differ.
 const REPAIR_SLACK: Duration = Duration::from_secs(5);
 
-/// What a tick did, and when to look again.
+/// The result of a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ticked {
     pub(crate) occurrences: usize,
     pub(crate) misfires: usize,
-    /// The soonest that something is to be looked at; nothing if nothing is known.
+    /// The next time at which a schedule must be checked, if known.
     next: Option<Timestamp>,
-    /// Whether somebody else was at it.
+    /// Whether another worker held the lock.
     elsewhere: bool,
 }
 
-/// Ticks until `done`.
+/// Runs ticks until `done`.
 pub(crate) async fn tick_on(shared: Arc<Shared>, desk: Option<Arc<AlertQueue>>, done: CancellationToken) {
     let (owner, mut repaired_at) = (shared.id.to_string(), None);
     loop {
@@ -81,10 +81,10 @@ pub(crate) async fn tick_on(shared: Arc<Shared>, desk: Option<Arc<AlertQueue>>, 
     }
 }
 
-/// Enqueues all that is due by now, in pages, the longest overdue first. What was missed is told at the desk.
+/// Enqueues all due occurrences, in pages, longest overdue first. Misfires are reported to `desk`.
 pub(crate) async fn tick(store: &dyn Store, owner: &str, desk: Option<&AlertQueue>) -> StoreResult<Ticked> {
     let (mut ticked, now) = (Ticked::default(), store.now());
-    let place = Place { store, desk, now };
+    let place = TickContext { store, desk, now };
     let until = now.after(AHEAD);
     let first = store.upcoming(None, until, PAGE_SCHEDULES).await?;
     if !ticked.is_due(now, &first) {
@@ -92,9 +92,9 @@ pub(crate) async fn tick(store: &dyn Store, owner: &str, desk: Option<&AlertQueu
     }
     let overdue = first.first().and_then(|schedule| schedule.next_run_at).map_or(Duration::ZERO, |at| now.since(at));
     let mut after = None;
-    // The lock again for every page: all of them may take longer than it lasts.
+    // The lock is renewed for every page: all pages together may take longer than its duration.
     while store.lock(LOCK.to_owned(), owner.to_owned(), LOCK_TTL).await?.is_some() || overdue > PATIENCE {
-        // From where the last page ended: what was there before has moved, and to step over that takes time too.
+        // Continue after the last page: its schedules have moved to later times, and reading past them takes time.
         let page = store.upcoming(after.take(), until, PAGE_SCHEDULES).await?;
         let Some(last) = page.last() else {
             store.unlock(LOCK.to_owned(), owner.to_owned()).await?;
@@ -103,14 +103,14 @@ pub(crate) async fn tick(store: &dyn Store, owner: &str, desk: Option<&AlertQueu
         after = Some((last.next_run_at.unwrap_or(until), last.spec.name.clone()));
         ticked.is_due(now, &page);
         enqueue_page(&place, page, &mut ticked).await?;
-        // Claims are not to wait for all of it.
+        // Claims must not wait for the whole tick.
         task::yield_now().await;
     }
     Ok(Ticked { elsewhere: true, ..ticked })
 }
 
 impl Ticked {
-    /// Whether it is time to look at one of these schedules; remembers when it is for the others.
+    /// Whether one of these schedules must be checked now; records the next time of the others.
     fn is_due(&mut self, now: Timestamp, upcoming: &[Schedule]) -> bool {
         let look = |schedule: &Schedule| Some(look_at(schedule.spec.overlap, schedule.next_run_at?));
         let (due, later): (Vec<Timestamp>, Vec<Timestamp>) =
@@ -120,22 +120,22 @@ impl Ticked {
     }
 }
 
-/// Where and when a tick happens.
-struct Place<'a> {
+/// The store, the time and the alerts of a tick.
+struct TickContext<'a> {
     store: &'a dyn Store,
-    /// Where it is told that a schedule was missed, if it is.
+    /// Receives misfires, if alerts are enabled.
     desk: Option<&'a AlertQueue>,
     now: Timestamp,
 }
 
-/// Something to store, and the job to cancel once it is.
+/// A change to store, and the job to cancel afterwards.
 struct Step {
     save: ScheduleSave,
     cancel: Option<JobId>,
 }
 
-/// Enqueues what is due of a page of schedules.
-async fn enqueue_page(place: &Place<'_>, page: Vec<Schedule>, ticked: &mut Ticked) -> StoreResult<()> {
+/// Enqueues the due occurrences of a page of schedules.
+async fn enqueue_page(place: &TickContext<'_>, page: Vec<Schedule>, ticked: &mut Ticked) -> StoreResult<()> {
     let store = place.store;
     let (mut steps, mut jobs, mut bytes): (Vec<Step>, usize, usize) = (Vec::new(), 0, 0);
     for schedule in page {
@@ -152,8 +152,9 @@ async fn enqueue_page(place: &Place<'_>, page: Vec<Schedule>, ticked: &mut Ticke
     Ok(())
 }
 
-/// Stores schedules with their jobs, and cancels what they replace; says how many jobs. What somebody else has stored
-/// meanwhile is his. One that the store does not take is passed over, so that it does not stop the others.
+/// Stores schedules with their jobs, and cancels the jobs that they replace; returns the number of jobs. Schedules that
+/// another worker has changed meanwhile are skipped. A schedule that the store refuses is skipped, too, so that it does
+/// not block the others.
 async fn enqueue(store: &dyn Store, steps: Vec<Step>) -> StoreResult<usize> {
     if steps.is_empty() {
         return Ok(0);
@@ -191,9 +192,9 @@ async fn enqueue_together(store: &dyn Store, steps: &[Step]) -> StoreResult<usiz
     Ok(saved.into_iter().map(|step| step.save.jobs.len()).sum())
 }
 
-/// What becomes of a schedule now; nothing if it is not its time.
-async fn decide(place: &Place<'_>, schedule: Schedule, ticked: &mut Ticked) -> StoreResult<Option<Step>> {
-    let Place { store, desk, now } = *place;
+/// The change to a schedule; `None` if it is not due.
+async fn decide(place: &TickContext<'_>, schedule: Schedule, ticked: &mut Ticked) -> StoreResult<Option<Step>> {
+    let TickContext { store, desk, now } = *place;
     if schedule.next_run_at.is_none_or(|at| look_at(schedule.spec.overlap, at) > now) {
         return Ok(None);
     }
@@ -218,7 +219,7 @@ async fn decide(place: &Place<'_>, schedule: Schedule, ticked: &mut Ticked) -> S
     Ok(Some(Step { save, cancel }))
 }
 
-/// The job of the occurrence before, if it matters and is unfinished.
+/// The job of the previous occurrence, if it is unfinished and the overlap policy needs it.
 async fn unfinished(store: &dyn Store, schedule: &Schedule) -> StoreResult<Option<JobId>> {
     match schedule.last_job {
         Some(id) if schedule.spec.overlap != Overlap::Allow => {
@@ -231,7 +232,7 @@ async fn unfinished(store: &dyn Store, schedule: &Schedule) -> StoreResult<Optio
 fn advanced(mut schedule: Schedule, mut decided: Due) -> ScheduleSave {
     let most = (PAGE_BYTES / schedule.spec.job.payload.as_str().len().max(1)).max(1);
     if decided.occurrences.len() > most {
-        // The others follow with a later page of this tick.
+        // The other occurrences follow in a later page of this tick.
         decided.next_run_at = Some(decided.occurrences[most]);
         decided.occurrences.truncate(most);
     }
@@ -250,10 +251,10 @@ fn disabled(mut schedule: Schedule, problem: String) -> ScheduleSave {
     ScheduleSave { schedule, is_new: false, jobs: Vec::new(), done }
 }
 
-/// Brings schedules back whose cursor a wrong clock has sent far ahead of their next time. Their jobs' ids keep what
-/// has run from running again.
+/// Corrects schedules whose next occurrence a wrong clock has moved far ahead. The ids of their jobs prevent
+/// occurrences from running twice.
 pub(crate) async fn repair(store: &dyn Store, owner: &str) -> StoreResult<()> {
-    // The lock is not given back: it also says that it was done.
+    // The lock is not released: it also records that the repair has run.
     let ttl = REPAIR.0 - Duration::from_secs(60);
     if store.lock(REPAIR.1.to_owned(), owner.to_owned(), ttl).await?.is_none() {
         return Ok(());

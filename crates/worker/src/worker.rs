@@ -1,4 +1,4 @@
-//! A worker, from its settings to its graceful end.
+//! A worker, from its settings to its graceful stop.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -26,16 +26,15 @@ use crate::{
     ticker,
 };
 
-/// How long after the grace of handlers their jobs are given back for them, if they have not heard that they should
-/// stop.
+/// How long after the grace period jobs are released whose handlers did not react to the request to stop.
 const DEAF_SLACK: Duration = Duration::from_millis(500);
 
-/// A worker that has not been started: see [`Worker::builder`].
+/// Entry point to create a worker: see [`Worker::builder`].
 #[derive(Debug)]
 pub struct Worker;
 
 impl Worker {
-    /// Settings of a worker on that store.
+    /// Returns the settings of a worker on this store.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -97,90 +96,91 @@ impl WorkerBuilder {
         self
     }
 
-    /// Runs jobs of that name with `handler`.
+    /// Runs jobs of this name with `handler`.
     pub fn handler(mut self, name: impl Into<String>, handler: impl Handler) -> Self {
         self.registry.add(name, Arc::new(handler));
         self
     }
 
-    /// Works on these queues only; on all by default.
+    /// Serves only these queues; all by default.
     pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
         self.config.queues = queues.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Works on these queues only, and takes nothing of the second while there is something of the first.
+    /// Serves only these queues, in strict order: jobs of a queue are claimed only while the queues before it have
+    /// none.
     pub fn strict_queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
         self.config.order = QueueOrder::Strict;
         self.queues(queues)
     }
 
-    /// Works on these queues only, and lets each have its share while all have something, by their weights.
+    /// Serves only these queues, in proportion to their weights while all of them have jobs.
     pub fn weighted_queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = (Q, u32)>) -> Self {
         let (queues, weights): (Vec<Q>, Vec<u32>) = queues.into_iter().unzip();
         self.config.order = QueueOrder::Weighted(weights);
         self.queues(queues)
     }
 
-    /// Runs at most so many jobs at once; 32 by default.
+    /// Maximum concurrent jobs; 32 by default.
     pub const fn concurrency(mut self, jobs: usize) -> Self {
         self.config.concurrency = jobs;
         self
     }
 
-    /// How long a job is held without a sign of life; 30 s by default.
+    /// Lease duration: how long a job is held without a renewal; 30 s by default.
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.config.lease = lease;
         self
     }
 
-    /// How often to look for work when no hint comes; 1 s by default.
+    /// How often to look for jobs if no hint arrives; 1 s by default.
     pub const fn poll_period(mut self, period: Duration) -> Self {
         self.config.poll_period = period;
         self
     }
 
-    /// How long a stop waits for running jobs before it gives them back; 30 s by default.
+    /// How long a stop waits for running jobs before it releases them; 30 s by default.
     pub const fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.config.drain_timeout = timeout;
         self
     }
 
-    /// How long a handler that was told to stop may still run; 5 s by default. Its job is settled, and its place in a
-    /// limit is free, when it has ended or this time is over.
+    /// Grace period of handlers after they were asked to stop; 5 s by default. The job is settled, and its slot in a
+    /// limit is released, when the handler has ended or this time is over.
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.config.grace = grace;
         self
     }
 
-    /// How long finished jobs are kept; nothing to leave retention to others.
+    /// Retention periods of finished jobs; `None` leaves retention to other workers.
     pub const fn retention(mut self, retention: Option<Retention>) -> Self {
         self.config.retention = retention;
         self
     }
 
-    /// Runs no job, and needs no handler: it sees to schedules, to what vanished workers held, and to retention. For a
-    /// place whose jobs are run by others.
+    /// Runs no jobs and needs no handlers: only enqueues schedules, requeues the jobs of lost workers, and runs
+    /// retention. For deployments whose jobs are run by other processes.
     pub const fn upkeep_only(mut self) -> Self {
         self.config.upkeep_only = true;
         self
     }
 
-    /// Has the store's schedules of `owner`, the program that defines them, be these from the start on: see
+    /// Synchronizes the schedules of `owner`, the program that defines them, at the start: see
     /// [`Punctual::sync_schedules`].
     pub fn schedules(mut self, owner: impl Into<String>, schedules: impl IntoIterator<Item = Recurring>) -> Self {
         self.schedules = Some((owner.into(), schedules.into_iter().collect()));
         self
     }
 
-    /// Looks for what somebody should know of, beside whatever else it does, and tells it. One worker of all that have
-    /// this does. Webhooks are brought their alerts by slots of their own, whatever its queues and however busy it is.
+    /// Enables alerts. One of all workers with alerts checks for them. Webhook deliveries have slots of their own,
+    /// whatever queues the worker serves and however busy it is.
     pub fn alerts(mut self, alerts: Alerts) -> Self {
         self.alerts = Some(alerts);
         self
     }
 
-    /// Refuses settings that cannot work, as its start would.
+    /// Checks the settings, as the start does.
     pub fn check(&self) -> Result<(), Invalid> {
         let Config { queues, concurrency, lease, poll_period, .. } = &self.config;
         if self.registry.names().is_empty() && !self.config.upkeep_only {
@@ -204,7 +204,7 @@ impl WorkerBuilder {
         check::duration("poll_period", *poll_period, limits::POLL_MIN, limits::POLL_MAX)
     }
 
-    /// Starts it.
+    /// Starts the worker.
     pub async fn start(mut self) -> Result<RunningWorker, Error> {
         self.check()?;
         if self.config.isolation == Isolation::Only {
@@ -221,7 +221,7 @@ impl WorkerBuilder {
         let shared = Shared::new(id, self.punctual, self.registry, self.config, (mailbox, confirmer));
         let works = !shared.config.upkeep_only;
         if works {
-            lease::beat(&shared).await;
+            lease::heartbeat(&shared).await;
         }
         let mut restart = Restart::Unclear;
         restart.look(&shared).await?;
@@ -249,7 +249,7 @@ impl WorkerBuilder {
             tokio::spawn(async {})
         };
         tracing::info!(worker = %id, concurrency = shared.config.concurrency, "started");
-        // After this one, which otherwise would find that it is not the first after a restart.
+        // Started after this worker, which otherwise would not be the first one after a restart.
         let courier = match courier {
             Some(courier) => Some(Box::new(Box::pin(courier.start()).await?)),
             None => None,
@@ -257,7 +257,7 @@ impl WorkerBuilder {
         Ok(RunningWorker { shared, executions, claimer, tasks, done, courier })
     }
 
-    /// The same worker, run by hand, for tests.
+    /// Returns the worker in a manual mode for tests.
     pub fn manual(self) -> Result<ManualWorker, Error> {
         self.check()?;
         let desk = self.alerts.map(|alerts| AlertQueue::new(self.punctual.clone(), alerts));
@@ -269,7 +269,7 @@ impl WorkerBuilder {
     }
 }
 
-/// A worker at work. Dropped without [`stop`](Self::stop), it goes on until its runtime ends.
+/// A running worker. If it is dropped without [`stop`](Self::stop), it continues until its runtime ends.
 #[derive(Debug)]
 pub struct RunningWorker {
     shared: Arc<Shared>,
@@ -277,12 +277,12 @@ pub struct RunningWorker {
     claimer: JoinHandle<()>,
     tasks: Vec<JoinHandle<()>>,
     done: CancellationToken,
-    /// Brings alerts to webhooks.
+    /// The worker that delivers alerts to webhooks.
     courier: Option<Box<RunningWorker>>,
 }
 
-/// The worker that brings alerts to webhooks, if there are any. It has slots of its own: what they tell of may be that
-/// there are none left.
+/// The worker that delivers alerts to webhooks, if there are any. It has slots of its own, since an alert may report
+/// that no slots are left.
 #[cfg(feature = "webhooks")]
 fn courier(desk: &Arc<AlertQueue>) -> Result<Option<WorkerBuilder>, Invalid> {
     const ALERTS_AT_ONCE: usize = 4;
@@ -307,19 +307,19 @@ impl RunningWorker {
         self.shared.id
     }
 
-    /// What it has done so far.
+    /// Its statistics so far.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
-    /// What tells what it has done so far, whoever has the worker by then.
+    /// Returns a function that reads the statistics, which outlives this value.
     pub fn watch_stats(&self) -> impl Fn() -> Stats + use<> {
         let shared = Arc::clone(&self.shared);
         move || shared.stats()
     }
 
-    /// Waits until it has nothing to run: no job is due for it, and all that it took is settled. What was enqueued
-    /// before counts.
+    /// Waits until the worker has nothing to run: no job is due for it, and all claimed jobs are settled. Includes all
+    /// jobs that were enqueued before the call.
     pub async fn until_empty(&self) {
         let _awaiting = Awaiting::begin(&self.shared);
         let mut load = self.shared.load.subscribe();
@@ -336,35 +336,36 @@ impl RunningWorker {
         }
     }
 
-    /// Waits until the store has failed for good in this process, and says why; see [`StoreError::Failed`]. From then
-    /// on the worker can neither claim nor settle, and the process should end with an error. Never, on most engines.
+    /// Waits until the store has failed permanently in this process, and returns the error; see [`StoreError::Failed`].
+    /// From then on the worker can neither claim nor settle, and the process should end with an error. Never returns
+    /// with most engines.
     pub async fn failed(&self) -> StoreError {
         self.shared.store().failed().await
     }
 
-    /// Stops gracefully: claims no more, waits for running jobs up to the drain timeout, gives the rest back at once.
-    /// Returns what it did in its life.
+    /// Stops gracefully: claims no more jobs, waits for running jobs up to the drain timeout, and then releases the
+    /// rest. Returns the statistics of the worker.
     pub async fn stop(self) -> Stats {
         self.stop_or_hurry(&CancellationToken::new()).await
     }
 
-    /// Stops without waiting for running jobs: they are given back, if the store takes them.
+    /// Stops without waiting for running jobs: they are released, if the store can be reached.
     pub async fn stop_now(self) -> Stats {
         let now = CancellationToken::new();
         now.cancel();
         self.stop_or_hurry(&now).await
     }
 
-    /// As [`stop`](Self::stop), but once `hurry` fires what still runs is told to stop, and given back within half a
-    /// second.
+    /// Stops like [`stop`](Self::stop); once `hurry` is cancelled, the running handlers are asked to stop, and their
+    /// jobs are released within half a second.
     pub async fn stop_or_hurry(self, hurry: &CancellationToken) -> Stats {
         let Self { shared, executions, claimer, tasks, done, courier } = self;
         if let Some(courier) = courier {
-            // Nobody waits for a webhook that does not answer: another worker brings it its alert.
+            // Do not wait for an unresponsive webhook: another worker delivers the alert.
             courier.shared.releasing.cancel();
             Box::pin(courier.stop_or_hurry(hurry)).await;
         }
-        // Whoever stops waiting for this leaves nothing behind that works on.
+        // If the caller stops waiting, no task continues to run.
         let mut tasks = Tasks(tasks);
         tasks.0.push(tokio::spawn(pass_hurry(hurry.clone(), Arc::clone(&shared))));
         shared.draining.cancel();
@@ -379,16 +380,17 @@ impl RunningWorker {
             () = shared.all_settled() => {}
             () = shared.grace_over().then(|()| time::sleep(DEAF_SLACK)) => release_deaf(&shared).await,
         }
-        // What is left has ended, but the store does not take it at the moment. It was done, so it is worth a wait.
+        // The remaining jobs have ended, but the store does not accept their outcomes now. Their work is done, so wait
+        // for it.
         let settled = time::timeout(shared.config.drain_timeout, shared.all_settled()).await.is_ok();
         if !settled {
             let jobs = shared.stats().running;
             tracing::error!(worker = %shared.id, jobs, "stopped before all outcomes were stored; these jobs will run again");
         }
         done.cancel();
-        // Before the farewell, lest a last sign of life comes after it.
+        // Before deregistering, so that no heartbeat follows.
         drop(tasks);
-        // Handlers that were cut have a moment to put their things away.
+        // Handlers that were stopped have some time to clean up.
         let _ = time::timeout(shared.config.grace, executions.wait()).await;
         shared.registry.stop().await;
         if let Err(error) = shared.store().deregister(shared.id).await {
@@ -399,7 +401,7 @@ impl RunningWorker {
     }
 }
 
-/// Somebody waits until there is nothing left to run. Claims that begin meanwhile look for everything there is.
+/// A caller waits until there is nothing left to run. Claims that begin meanwhile also look for suspects.
 struct Awaiting<'a>(&'a Shared);
 
 impl<'a> Awaiting<'a> {
@@ -420,16 +422,16 @@ async fn pass_hurry(hurry: CancellationToken, shared: Arc<Shared>) {
     shared.hurried.cancel();
 }
 
-/// Gives back the jobs of handlers that hear nothing because they never let go of their thread.
+/// Releases the jobs of handlers that do not notice the request to stop because they block their thread.
 async fn release_deaf(shared: &Shared) {
-    // Those of jobs that were taken from them occupy their slots until their leases end.
+    // Jobs that were taken away occupy their slots until their leases expire.
     shared.forget_given_up();
     let deaf = shared.unended_attempts();
     if deaf.is_empty() {
         return;
     }
     tracing::warn!(worker = %shared.id, jobs = deaf.len(), "giving back jobs whose handlers do not hear that they should stop");
-    // A job that runs at most once is left to its lease: it is dead when that ends.
+    // A job that runs at most once is not released: it is dead when its lease expires.
     let releases = shared.releasable_attempts().into_iter().map(|attempt| Settlement::release(attempt, shared.id));
     let releases = releases.collect();
     if let Err(error) = shared.store().settle(releases).await {
@@ -438,7 +440,7 @@ async fn release_deaf(shared: &Shared) {
     shared.end(deaf);
 }
 
-/// The tasks of a worker, which end when nobody holds them any more.
+/// The tasks of a worker, aborted on drop.
 struct Tasks(Vec<JoinHandle<()>>);
 
 impl Drop for Tasks {

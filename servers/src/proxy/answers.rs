@@ -1,10 +1,10 @@
-//! Where in the bytes of a server an answer ends, and to what request.
+//! Finds the ends of answers in the bytes of a server, and the requests that they answer.
 
 mod postgres;
 mod redis;
 mod sqlserver;
 
-/// What a client and its server speak.
+/// The protocol between a client and its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Postgres,
@@ -22,11 +22,11 @@ impl Protocol {
     }
 }
 
-/// Bytes of a server that pass together.
+/// Bytes of a server that are passed on together.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) bytes: Vec<u8>,
-    /// The request whose answer is complete with them, if one is.
+    /// The request whose answer these bytes complete, if any.
     pub(crate) answers: Option<String>,
 }
 
@@ -36,22 +36,22 @@ impl Piece {
     }
 }
 
-/// One connection.
+/// The protocol state of one connection.
 pub(crate) trait Conversation: Send {
-    /// The client has sent bytes.
+    /// Called with bytes that the client has sent.
     fn asked(&mut self, bytes: &[u8]);
 
-    /// The server has sent bytes. The end of an answer, from where the server has said that it is done, is a piece of
-    /// its own, and comes when it is complete.
+    /// Called with bytes that the server has sent. The end of an answer, from where the server states that it is done,
+    /// is returned as a separate piece once it is complete.
     fn answered(&mut self, bytes: &[u8]) -> Vec<Piece>;
 }
 
-/// Takes the first bytes away, if there are so many.
+/// Removes and returns the first `count` bytes, if there are that many.
 fn take(bytes: &mut Vec<u8>, count: usize) -> Option<Vec<u8>> {
     (bytes.len() >= count).then(|| bytes.drain(..count).collect())
 }
 
-/// A number of four bytes, the highest first, from a place on.
+/// A 32-bit number in big-endian order at a position.
 fn number(bytes: &[u8], at: usize) -> Option<usize> {
     let four: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
     Some(u32::from_be_bytes(four) as usize)

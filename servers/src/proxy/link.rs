@@ -18,7 +18,7 @@ use super::{
 
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Passes on what a client and its server say to each other, until both have ended or the network fails them.
+/// Relays the bytes between a client and its server, until both have ended or the network fails.
 pub(super) async fn serve(mut client: TcpStream, network: Arc<Network>) {
     let refused = matches!(*network.fault.borrow(), Some(Fault::Refuse));
     let server = if refused { None } else { TcpStream::connect(network.server).await.ok() };
@@ -29,13 +29,13 @@ pub(super) async fn serve(mut client: TcpStream, network: Arc<Network>) {
     }
 }
 
-/// Closes a connection so that its other side is told of an error.
+/// Closes a connection with a reset, so that the other side gets an error.
 fn reset(stream: TcpStream) {
     let _ = stream.set_zero_linger();
     drop(stream);
 }
 
-/// An error means that both connections are to be reset.
+/// Relays both directions. An error means that both connections are to be reset.
 async fn relay(client: &mut TcpStream, server: &mut TcpStream, network: &Network) -> io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -53,13 +53,13 @@ async fn relay(client: &mut TcpStream, server: &mut TcpStream, network: &Network
     }
 }
 
-/// Passes on the bytes of one direction.
+/// Relays the bytes of one direction.
 #[derive(Clone, Copy)]
 struct Pump<'a> {
     network: &'a Network,
     conversation: &'a Mutex<Box<dyn Conversation>>,
     direction: Direction,
-    /// How often connections had been forgotten when this one began.
+    /// The counter of forgotten connections when this connection began.
     forgets: u64,
 }
 

@@ -1,8 +1,8 @@
 //! A TCP proxy in front of a server, which injects faults: a slow, silent or broken network, and lost answers.
 //!
-//! It never sends a byte twice and never drops bytes from the middle of a stream: no network that speaks TCP does.
-//! Bytes that it swallows are held back, as those of lost packets are, and pass when the network is healed, unless
-//! their connection was reset meanwhile.
+//! The proxy never sends a byte twice and never drops bytes from the middle of a stream, as TCP guarantees. Swallowed
+//! bytes are held back, like those of lost packets, and pass when the network is healed, unless their connection was
+//! reset meanwhile.
 
 mod answers;
 mod link;
@@ -23,46 +23,46 @@ use tokio::{net::TcpListener, runtime, sync::watch};
 
 pub(crate) use self::answers::Protocol;
 
-/// What goes wrong between a client and its server.
+/// A fault of the network between a client and its server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// Bytes of both directions arrive so much later.
+    /// Bytes of both directions arrive later, by this duration.
     Delay(Duration),
     /// Bytes pass in small chunks, with a pause before each.
     Throttle {
         /// The size of a chunk.
         bytes: usize,
-        /// The pause before it.
+        /// The pause before each chunk.
         pause: Duration,
     },
     /// Bytes are swallowed, and connections stay open.
     Swallow(Direction),
     /// New connections are reset at once.
     Refuse,
-    /// The connection is cut when the server has answered a request, before the client hears of it.
+    /// The connection is cut when the server has answered a request, before the client receives the answer.
     LoseAnswer {
-        /// How many answers pass before.
+        /// The number of answers that pass before.
         after: u64,
-        /// Only answers to requests count that contain this text, in lower case.
+        /// Only answers to requests that contain this text, in lower case, are counted.
         to: String,
     },
-    /// The same, for each answer with a probability.
+    /// The same, for every answer with this probability.
     LoseAnswers {
         /// Between 0 and 1.
         probability: f64,
-        /// Decides which.
+        /// Seed of the random choice.
         seed: u64,
     },
 }
 
-/// Which bytes a fault is about.
+/// The direction of the bytes that a fault affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Those that the client sends.
+    /// Bytes that the client sends.
     ToServer,
-    /// Those that the server sends.
+    /// Bytes that the server sends.
     ToClient,
-    /// All.
+    /// Bytes of both directions.
     Both,
 }
 
@@ -77,11 +77,11 @@ impl Direction {
 pub struct Proxy {
     address: SocketAddr,
     network: Arc<Network>,
-    /// The proxy ends with it.
+    /// The proxy ends when this is dropped.
     _alive: watch::Sender<()>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) server: SocketAddr,
@@ -91,7 +91,7 @@ pub(crate) struct Network {
     pub(crate) resets: watch::Sender<u64>,
     /// Connections that are open when it changes are forgotten.
     pub(crate) forgets: watch::Sender<u64>,
-    /// What decides which answers are lost.
+    /// The number of matching answers so far, and the random generator that chooses lost answers.
     losing: Mutex<(u64, fastrand::Rng)>,
     lost: AtomicU64,
 }
@@ -115,7 +115,7 @@ impl Network {
 }
 
 impl Proxy {
-    /// Starts one in front of the server of an address: `postgres://…`, `redis://…` or `sqlserver://…`.
+    /// Starts a proxy in front of the server of an address: `postgres://…`, `redis://…` or `sqlserver://…`.
     pub fn before(url: &str) -> Result<Self> {
         let protocol = match url.split_once("://").map(|(scheme, _)| scheme) {
             Some("postgres" | "postgresql") => Protocol::Postgres,
@@ -149,20 +149,20 @@ impl Proxy {
         Ok(Self { address, network, _alive: alive })
     }
 
-    /// An address of the server, by way of the proxy.
+    /// Replaces host and port in an address of the server by those of the proxy.
     pub fn url_of(&self, url: &str) -> Result<String> {
         let (before, _, behind) = parts(url)?;
         Ok(format!("{before}{}{behind}", self.address))
     }
 
-    /// From now on, this goes wrong, and nothing else.
+    /// Injects this fault from now on, instead of any earlier one.
     pub fn set(&self, fault: Fault) {
         let seed = if let Fault::LoseAnswers { seed, .. } = fault { seed } else { 0 };
         *self.network.losing.lock().unwrap_or_else(PoisonError::into_inner) = (0, fastrand::Rng::with_seed(seed));
         self.network.fault.send_replace(Some(fault));
     }
 
-    /// From now on, nothing goes wrong. Bytes that were swallowed pass, late.
+    /// Injects no fault from now on. Swallowed bytes pass, late.
     pub fn heal(&self) {
         self.network.fault.send_replace(None);
     }
@@ -172,13 +172,13 @@ impl Proxy {
         self.network.resets.send_modify(|resets| *resets += 1);
     }
 
-    /// The connections that are open now are forgotten on the way, as by a firewall that has kept no state of them:
-    /// they stay open, and nothing of them ever passes again. New ones work.
+    /// Forgets all open connections, like a firewall that has lost their state: they stay open, but no byte passes any
+    /// more. New connections work.
     pub fn forget(&self) {
         self.network.forgets.send_modify(|forgets| *forgets += 1);
     }
 
-    /// How many answers were lost.
+    /// The number of lost answers.
     pub fn lost(&self) -> u64 {
         self.network.lost.load(Ordering::Relaxed)
     }
@@ -192,7 +192,7 @@ async fn accept(listener: std::net::TcpListener, network: Arc<Network>) -> io::R
     }
 }
 
-/// An address: up to the host, host and port, and the rest.
+/// Splits an address: the part before the host, host and port, and the rest.
 fn parts(url: &str) -> Result<(&str, &str, &str)> {
     let (scheme, rest) = url.split_once("://").context("an address has a scheme")?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());

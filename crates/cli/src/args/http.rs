@@ -1,4 +1,4 @@
-//! Where the server listens, and who may come.
+//! Listen address, TLS and API tokens.
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 

@@ -56,16 +56,16 @@ pub(crate) enum Queues {
 pub(crate) struct LimitChanges {
     /// Maximum concurrent jobs of the queue
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    concurrency: Option<Wish<u32>>,
+    concurrency: Option<OrNone<u32>>,
     /// Maximum starts of the queue per period, such as 100/1m
     #[arg(long)]
-    rate: Option<Wish<Rate>>,
+    rate: Option<OrNone<Rate>>,
     /// Maximum concurrent jobs per concurrency key; 0 for no limit
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    key_concurrency: Option<Wish<u32>>,
+    key_concurrency: Option<OrNone<u32>>,
     /// Maximum starts per concurrency key and period
     #[arg(long, value_name = "RATE")]
-    key_rate: Option<Wish<Rate>>,
+    key_rate: Option<OrNone<Rate>>,
     /// Fair: keys take turns, however many jobs each has
     #[arg(long)]
     fair: bool,
@@ -79,8 +79,8 @@ pub(crate) struct LimitChanges {
 
 impl LimitChanges {
     pub(crate) fn apply(&self, limits: &mut Limits) {
-        fn set<T: Copy>(limit: &mut Option<T>, wish: Option<Wish<T>>) {
-            *limit = wish.map_or(*limit, |wish| wish.0);
+        fn set<T: Copy>(limit: &mut Option<T>, change: Option<OrNone<T>>) {
+            *limit = change.map_or(*limit, |change| change.0);
         }
         set(&mut limits.concurrency, self.concurrency);
         set(&mut limits.rate, self.rate);
@@ -96,9 +96,9 @@ impl LimitChanges {
 
 /// A value, or the word `none`.
 #[derive(Debug, Clone, Copy)]
-struct Wish<T>(Option<T>);
+struct OrNone<T>(Option<T>);
 
-impl<T: FromStr<Err: fmt::Display>> FromStr for Wish<T> {
+impl<T: FromStr<Err: fmt::Display>> FromStr for OrNone<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

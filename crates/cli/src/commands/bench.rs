@@ -1,4 +1,4 @@
-//! `punctual bench`: speed, in a place of its own.
+//! `punctual bench`: benchmarks, in a separate database or schema.
 
 use anyhow::{Context, Result};
 use punctual_bench::{Place, Settings};

@@ -1,4 +1,4 @@
-//! `punctual cleanup`: retention, now.
+//! `punctual cleanup`: runs retention now.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! A small varied load, so that there is something to see on every page.
+//! A small, varied demo load, so that every page of the dashboard has content.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::config::actor;
 
-/// Enqueues jobs that succeed, fail and recover, die, wait, and take their time, alone and in workflows, now and by
-/// schedules; says how many.
+/// Enqueues jobs that succeed, retry, die, wait and run slowly, alone, in workflows and by schedules; returns their
+/// number.
 pub(crate) async fn enqueue(punctual: &Punctual) -> Result<usize> {
     let jobs = jobs();
     let count = punctual.enqueue_all(jobs).await?.len();
@@ -63,7 +63,7 @@ fn jobs() -> Vec<Draft> {
     jobs
 }
 
-/// A workflow that comes to a good end, slowly enough to be watched.
+/// A workflow that succeeds, slowly enough to be watched.
 fn nightly() -> Workflow {
     let sleep = |ms: u64| Draft::new("sleep", &json!({ "ms": ms })).queue("media");
     let mut workflow = Workflow::new("nightly");
@@ -76,7 +76,7 @@ fn nightly() -> Workflow {
     workflow
 }
 
-/// One of which a part fails.
+/// A workflow of which a part fails.
 fn import() -> Workflow {
     let mut workflow = Workflow::new("import");
     workflow.job("download", Draft::new("echo", &json!({"rows": 1_000})));

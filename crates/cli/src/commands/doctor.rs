@@ -1,4 +1,4 @@
-//! `punctual doctor`: what is wrong, and what to do about it.
+//! `punctual doctor`: reports problems, and what to do about them.
 
 use std::{collections::BTreeSet, process::ExitCode};
 
@@ -41,15 +41,16 @@ fn say(diagnostic: &Diagnostic) {
     anstream::println!("{style}{mark}{style:#} {:<12} {}", diagnostic.check, diagnostic.message);
 }
 
-/// Jobs that stand in a queue while no live worker has a handler for them.
+/// Queued jobs without a live worker that has a handler for them.
 async fn unserved(punctual: &Punctual) -> Result<Diagnostic> {
     let now = punctual.store().now();
     let workers = punctual.store().workers().await.map_err(punctual::Error::from)?;
     let live: Vec<_> = workers.iter().filter(|worker| is_live(worker, now)).collect();
     let served = |count: &Count| {
         live.iter().any(|worker| {
-            let beat = &worker.beat;
-            beat.names.contains(&count.name) && (beat.queues.is_empty() || beat.queues.contains(&count.queue))
+            let heartbeat = &worker.heartbeat;
+            heartbeat.names.contains(&count.name)
+                && (heartbeat.queues.is_empty() || heartbeat.queues.contains(&count.queue))
         })
     };
     let counts = punctual.store().counts().await.map_err(punctual::Error::from)?;
@@ -67,7 +68,7 @@ async fn unserved(punctual: &Punctual) -> Result<Diagnostic> {
     Ok(Diagnostic { check: "workers".into(), ok, message })
 }
 
-/// Schedules that are broken, or that nobody enqueues for.
+/// Schedules that are disabled by a problem, or overdue because no worker enqueues their jobs.
 async fn schedules(punctual: &Punctual) -> Result<Diagnostic> {
     let (admin, mut after, mut broken, mut all) = (punctual.admin("doctor"), None, Vec::new(), 0);
     loop {
@@ -101,7 +102,7 @@ async fn access(punctual: &Punctual) -> Result<Diagnostic> {
     Ok(Diagnostic { check: "access".into(), ok: access != Access::Closed { tokens: 0 }, message })
 }
 
-/// Jobs whose lease ran out and that nobody has put back.
+/// Jobs whose lease has expired and that were not returned to the queue.
 async fn vanished(punctual: &Punctual) -> Result<Diagnostic> {
     let expired = punctual.store().expired(1_000).await.map_err(punctual::Error::from)?.len();
     let ok = expired == 0;

@@ -1,4 +1,4 @@
-//! `punctual enqueue`: one job, or one for each line of a file.
+//! `punctual enqueue`: one job, or one per line of a file.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -22,7 +22,7 @@ use crate::{
     traces,
 };
 
-/// How long `--wait` waits.
+/// Maximum wait of `--wait`.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
@@ -32,7 +32,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()
     }
 }
 
-/// How far the unique key reaches, if anything is said of that.
+/// The scope of the unique key, if any option specifies it.
 fn unique(args: &Enqueue) -> Option<UniqueInput> {
     let line = UniqueInput {
         by: args.unique_by.clone(),
@@ -110,21 +110,23 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     Ok(())
 }
 
-/// A job that no live worker has a handler for is accepted, since one may come; but somebody should know.
+/// Warns if no live worker has a handler for the job. The job is accepted anyway, since such a worker may start later.
 async fn warn_of_nobody(punctual: &Punctual, id: punctual::JobId) {
     let (Ok(workers), Ok(job)) = (punctual.store().workers().await, punctual.job(id).await) else { return };
     let now = punctual.store().now();
     let mut live = workers.iter().filter(|worker| punctual::admin::is_live(worker, now)).peekable();
     let serves = |worker: &punctual::core::WorkerRecord| {
-        let beat = &worker.beat;
-        beat.names.contains(&job.spec.name) && (beat.queues.is_empty() || beat.queues.contains(&job.spec.queue))
+        let heartbeat = &worker.heartbeat;
+        heartbeat.names.contains(&job.spec.name)
+            && (heartbeat.queues.is_empty() || heartbeat.queues.contains(&job.spec.queue))
     };
     if live.peek().is_some() && !live.any(serves) {
         eprintln!("note: no live worker handles `{}` in the queue `{}`", job.spec.name, job.spec.queue);
     }
 }
 
-/// All lines are read and checked before the first is stored, so that a bad one leaves nothing half done.
+/// Enqueues the jobs of a file. All lines are checked before the first is stored, so that an invalid line stores
+/// nothing.
 async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
     let lines = read_lines(path)?;
     let drafts = lines.into_iter().map(|(number, text)| {

@@ -1,4 +1,4 @@
-//! The server of the API and the dashboard, beside whatever else runs.
+//! The server of the API and the dashboard, beside the workers.
 
 use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -16,23 +16,23 @@ use tokio::time;
 
 use crate::args::ListenArgs;
 
-/// How long those may take that are answered when it ends.
+/// Maximum duration of requests under way when the server stops.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// How long a server whose store has failed still answers.
+/// How long a server keeps answering after its store has failed.
 const FAILURE_SHOWN: Duration = Duration::from_secs(2);
 
-/// Tells what the workers beside the server have done.
+/// Returns the counters of the workers beside the server.
 pub(crate) type WatchStats = Box<dyn Fn() -> Stats + Send>;
 
-/// Where the server finds what the workers have done, once there are any.
+/// The counters of the workers, once they have started.
 #[derive(Clone, Default)]
 pub(crate) struct CrewStats(Arc<OnceLock<Mutex<WatchStats>>>);
 
 impl CrewStats {
-    /// The workers are there.
+    /// Sets the source of the counters.
     pub(crate) fn watch(&self, stats: WatchStats) {
-        // There is one crew.
+        // Called once per process, so the slot is empty.
         let _ = self.0.set(Mutex::new(stats));
     }
 
@@ -41,11 +41,11 @@ impl CrewStats {
     }
 }
 
-/// Starts it, unless it is not wanted.
+/// Starts the server, unless it is disabled.
 pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: CrewStats) -> Result<Option<RunningServer>> {
     let Some(address) = args.listen.0 else { return Ok(None) };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(certificate, key)| Tls { certificate, key });
-    // Without it there are fewer connections; who has too few is told by the system.
+    // Without a higher limit, fewer connections are possible; the system reports when the limit is reached.
     if let Err(error) = punctual_server::raise_file_limit() {
         tracing::warn!(%error, "cannot have more files open than by default");
     }
@@ -54,8 +54,8 @@ pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: CrewSta
     Ok(Some(server.start(address).await?))
 }
 
-/// Ends it in order. After a failure of the store, `/readyz` says why for a moment, before the process ends with the
-/// same error.
+/// Stops the server gracefully. After a failure of the store, `/readyz` reports the reason for a moment before the
+/// process exits with the same error.
 pub(crate) async fn stop_after(ended: &Result<()>, server: Option<RunningServer>) {
     let Some(server) = server else { return };
     let is_store =

@@ -1,4 +1,4 @@
-//! `punctual jobs`: lists, and actions on one job or many.
+//! `punctual jobs`: lists jobs, and acts on one or many.
 
 use std::{
     io::{IsTerminal, Write},
@@ -54,7 +54,7 @@ fn filter_of(punctual: &Punctual, args: &FilterArgs) -> Filter {
     }
 }
 
-/// Why a job is not running: each reason in a line, and what to do below it.
+/// Prints why a job is not running: one line per reason, with the advice below it.
 async fn explain(cli: &Cli, admin: &Admin, id: JobId) -> Result<()> {
     let explanation = admin.explain(id).await?;
     if cli.json {
@@ -71,7 +71,7 @@ async fn explain(cli: &Cli, admin: &Admin, id: JobId) -> Result<()> {
     Ok(())
 }
 
-/// A page of the store may be short although more follow; a page on the screen is filled.
+/// Lists jobs. A page of the store may be short although more jobs follow; pages are read until the list is full.
 async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, filter: Filter, mut page: Page) -> Result<()> {
     let wanted = page.limit;
     page.limit = wanted.min(limits::PAGE_MAX_JOBS);
@@ -101,7 +101,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, filter: Filter, mut
     Ok(())
 }
 
-/// Jobs as a table.
+/// Prints jobs as a table.
 pub(crate) fn print_jobs(jobs: &[JobView], now: punctual::Timestamp) {
     let mut table = Table::new(["ID", "NAME", "QUEUE", "STATUS", "PRIO", "TRY", "WHEN", "NOTE"]);
     for job in jobs {
@@ -132,7 +132,7 @@ async fn act(cli: &Cli, punctual: &Punctual, admin: &Admin, verb: Verb, selectio
     }
 }
 
-/// The first error decides the exit code, but every job gets its turn.
+/// Acts on every job, even after an error; the first error decides the exit code.
 async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, ids: &[JobId], selection: &Selection) -> Result<()> {
     let (mut done, mut first_error) = (Vec::new(), None);
     for id in ids {
@@ -200,7 +200,7 @@ fn say_preview(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Resul
     Ok(())
 }
 
-/// Asks on a terminal; a script must have said `--yes`.
+/// Asks for confirmation on a terminal; scripts must pass `--yes`.
 fn confirm(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
     if !std::io::stdin().is_terminal() {
         let count = format::number(preview.count);

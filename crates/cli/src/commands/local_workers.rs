@@ -1,18 +1,18 @@
-//! Who sees to it that jobs run.
+//! The workers that `up` and `serve` start.
 
 use anyhow::{Error, Result, anyhow};
 use punctual::{Punctual, RunningSupervisor, RunningWorker};
 
 use super::{http::WatchStats, serve, work};
 
-/// A worker in this process, or processes of their own.
+/// A worker in this process, or separate worker processes.
 pub(crate) enum LocalWorkers {
     Worker(RunningWorker),
     Processes(RunningSupervisor),
 }
 
 impl LocalWorkers {
-    /// Makes one once the store can be written; none if it is asked to stop before that.
+    /// Starts the workers once the store can be written; returns `None` if the process is asked to stop before that.
     pub(crate) async fn start(
         punctual: &Punctual,
         asked_to_stop: impl Future<Output = ()>,
@@ -31,7 +31,7 @@ impl LocalWorkers {
         }
     }
 
-    /// Waits until no work can be done any more, and says why.
+    /// Waits until no worker can continue, and returns the reason.
     pub(crate) async fn failed(&mut self) -> Error {
         match self {
             Self::Worker(worker) => worker.failed().await.into(),
@@ -42,7 +42,7 @@ impl LocalWorkers {
         }
     }
 
-    /// Ends in order, or at once after an error that [`failed`](Self::failed) told.
+    /// Stops gracefully, or at once after an error that [`failed`](Self::failed) returned.
     pub(crate) async fn end(self, ended: Result<()>) -> Result<()> {
         match (self, &ended) {
             (Self::Worker(worker), Ok(())) => return work::stop(worker).await,

@@ -1,4 +1,4 @@
-//! `punctual locks`: who holds which lock.
+//! `punctual locks`: lists and releases locks.
 
 use anyhow::Result;
 use serde_json::json;

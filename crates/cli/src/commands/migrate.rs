@@ -1,4 +1,4 @@
-//! `punctual migrate`: the store's schema.
+//! `punctual migrate`: migrates the store's schema.
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
-    // Connecting brings the schema up to date, under the store's lock.
+    // Connecting migrates the schema, under the store's lock.
     let punctual = config.connect(cli).await?;
     let schema = punctual.store().schema().await.map_err(punctual::Error::from)?;
     if cli.json {

@@ -1,4 +1,4 @@
-//! One file a command.
+//! One file per command.
 
 mod bench;
 mod cleanup;
@@ -37,7 +37,7 @@ use crate::{
     top, traces,
 };
 
-/// Runs what the command line asks for.
+/// Runs the command.
 pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
     let config = Config::read(&cli)?;
     match &cli.command {
@@ -74,7 +74,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// A bar for long work, with its rate and the time left; nothing when nobody watches.
+/// A progress bar for long work, with its rate and the remaining time; hidden with `--json` and without a terminal.
 pub(crate) fn progress_bar(json: bool) -> indicatif::ProgressBar {
     if json {
         return indicatif::ProgressBar::hidden();

@@ -1,4 +1,4 @@
-//! `punctual move`: everything that one store knows, to another.
+//! `punctual move`: moves everything in one store to another.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use punctual::{
     Punctual,
     admin::is_live,
-    core::transfer::{self, HandedOver},
+    core::transfer::{self, Transferred},
 };
 use serde_json::json;
 
@@ -24,9 +24,9 @@ pub(crate) async fn run(cli: &Cli, args: &Move) -> Result<()> {
     let bar = progress_bar(cli.json);
     bar.set_length(jobs_in(&from).await?);
     bar.set_message("move");
-    let handed_over = transfer::hand_over(&**from.store(), &**to.store(), |jobs| bar.set_position(jobs as u64)).await;
+    let transferred = transfer::transfer(&**from.store(), &**to.store(), |jobs| bar.set_position(jobs as u64)).await;
     bar.finish_and_clear();
-    let done = handed_over.map_err(punctual::Error::from)?;
+    let done = transferred.map_err(punctual::Error::from)?;
     let differences = transfer::differences(&**from.store(), &**to.store()).await.map_err(punctual::Error::from)?;
     if cli.json {
         print_json(&json!({"moved": done, "differences": differences}))?;
@@ -45,7 +45,7 @@ pub(crate) async fn run(cli: &Cli, args: &Move) -> Result<()> {
     Ok(())
 }
 
-/// A file that is not there would be made.
+/// Fails if the source file does not exist: connecting would create it.
 fn check_file(url: &str) -> Result<()> {
     let path = url.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
     match path.map(|path| path.split('?').next().unwrap_or(path)) {
@@ -54,7 +54,7 @@ fn check_file(url: &str) -> Result<()> {
     }
 }
 
-/// Refuses what would not end well.
+/// Refuses moves that would fail or lose changes.
 async fn check(from: &Punctual, to: &Punctual, args: &Move) -> Result<()> {
     let (here, there) = (from.store().info().location, to.store().info().location);
     let refuse = |why: String| Err(Refusal(why).into());
@@ -66,7 +66,7 @@ async fn check(from: &Punctual, to: &Punctual, args: &Move) -> Result<()> {
             "{here} has live workers, such as {worker}; stop them, or confirm with --force: changes from now on are not moved"
         ));
     }
-    // Jobs come before what is known of their families, without which none may end.
+    // Jobs are moved before their dependencies, without which no job may end.
     if let Some(worker) = live_worker(to).await? {
         return refuse(format!("{there} has live workers, such as {worker}; stop them until everything is there"));
     }
@@ -80,11 +80,11 @@ async fn check(from: &Punctual, to: &Punctual, args: &Move) -> Result<()> {
     Ok(())
 }
 
-/// A worker that has been heard of lately, in words.
+/// A live worker of the store, as text.
 async fn live_worker(punctual: &Punctual) -> Result<Option<String>> {
     let (workers, now) = (punctual.admin("move").workers().await?, punctual.store().now());
     let live = workers.into_iter().find(|worker| is_live(worker, now));
-    Ok(live.map(|worker| format!("{} on {}", worker.beat.id, worker.beat.host)))
+    Ok(live.map(|worker| format!("{} on {}", worker.heartbeat.id, worker.heartbeat.host)))
 }
 
 async fn jobs_in(punctual: &Punctual) -> Result<u64> {
@@ -92,9 +92,9 @@ async fn jobs_in(punctual: &Punctual) -> Result<u64> {
     Ok(counts.iter().map(|count| count.count).sum())
 }
 
-/// What was moved, in words.
-fn in_words(done: &HandedOver) -> String {
-    let HandedOver { jobs, dependencies, workflows, schedules, queues, notifications, tokens } = *done;
+/// The numbers of moved items, as text.
+fn in_words(done: &Transferred) -> String {
+    let Transferred { jobs, dependencies, workflows, schedules, queues, notifications, tokens } = *done;
     let parts = [
         (jobs, "job", "jobs"),
         (dependencies, "dependency", "dependencies"),
@@ -104,9 +104,9 @@ fn in_words(done: &HandedOver) -> String {
         (notifications, "notification", "notifications"),
         (tokens, "token", "tokens"),
     ];
-    // Jobs are told in any case.
-    let told = parts.into_iter().enumerate().filter(|(place, (count, ..))| *place == 0 || *count > 0);
+    // The number of jobs is always shown.
+    let shown = parts.into_iter().enumerate().filter(|(place, (count, ..))| *place == 0 || *count > 0);
     let words =
         |(_, (count, one, many))| format!("{} {}", format::number(count as u64), if count == 1 { one } else { many });
-    format!("moved {}", told.map(words).collect::<Vec<_>>().join(", "))
+    format!("moved {}", shown.map(words).collect::<Vec<_>>().join(", "))
 }

@@ -1,4 +1,4 @@
-//! `punctual queues`: what stands in them, paused or not, how many may run, and what their jobs are by default.
+//! `punctual queues`: counts, pausing, limits and job defaults of queues.
 
 use anyhow::Result;
 use punctual::{
@@ -54,17 +54,17 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()>
     }
 }
 
-/// The queues that were named; a pattern stands for those there are that fit.
-async fn named(admin: &Admin, wishes: &[String]) -> Result<Vec<String>> {
+/// The named queues; a pattern is replaced by the existing queues that match it.
+async fn named(admin: &Admin, patterns: &[String]) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for wish in wishes {
-        if !wish.contains(['*', '?']) {
-            names.push(wish.clone());
+    for pattern in patterns {
+        if !pattern.contains(['*', '?']) {
+            names.push(pattern.clone());
             continue;
         }
-        let found = admin.matching_queues(wish).await?;
+        let found = admin.matching_queues(pattern).await?;
         if found.is_empty() {
-            return Err(Usage(format!("no queue matches `{wish}`; `punctual queues list` lists all")).into());
+            return Err(Usage(format!("no queue matches `{pattern}`; `punctual queues list` lists all")).into());
         }
         names.extend(found);
     }
@@ -114,7 +114,7 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
     Ok(())
 }
 
-/// A dot and a word, in the colour of the job's state that it is most like.
+/// The state of a queue: a dot and a word, in the colour of the most similar job status.
 pub(crate) fn state(settings: &QueueSettings) -> Cell {
     let (word, like) = if settings.paused { ("paused", Status::Cancelled) } else { ("on", Status::Scheduled) };
     Cell::new(format!("● {word}")).style(status_style(like))
@@ -125,12 +125,12 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
     if cli.json {
         return print_json(&detail);
     }
-    text::print(&story(&detail, punctual.store().now()));
+    text::print(&history(&detail, punctual.store().now()));
     Ok(())
 }
 
-/// All of a queue, line by line.
-pub(crate) fn story(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
+/// The details of a queue, line by line.
+pub(crate) fn history(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
     let QueueView { name, settings, jobs, workers } = &detail.queue;
     let mut rows = vec![
         ("state", if settings.paused { "paused" } else { "on" }.to_owned()),
@@ -154,7 +154,7 @@ pub(crate) fn story(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
     lines
 }
 
-/// How many jobs of a queue may run.
+/// The limits of a queue, as text.
 pub(crate) fn limits_in_words(limits: &Limits) -> Option<String> {
     let keys = match limits.key_concurrency {
         Some(0) => Some("no limit per key".to_owned()),

@@ -1,4 +1,4 @@
-//! `punctual report`: answers to questions about many jobs.
+//! `punctual report`: reports on many jobs.
 
 use anyhow::Result;
 use punctual::{Admin, Punctual, Timestamp};

@@ -1,4 +1,4 @@
-//! `punctual schedules`: jobs that recur.
+//! `punctual schedules`: schedules of recurring jobs.
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
@@ -19,7 +19,7 @@ use crate::{
     table::{Cell, Table},
 };
 
-/// The next runs that `show` tells.
+/// Number of next runs that `show` prints.
 const SHOWN_RUNS: usize = 5;
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<()> {
@@ -108,7 +108,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, limit: usize, after
     Ok(())
 }
 
-/// A dot and a word, in the colour of the job's state that it is most like.
+/// The state of a schedule: a dot and a word, in the colour of the most similar job status.
 fn state(schedule: &ScheduleView) -> Cell {
     let (word, like) = match schedule {
         ScheduleView { problem: Some(_), .. } => ("broken", Status::Dead),
@@ -123,7 +123,7 @@ fn when(schedule: &ScheduleView) -> String {
     schedule.in_words.trim_end_matches('.').to_owned()
 }
 
-/// A run in the user's zone, to the second if that matters.
+/// A run in the user's time zone; with seconds if they are not zero.
 fn minute(at: Timestamp) -> String {
     let whole = at.as_micros() % 60_000_000 == 0;
     format::local(at, if whole { "%a %Y-%m-%d %H:%M %Z" } else { "%a %Y-%m-%d %H:%M:%S %Z" })
@@ -237,7 +237,7 @@ async fn backfill(
     Ok(())
 }
 
-/// The next runs of an expression that no schedule has.
+/// The next runs of a cron expression without a schedule.
 fn runs_of(cron: &str, zone: &str, count: usize, now: Timestamp) -> Result<Vec<Timestamp>> {
     let spec = Recurring::new("preview", cron, Draft::new("preview", &())).zone(zone).check(now)?;
     let runs = spec.timing()?.upcoming(now, count.min(limits::PAGE_MAX_SCHEDULES));
@@ -252,7 +252,7 @@ fn preview(cli: &Cli, zone: &str, upcoming: &[Timestamp], now: Timestamp) -> Res
     Ok(())
 }
 
-/// Runs in the schedule's zone and, if it is another, in the user's.
+/// Prints runs in the schedule's time zone and, if it differs, in the user's.
 fn runs(zone: &str, upcoming: &[Timestamp], now: Timestamp) {
     let zone = TimeZone::get(zone).unwrap_or_else(|_| TimeZone::system());
     for at in upcoming {

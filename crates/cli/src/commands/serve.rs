@@ -25,9 +25,9 @@ use crate::{
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
     let punctual = config.connect_to_serve(cli).await?;
-    // Before anything runs that would be lost.
+    // Handle signals before starting jobs, which a signal would otherwise lose.
     let asked_to_stop = asked_to_stop()?;
-    // It listens first, so that probes hear what is waited for.
+    // The server starts first, so that health probes report what is waited for.
     let stats = CrewStats::default();
     let server = http::start(&punctual, &args.http, stats.clone()).await?;
     if let Some(server) = &server {
@@ -50,19 +50,19 @@ async fn work(
     let make = async || {
         config.prepare(punctual).await?;
         Ok(match args.workers {
-            // Others work; somebody has to see to schedules and to what vanished workers held.
+            // Other processes run the jobs; this one runs schedules and reclaims jobs of lost workers.
             0 => LocalWorkers::Worker(config.worker(punctual.clone(), &args.worker)?.upkeep_only().start().await?),
             workers => LocalWorkers::Processes(start(cli, config, punctual, workers, &args.worker)?),
         })
     };
-    let Some(mut crew) = LocalWorkers::start(punctual, &mut asked_to_stop, make).await? else { return Ok(()) };
-    stats.watch(crew.watch_stats());
+    let Some(mut workers) = LocalWorkers::start(punctual, &mut asked_to_stop, make).await? else { return Ok(()) };
+    stats.watch(workers.watch_stats());
     eprintln!("{} worker processes on {}", args.workers, punctual.store().info().location);
     let ended = tokio::select! {
         () = asked_to_stop => Ok(()),
-        error = crew.failed() => Err(error),
+        error = workers.failed() => Err(error),
     };
-    crew.end(ended).await
+    workers.end(ended).await
 }
 
 /// Starts worker processes: this program, with the same settings.
@@ -73,7 +73,7 @@ pub(crate) fn start(
     workers: usize,
     worker: &WorkerArgs,
 ) -> Result<RunningSupervisor> {
-    // What no process could start with is told before any is tried.
+    // Settings that no process could start with are reported before any is started.
     config.worker(punctual.clone(), worker)?.check()?;
     let program = env::current_exe().context("cannot find out which program this is")?;
     let settings = settings(cli, worker);
@@ -87,12 +87,12 @@ pub(crate) fn start(
     Ok(supervisor.on_log_line(write).start()?)
 }
 
-/// What our flags say, as variables: an address with a password is not for everybody to read in a list of processes.
+/// Passes flags as environment variables: a URL with a password must not be visible in the process list.
 fn settings(cli: &Cli, worker: &WorkerArgs) -> Vec<(&'static str, OsString)> {
     let text = |text: &Option<String>| text.as_ref().map(OsString::from);
     let flag = |flag: bool| flag.then(|| OsString::from("true"));
     let span = |span: Option<Span>| span.map(|span| OsString::from(format!("{}ms", span.0.as_millis())));
-    // What it says at least; more if we were told so.
+    // Warnings, unless the variable requests another level.
     let level = env::var_os("PUNCTUAL_LOG").unwrap_or_else(|| "warn".into());
     let settings = [
         ("PUNCTUAL_LOG", Some(level)),
@@ -112,7 +112,7 @@ fn settings(cli: &Cli, worker: &WorkerArgs) -> Vec<(&'static str, OsString)> {
     settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Lets all end in order; who asks a second time does not want to wait.
+/// Stops all processes gracefully; a second signal stops them at once.
 pub(crate) async fn stop(supervisor: RunningSupervisor) -> Result<()> {
     let (Stats { running, .. }, again) = (supervisor.stats(), asked_to_stop()?);
     eprintln!("draining: {} jobs are running; interrupt again to end now", format::number(running));

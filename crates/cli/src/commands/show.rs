@@ -1,4 +1,4 @@
-//! `punctual jobs show`: the whole story of a job.
+//! `punctual jobs show`: a job with its attempts, events and logs.
 
 use anstyle::Style;
 use anyhow::Result;
@@ -21,12 +21,12 @@ pub(crate) async fn run(cli: &Cli, punctual: &Punctual, admin: &Admin, id: JobId
     if cli.json {
         return print_json(&detail);
     }
-    text::print(&story(&detail, punctual.store().now()));
+    text::print(&history(&detail, punctual.store().now()));
     Ok(())
 }
 
-/// The story, line by line.
-pub(crate) fn story(detail: &JobDetail, now: Timestamp) -> Vec<Line> {
+/// The details of a job, line by line.
+pub(crate) fn history(detail: &JobDetail, now: Timestamp) -> Vec<Line> {
     let (job, style) = (&detail.job, status_style(detail.job.status));
     let mut lines = vec![
         Line::new(job.name.clone(), BOLD).with(format!("  {}", job.id), Style::new()),
@@ -40,14 +40,14 @@ pub(crate) fn story(detail: &JobDetail, now: Timestamp) -> Vec<Line> {
     lines
 }
 
-/// A table below its title.
+/// A table with its title.
 fn titled(title: &str, table: Table) -> Vec<Line> {
     let mut lines = vec![Line::default(), Line::new(title, BOLD)];
     lines.extend(table.lines());
     lines
 }
 
-/// How the job stands, in one sentence.
+/// The status of the job, in one sentence.
 fn sentence(job: &JobView, now: Timestamp) -> String {
     let tries = match job.attempt {
         1 => "once".to_owned(),
@@ -117,7 +117,7 @@ fn facts(detail: &JobDetail) -> Vec<Line> {
     text::facts(rows)
 }
 
-/// The job's place in a workflow.
+/// The job's position in a workflow.
 fn place(job: &JobView) -> Option<String> {
     let workflow = job.workflow_id.or(job.callback_of)?;
     Some(format!("{} of {workflow}", job.node.as_deref().unwrap_or("a job")))

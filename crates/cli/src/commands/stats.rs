@@ -1,4 +1,4 @@
-//! `punctual stats`: how many jobs there are.
+//! `punctual stats`: job counts.
 
 use anyhow::Result;
 use punctual::Status;
@@ -11,7 +11,7 @@ use crate::{
     table::{Cell, Table},
 };
 
-/// The columns of the table by queue.
+/// The status columns of the table by queue.
 const SHOWN: [Status; 6] =
     [Status::Scheduled, Status::Queued, Status::Processing, Status::Retrying, Status::Succeeded, Status::Dead];
 

@@ -1,4 +1,4 @@
-//! `punctual token`: who may come over the network.
+//! `punctual token`: manages API tokens.
 
 use anyhow::Result;
 use punctual::admin::Access;

@@ -22,27 +22,27 @@ use crate::{
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     let punctual = config.connect_to_serve(cli).await?;
-    // Before anything runs that would be lost.
+    // Handle signals before starting jobs, which a signal would otherwise lose.
     let mut asked_to_stop = pin!(work::asked_to_stop()?);
-    // It listens first, so that probes hear what is waited for.
+    // The server starts first, so that health probes report what is waited for.
     let stats = CrewStats::default();
     let server = http::start(&punctual, &args.http, stats.clone()).await?;
     let make = async || {
         config.prepare(&punctual).await?;
-        let crew = match args.workers {
+        let workers = match args.workers {
             None => LocalWorkers::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
             Some(workers) => LocalWorkers::Processes(serve::start(cli, config, &punctual, workers, &args.worker)?),
         };
-        stats.watch(crew.watch_stats());
+        stats.watch(workers.watch_stats());
         greet(config, &punctual, server.as_ref());
         if args.demo {
             let jobs = demo::enqueue(&punctual).await?;
             anstream::eprintln!("{DIM}enqueued {jobs} jobs to look at; in a second shell: punctual jobs list{DIM:#}");
         }
-        Ok(crew)
+        Ok(workers)
     };
     let ended = match LocalWorkers::start(&punctual, &mut asked_to_stop, make).await {
-        Ok(Some(crew)) => show_until(asked_to_stop, crew, &punctual).await,
+        Ok(Some(workers)) => show_until(asked_to_stop, workers, &punctual).await,
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
@@ -50,22 +50,22 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     ended
 }
 
-/// Works, and shows how things stand, until it is asked to stop.
+/// Works and shows the status line until it is asked to stop.
 async fn show_until(
     asked_to_stop: impl Future<Output = ()>,
-    mut crew: LocalWorkers,
+    mut workers: LocalWorkers,
     punctual: &Punctual,
 ) -> Result<()> {
     let (line, admin) = (status_line(), punctual.admin(crate::config::actor()));
     format::keep_below_log(&line);
-    let stats = crew.watch_stats();
+    let stats = workers.watch_stats();
     let ended = tokio::select! {
         () = asked_to_stop => Ok(()),
         never = watch(&admin, stats, &line) => match never {},
-        error = crew.failed() => Err(error),
+        error = workers.failed() => Err(error),
     };
     line.finish_and_clear();
-    crew.end(ended).await
+    workers.end(ended).await
 }
 
 fn greet(config: &Config, punctual: &Punctual, server: Option<&RunningServer>) {
@@ -88,7 +88,7 @@ fn status_line() -> ProgressBar {
     line.with_style(style)
 }
 
-/// Shows how things stand, four times a second.
+/// Updates the status line four times per second.
 async fn watch(admin: &Admin, stats_now: impl Fn() -> Stats, line: &ProgressBar) -> Infallible {
     const PERIOD: Duration = Duration::from_millis(250);
     let (mut last, mut rate) = (stats_now(), 0.0);
@@ -97,12 +97,12 @@ async fn watch(admin: &Admin, stats_now: impl Fn() -> Stats, line: &ProgressBar)
         let stats = stats_now();
         let ended = |stats: &Stats| stats.succeeded + stats.failed + stats.died;
         let now = ended(&stats).saturating_sub(ended(&last)) as f64 / PERIOD.as_secs_f64();
-        // Smoothed, so that it can be read.
+        // Smoothed, so that it is readable.
         rate = 0.7 * rate + 0.3 * now;
         last = stats;
         let overview = match admin.overview().await {
             Ok(overview) => overview,
-            // The workers go on, and so do we.
+            // The workers continue, so the status line does too.
             Err(error) => {
                 line.set_message(format!("{error}"));
                 line.tick();

@@ -1,4 +1,4 @@
-//! `punctual verify`: whether a database keeps the guarantees.
+//! `punctual verify`: verifies that a database keeps the guarantees.
 
 use std::{process::ExitCode, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `punctual work`: a worker and nothing else.
+//! `punctual work`: a worker without API and dashboard.
 
 use anyhow::Result;
 use punctual::{RunningWorker, Stats, Supervised};
@@ -17,7 +17,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     }
     let punctual = config.connect_to_work(cli).await?;
     config.prepare(&punctual).await?;
-    // Before anything runs that would be lost.
+    // Handle signals before starting jobs, which a signal would otherwise lose.
     let asked_to_stop = asked_to_stop()?;
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
     eprintln!("{} works on {}", worker.id(), punctual.store().info().location);
@@ -38,7 +38,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     stop(worker).await
 }
 
-/// A worker process of a supervisor, which has seen to the store and says when to end.
+/// A worker process of a supervisor, which has prepared the store and requests the stop.
 async fn supervised(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     let link =
         Supervised::link().map_err(|_| Usage("--supervised is for processes that `serve` and `up` start".into()))?;
@@ -60,7 +60,7 @@ async fn supervised(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     }
 }
 
-/// Ends when the process is asked to stop.
+/// Completes when the process is asked to stop.
 pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     Ok(async move {
@@ -71,7 +71,7 @@ pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
     })
 }
 
-/// Drains the worker; who asks a second time does not want to wait.
+/// Drains the worker; a second signal stops it at once.
 pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
     let (running, id, again) = (worker.stats().running, worker.id(), asked_to_stop()?);
     if running > 0 {
@@ -85,7 +85,7 @@ pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
     Ok(())
 }
 
-/// Says what was done.
+/// Prints what was done.
 pub(crate) fn say_done(who: &str, stats: Stats) {
     let done = [("succeeded", stats.succeeded), ("failed", stats.failed), ("died", stats.died)];
     let done: Vec<_> = done.iter().map(|(what, count)| format!("{} {what}", format::number(*count))).collect();

@@ -1,4 +1,4 @@
-//! `punctual workers`: who works.
+//! `punctual workers`: lists workers.
 
 use anyhow::Result;
 use punctual::admin::is_live;
@@ -25,16 +25,17 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
     let now = punctual.store().now();
     let mut table = Table::new(["ID", "HOST", "PID", "QUEUES", "RUNNING", "OF", "STARTED", "SEEN"]);
     for worker in workers {
-        let queues = if worker.beat.queues.is_empty() { "all".to_owned() } else { worker.beat.queues.join(",") };
+        let queues =
+            if worker.heartbeat.queues.is_empty() { "all".to_owned() } else { worker.heartbeat.queues.join(",") };
         let seen = format::relative(worker.seen_at, now);
         let seen = if is_live(&worker, now) { seen } else { format!("{seen}, lost") };
         table.row([
-            Cell::new(worker.beat.id.to_string()),
-            Cell::new(worker.beat.host.clone()),
-            Cell::right(worker.beat.pid.to_string()),
+            Cell::new(worker.heartbeat.id.to_string()),
+            Cell::new(worker.heartbeat.host.clone()),
+            Cell::right(worker.heartbeat.pid.to_string()),
             Cell::new(queues),
-            Cell::number(u64::from(worker.beat.running)),
-            Cell::number(u64::from(worker.beat.concurrency)),
+            Cell::number(u64::from(worker.heartbeat.running)),
+            Cell::number(u64::from(worker.heartbeat.concurrency)),
             Cell::right(format::relative(worker.started_at, now)),
             Cell::right(seen),
         ]);

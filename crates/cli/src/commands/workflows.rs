@@ -1,4 +1,4 @@
-//! `punctual workflows`: jobs that wait for others, as a whole.
+//! `punctual workflows`: submits, shows, cancels and retries jobs that depend on each other.
 
 use std::{collections::HashMap, io::Read, path::Path, time::Duration};
 
@@ -23,9 +23,9 @@ use crate::{
     traces,
 };
 
-/// How long `--wait` waits.
+/// Maximum wait of `--wait`.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// Jobs that `show` lists; `--json` has all.
+/// Maximum number of jobs that `show` lists; `--json` has all.
 const SHOWN_JOBS: usize = 200;
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<()> {
@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<Workflow> {
     } else {
         text = std::fs::read_to_string(path).map_err(cannot)?;
     }
-    // JSON is YAML too, but its own reader tells better what is wrong with it.
+    // JSON is valid YAML, but the JSON parser has better error messages.
     let parsed: Result<WorkflowInput<Value>, String> = if text.trim_start().starts_with('{') {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     } else {
@@ -97,7 +97,7 @@ fn read(path: &Path) -> Result<Workflow> {
     words.workflow(&actor()).context("nothing was submitted")
 }
 
-/// What is wrong and where, without the picture of it.
+/// The error and its position, without the excerpt of the file.
 fn first_line(error: &str) -> String {
     error.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
@@ -155,7 +155,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, limit: usize, befor
     Ok(())
 }
 
-/// The job's state that a workflow's is most like.
+/// The job status with the colour of a workflow's status.
 const fn like(status: WorkflowStatus) -> Status {
     match status {
         WorkflowStatus::Running => Status::Processing,
@@ -191,7 +191,7 @@ fn show(cli: &Cli, detail: &WorkflowDetail, now: Timestamp, graph: bool) -> Resu
     Ok(())
 }
 
-/// How the workflow stands, in one sentence.
+/// The status of the workflow, in one sentence.
 fn sentence(view: &WorkflowView, now: Timestamp) -> String {
     let (id, ends) = (view.workflow.id, view.workflow.ends);
     let when = format::relative(view.workflow.updated_at, now);

@@ -1,4 +1,4 @@
-//! Handlers to try things with: `noop`, `echo`, `sleep`, `fail`.
+//! Built-in handlers for tests and demos: `noop`, `echo`, `sleep`, `fail`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn payload(ctx: &Context) -> Value {
     ctx.claim().job.spec.payload.read().unwrap_or_default()
 }
 
-/// Sleeps for `{"ms": 500}`, and says how far it is.
+/// Sleeps for `{"ms": 500}` and reports its progress.
 async fn sleep(ctx: Context) -> HandlerResult {
     let total = Duration::from_millis(payload(&ctx)["ms"].as_u64().unwrap_or(1_000));
     let (start, signal) = (Instant::now(), ctx.signal());
@@ -27,7 +27,7 @@ async fn sleep(ctx: Context) -> HandlerResult {
     while start.elapsed() < total {
         let step = Duration::from_secs(1).min(total - start.elapsed());
         if signal.run_until_cancelled(time::sleep(step)).await.is_none() {
-            return Err(Failure::new("told to stop"));
+            return Err(Failure::new("stopped"));
         }
         ctx.progress(100.0 * start.elapsed().as_secs_f32() / total.as_secs_f32(), "asleep");
     }
@@ -37,7 +37,7 @@ async fn sleep(ctx: Context) -> HandlerResult {
 /// Fails with `{"message": "…"}`; with `{"times": 2}` only in the first two attempts.
 async fn fail(ctx: Context) -> HandlerResult {
     let payload = payload(&ctx);
-    let message = payload["message"].as_str().unwrap_or("told to fail").to_owned();
+    let message = payload["message"].as_str().unwrap_or("failed as requested").to_owned();
     if payload["times"].as_u64().is_some_and(|times| u64::from(ctx.attempt()) > times) {
         ctx.info("enough failures, succeeding now");
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The handlers that the program brings, and those that the configuration names.
+//! The built-in handlers, and those of the configuration.
 
 mod builtin;
 mod program;

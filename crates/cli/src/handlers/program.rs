@@ -16,7 +16,7 @@ use crate::{
     format::{Bytes, Span},
 };
 
-/// What the file says of a program. docs/programs.md tells what it means.
+/// The settings of a program, described in docs/programs.md.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ProgramConfig {
@@ -51,7 +51,7 @@ enum ResultConfig {
 }
 
 impl ProgramConfig {
-    /// The handler of that name; `folder` is that of the configuration.
+    /// The handler with this name; `folder` is that of the configuration file.
     pub(crate) fn handler(&self, name: &str, folder: &Path) -> Result<ProgramHandler, Usage> {
         let named = |invalid: Invalid| Usage(format!("handlers.{name}.{invalid}"));
         self.program(folder).and_then(Program::handler).map_err(named)

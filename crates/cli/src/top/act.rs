@@ -1,12 +1,12 @@
-//! What an operator does from the picture: the same calls as those of the other commands, by the same actor.
+//! Performs actions from the screen, with the same calls and the same actor as the other commands.
 
 use punctual::Admin;
 
-use super::state::{Action, Said};
+use super::state::{Action, StatusLine};
 use crate::text::shortened;
 
-/// Does it, and says what became of it.
-pub(crate) async fn perform(admin: &Admin, action: &Action) -> Said {
+/// Performs an action and returns the message to show.
+pub(crate) async fn perform(admin: &Admin, action: &Action) -> StatusLine {
     let done = match action {
         Action::Pause(name) => admin.pause_queue(name).await.map(|()| format!("{name} paused")),
         Action::Resume(name) => admin.resume_queue(name).await.map(|()| format!("{name} resumed")),
@@ -16,7 +16,7 @@ pub(crate) async fn perform(admin: &Admin, action: &Action) -> Said {
         }
     };
     match done {
-        Ok(said) => Said::Done(said),
-        Err(error) => Said::Refused(error.to_string()),
+        Ok(said) => StatusLine::Done(said),
+        Err(error) => StatusLine::Refused(error.to_string()),
     }
 }

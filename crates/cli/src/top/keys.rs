@@ -1,11 +1,11 @@
-//! What each key does.
+//! The effect of each key.
 
 use punctual::JobId;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::state::{Action, Opened, Panel, Said, State, Subject, Wish};
+use super::state::{Action, Effect, Opened, Panel, State, StatusLine, Subject};
 
-/// The keys as the help shows them.
+/// The keys as the help lists them.
 pub(crate) const HELP: [(&str, &str); 12] = [
     ("Tab, 1 2 3", "the next table; queues, running, dead"),
     ("j k, arrows", "down and up"),
@@ -21,12 +21,12 @@ pub(crate) const HELP: [(&str, &str); 12] = [
     ("q, Ctrl-C", "quit"),
 ];
 
-/// Takes a key; says what it asks for.
-pub(crate) fn press(state: &mut State, key: KeyEvent) -> Option<Wish> {
+/// Handles a key; returns its effect outside the state.
+pub(crate) fn press(state: &mut State, key: KeyEvent) -> Option<Effect> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
-        KeyCode::Char('c') if control => return Some(Wish::Leave),
-        KeyCode::Char('l') if control => return Some(Wish::Look),
+        KeyCode::Char('c') if control => return Some(Effect::Leave),
+        KeyCode::Char('l') if control => return Some(Effect::Snapshot),
         KeyCode::Char(_) if control => return None,
         _ => {}
     }
@@ -36,21 +36,21 @@ pub(crate) fn press(state: &mut State, key: KeyEvent) -> Option<Wish> {
     state.said = None;
     if state.help {
         state.help = false;
-        return (key.code == KeyCode::Char('q')).then_some(Wish::Leave);
+        return (key.code == KeyCode::Char('q')).then_some(Effect::Leave);
     }
     move_about(state, key.code).or_else(|| act(state, key.code))
 }
 
-/// Only a `y` is a yes.
-fn answer(state: &mut State, job: JobId, key: KeyCode) -> Option<Wish> {
+/// Handles the answer to a confirmation: only `y` confirms.
+fn answer(state: &mut State, job: JobId, key: KeyCode) -> Option<Effect> {
     if matches!(key, KeyCode::Char('y' | 'Y')) {
-        return Some(Wish::Do(Action::Cancel(job)));
+        return Some(Effect::Do(Action::Cancel(job)));
     }
-    state.said = Some(Said::Done("nothing was done".to_owned()));
+    state.said = Some(StatusLine::Done("nothing was done".to_owned()));
     None
 }
 
-fn move_about(state: &mut State, key: KeyCode) -> Option<Wish> {
+fn move_about(state: &mut State, key: KeyCode) -> Option<Effect> {
     let page = state.page.max(1);
     match key {
         KeyCode::Char('j') | KeyCode::Down => state.go(|place| place.saturating_add(1)),
@@ -76,20 +76,20 @@ fn show(state: &mut State, panel: Panel) {
     state.panel = panel;
 }
 
-fn act(state: &mut State, key: KeyCode) -> Option<Wish> {
+fn act(state: &mut State, key: KeyCode) -> Option<Effect> {
     let subject = state.subject();
     match (key, subject) {
-        (KeyCode::Char('q'), _) => Some(Wish::Leave),
+        (KeyCode::Char('q'), _) => Some(Effect::Leave),
         (KeyCode::Char(' '), _) => freeze(state),
         (KeyCode::Enter, Some(subject)) if state.opened.is_none() => {
-            state.opened = Some(Opened { subject: subject.clone(), story: None, top: 0 });
-            Some(Wish::Read(subject))
+            state.opened = Some(Opened { subject: subject.clone(), history: None, top: 0 });
+            Some(Effect::Read(subject))
         }
         (KeyCode::Char('p'), Some(Subject::Queue(name))) => {
             let paused = state.queues().iter().any(|row| row.queue.name == name && row.queue.settings.paused);
-            Some(Wish::Do(if paused { Action::Resume(name) } else { Action::Pause(name) }))
+            Some(Effect::Do(if paused { Action::Resume(name) } else { Action::Pause(name) }))
         }
-        (KeyCode::Char('r'), Some(Subject::Job(id))) => Some(Wish::Do(Action::Retry(id))),
+        (KeyCode::Char('r'), Some(Subject::Job(id))) => Some(Effect::Do(Action::Retry(id))),
         (KeyCode::Char('c'), Some(Subject::Job(id))) => {
             state.asked = Some(id);
             None
@@ -101,17 +101,17 @@ fn act(state: &mut State, key: KeyCode) -> Option<Wish> {
     }
 }
 
-fn refuse(state: &mut State, why: &str) -> Option<Wish> {
-    state.said = Some(Said::Refused(why.to_owned()));
+fn refuse(state: &mut State, why: &str) -> Option<Effect> {
+    state.said = Some(StatusLine::Refused(why.to_owned()));
     None
 }
 
-/// What happened while the picture was frozen is not known.
-fn freeze(state: &mut State) -> Option<Wish> {
+/// Freezes or unfreezes the screen. Nothing is known of the time while it was frozen, so the rates have a gap.
+fn freeze(state: &mut State) -> Option<Effect> {
     state.frozen = !state.frozen;
     if state.frozen {
         return None;
     }
     state.rates.gap();
-    Some(Wish::Look)
+    Some(Effect::Snapshot)
 }

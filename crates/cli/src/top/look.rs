@@ -1,4 +1,4 @@
-//! One look at the store: only reads whose cost does not grow with the number of jobs.
+//! Reads a snapshot of the store, with queries whose cost does not grow with the number of jobs.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,26 +15,26 @@ use tokio::sync::Mutex;
 
 use super::{
     rates::Totals,
-    state::{Story, Subject},
+    state::{Details, Subject},
 };
 use crate::commands::{queues, show};
 
-/// Jobs that a list shows.
+/// Maximum number of jobs in a list.
 pub(crate) const JOBS_MAX: usize = 100;
-/// Queues whose oldest job is looked for.
+/// Maximum number of queues whose oldest job is queried.
 const OLDEST_MAX_QUEUES: usize = 50;
-/// What is told late of an hour is counted, if it is not later than this.
+/// Counters of an hour may still be updated until this long after its end.
 const LATE: Duration = Duration::from_secs(3_600);
 
-/// What was seen.
+/// A snapshot of the store.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Look {
-    /// When, by the store's clock.
+pub(crate) struct Snapshot {
+    /// Time of the snapshot, by the store's clock.
     pub(crate) at: Timestamp,
-    /// How many jobs there are, by status.
+    /// Number of jobs by status.
     pub(crate) jobs: BTreeMap<Status, u64>,
     pub(crate) workers: Workers,
-    /// The job that has been due for longest, and has not started.
+    /// The job that has been due for longest and has not started.
     pub(crate) oldest: Option<Oldest>,
     pub(crate) queues: Vec<QueueRow>,
     pub(crate) running: JobRows,
@@ -43,27 +43,27 @@ pub(crate) struct Look {
     pub(crate) totals: Totals,
 }
 
-/// The workers that have been heard of lately.
+/// The live workers.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Workers {
     pub(crate) live: u64,
-    /// Jobs that they can run at once.
+    /// Sum of the workers' concurrency.
     pub(crate) slots: u64,
 }
 
-/// What has been due for longest.
+/// The job that has been due for longest.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Oldest {
     pub(crate) queue: String,
     pub(crate) due_ms: u64,
 }
 
-/// A queue, and for how long its oldest queued job has been due.
+/// A queue, and how long its oldest queued job has been due.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct QueueRow {
     #[serde(flatten)]
     pub(crate) queue: QueueView,
-    /// Nothing if none is queued, or if there are so many queues that it was not looked for.
+    /// `None` if no job is queued, or if the queue was not queried because there are too many queues.
     pub(crate) oldest_due_ms: Option<u64>,
 }
 
@@ -71,11 +71,11 @@ pub(crate) struct QueueRow {
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct JobRows {
     pub(crate) jobs: Vec<JobView>,
-    /// Whether there are others.
+    /// Whether there are more jobs.
     pub(crate) more: bool,
 }
 
-/// Who looks.
+/// Reads snapshots and details from the store.
 #[derive(Debug)]
 pub(crate) struct Poller {
     punctual: Punctual,
@@ -83,8 +83,8 @@ pub(crate) struct Poller {
     ended: Mutex<Option<Ended>>,
 }
 
-/// What is known of attempts that ended. Those of the hours that are over are kept here, so that a look costs the same
-/// however long it goes on.
+/// Cached counts of attempts that ended in past hours, so that the cost of a snapshot does not grow with the time that
+/// `top` runs.
 #[derive(Debug, Clone, Copy)]
 struct Ended {
     closed: Totals,
@@ -100,18 +100,19 @@ impl Poller {
         &self.admin
     }
 
-    /// Where the jobs are, without secrets.
+    /// The location of the store, without secrets.
     pub(crate) fn location(&self) -> String {
         self.punctual.store().info().location
     }
 
-    /// The store's clock, which is known also while the store does not answer.
+    /// The store's clock, which works also while the store does not answer.
     pub(crate) fn now(&self) -> Timestamp {
         self.punctual.store().now()
     }
 
-    /// Looks at everything. `around` is the place of the queue that matters most, if there are very many.
-    pub(crate) async fn look(&self, around: usize) -> Result<Look, Error> {
+    /// Reads a snapshot. `around` is the index of the selected queue: if there are very many, those near it are
+    /// queried.
+    pub(crate) async fn look(&self, around: usize) -> Result<Snapshot, Error> {
         let views = self.admin.queues().await?;
         let mut jobs: BTreeMap<Status, u64> = Status::ALL.into_iter().map(|status| (status, 0)).collect();
         for (status, count) in views.iter().flat_map(|queue| &queue.jobs) {
@@ -119,7 +120,7 @@ impl Poller {
         }
         let ended = self.ended().await?;
         let totals = Totals { jobs: jobs.values().sum(), deleted: jobs[&Status::Deleted], ..ended };
-        Ok(Look {
+        Ok(Snapshot {
             workers: self.workers().await?,
             oldest: self.oldest(None).await?,
             queues: self.rows(views, around).await?,
@@ -131,17 +132,17 @@ impl Poller {
         })
     }
 
-    /// The story of a job or a queue, as `jobs show` and `queues show` tell it.
-    pub(crate) async fn story(&self, subject: Subject) -> Result<Story, Error> {
+    /// The details of a job or a queue, as `jobs show` and `queues show` print them.
+    pub(crate) async fn history(&self, subject: Subject) -> Result<Details, Error> {
         let now = self.now();
         let (lines, over) = match subject {
             Subject::Job(id) => {
                 let detail = self.admin.job(id).await?;
-                (show::story(&detail, now), detail.job.status.is_finished())
+                (show::history(&detail, now), detail.job.status.is_finished())
             }
-            Subject::Queue(name) => (queues::story(&self.admin.queue(&name).await?, now), false),
+            Subject::Queue(name) => (queues::history(&self.admin.queue(&name).await?, now), false),
         };
-        Ok(Story { lines, over })
+        Ok(Details { lines, over })
     }
 
     async fn workers(&self) -> Result<Workers, Error> {
@@ -149,12 +150,12 @@ impl Poller {
         let mut sum = Workers::default();
         for worker in workers.iter().filter(|worker| is_live(worker, now)) {
             sum.live += 1;
-            sum.slots += u64::from(worker.beat.concurrency);
+            sum.slots += u64::from(worker.heartbeat.concurrency);
         }
         Ok(sum)
     }
 
-    /// The job, of all or of a queue, that has been due for longest.
+    /// The job that has been due for longest, of all queues or of one.
     async fn oldest(&self, queue: Option<String>) -> Result<Option<Oldest>, Error> {
         let filter = Filter { queue, ..Filter::status(Status::Queued) };
         let found = self.admin.jobs(filter, Page::first(1)).await?.jobs.into_iter().next();
@@ -180,7 +181,7 @@ impl Poller {
         Ok(JobRows { jobs: found.jobs, more: found.next.is_some() })
     }
 
-    /// How many attempts have ended since the first look, and a while before.
+    /// The number of attempts that have ended since a time shortly before the first snapshot.
     async fn ended(&self) -> StoreResult<Totals> {
         let mut known = self.ended.lock().await;
         let (now, closing) = (self.now(), hour(self.now()).before(LATE));

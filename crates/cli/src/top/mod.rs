@@ -3,7 +3,7 @@
 //! | question | file |
 //! |---|---|
 //! | what is read from the store? | `look` |
-//! | how fast do jobs come and go? | `rates` |
+//! | how are jobs per second computed? | `rates` |
 //! | what is on the screen? | `state` |
 //! | what does a key do? | `keys` |
 //! | how is an action performed? | `act` |
@@ -38,9 +38,9 @@ use tokio::{
 
 use self::{
     draw::Theme,
-    look::{Look, Poller},
+    look::{Poller, Snapshot},
     screen::Screen,
-    state::{Action, Said, State, Story, Subject, Wish},
+    state::{Action, Details, Effect, State, StatusLine, Subject},
 };
 use crate::{
     args::{Cli, Top},
@@ -49,13 +49,13 @@ use crate::{
     exit::Usage,
 };
 
-/// A store that has not answered by then does not answer.
+/// Timeout of a read or an action.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a look comes a pause of so many times as long at least, so that a slow store has little of it.
+/// After a read, the pause is at least this many times its duration, to limit the load on a slow store.
 const PAUSE_FACTOR: u32 = 4;
-/// How often the picture is drawn while the store does not answer, to say for how long.
+/// How often the screen is redrawn while the store does not answer, to show for how long.
 const CLOCK: Duration = Duration::from_secs(1);
-/// The width of a picture that goes elsewhere than to a terminal.
+/// The width of the output if it is not a terminal.
 const COLUMNS: u16 = 120;
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Top) -> Result<()> {
@@ -74,7 +74,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Top) -> Result<()> {
     Loop::new(eye, args.every.0).run(&mut screen, keys).await
 }
 
-/// Two looks, since one says nothing of rates, and their picture.
+/// Prints one screen after two reads, since rates need two.
 async fn print(cli: &Cli, eye: &Poller, every: Duration) -> Result<()> {
     let mut state = State::new(eye.location());
     state.saw(eye.look(0).await?);
@@ -91,25 +91,25 @@ async fn print(cli: &Cli, eye: &Poller, every: Duration) -> Result<()> {
     Ok(())
 }
 
-/// What comes back from the store.
-enum Heard {
-    Looked(Result<Box<Look>, String>, Timestamp),
-    Told(Subject, Result<Story, String>),
-    Did(Said),
+/// Results from the store.
+enum Update {
+    Looked(Result<Box<Snapshot>, String>, Timestamp),
+    Told(Subject, Result<Details, String>),
+    Did(StatusLine),
 }
 
-/// Keys, looks and actions, one after the other.
+/// The event loop: keys, reads and actions, one after the other.
 struct Loop {
     eye: Arc<Poller>,
     every: Duration,
     state: State,
-    /// What is under way: at most one look, and what the operator asked for.
-    work: JoinSet<Heard>,
+    /// Tasks under way: at most one read of the overview, and the operator's requests.
+    work: JoinSet<Update>,
     looking_since: Option<Instant>,
     next_look: Moment,
-    /// A look is wanted as soon as the one under way has ended.
+    /// Read the overview again as soon as the current read has ended.
     look_again: bool,
-    /// Stories that are being read.
+    /// Number of details that are being read.
     reading: usize,
 }
 
@@ -155,10 +155,10 @@ impl Loop {
     fn key(&mut self, screen: &mut Screen, event: &Event) -> Result<Left> {
         let Some(key) = event.as_key_press_event() else { return Ok(Left::No) };
         match keys::press(&mut self.state, key) {
-            Some(Wish::Leave) => return Ok(Left::Yes),
-            Some(Wish::Do(action)) => self.act(action),
-            Some(Wish::Read(subject)) => self.read(subject),
-            Some(Wish::Look) => {
+            Some(Effect::Leave) => return Ok(Left::Yes),
+            Some(Effect::Do(action)) => self.act(action),
+            Some(Effect::Read(subject)) => self.read(subject),
+            Some(Effect::Snapshot) => {
                 screen.clear()?;
                 self.look_soon();
             }
@@ -172,7 +172,7 @@ impl Loop {
         let (eye, around) = (Arc::clone(&self.eye), self.state.selected(state::Panel::Queues));
         self.work.spawn(async move {
             let looked = in_time(eye.look(around)).await;
-            Heard::Looked(looked.map(Box::new), eye.now())
+            Update::Looked(looked.map(Box::new), eye.now())
         });
     }
 
@@ -186,7 +186,7 @@ impl Loop {
         self.work.spawn(async move {
             let done = time::timeout(PATIENCE, act::perform(eye.admin(), &action)).await;
             let late = || format!("no answer within {} s; it may still happen", PATIENCE.as_secs());
-            Heard::Did(done.unwrap_or_else(|_| Said::Refused(late())))
+            Update::Did(done.unwrap_or_else(|_| StatusLine::Refused(late())))
         });
     }
 
@@ -194,22 +194,22 @@ impl Loop {
         self.reading += 1;
         let eye = Arc::clone(&self.eye);
         self.work.spawn(async move {
-            let story = in_time(eye.story(subject.clone())).await;
-            Heard::Told(subject, story)
+            let history = in_time(eye.history(subject.clone())).await;
+            Update::Told(subject, history)
         });
     }
 
-    fn heard(&mut self, heard: Heard) {
+    fn heard(&mut self, heard: Update) {
         match heard {
-            Heard::Looked(looked, at) => self.looked(looked, at),
-            Heard::Told(subject, story) => {
+            Update::Looked(looked, at) => self.looked(looked, at),
+            Update::Told(subject, history) => {
                 self.reading -= 1;
-                self.state.told(&subject, story);
+                self.state.received(&subject, history);
             }
-            Heard::Did(said) => {
+            Update::Did(said) => {
                 self.state.said = Some(said);
                 self.look_soon();
-                // Also a story that was over has a new chapter.
+                // An action also changes details that were final.
                 if let Some(opened) = &self.state.opened {
                     self.read(opened.subject.clone());
                 }
@@ -217,7 +217,7 @@ impl Loop {
         }
     }
 
-    fn looked(&mut self, looked: Result<Box<Look>, String>, at: Timestamp) {
+    fn looked(&mut self, looked: Result<Box<Snapshot>, String>, at: Timestamp) {
         let took = self.looking_since.take().map_or(Duration::ZERO, |since| since.elapsed());
         let pause = self.every.saturating_sub(took).max(took * PAUSE_FACTOR);
         let again = std::mem::take(&mut self.look_again);
@@ -225,7 +225,7 @@ impl Loop {
         match looked {
             Ok(look) => {
                 self.state.saw(*look);
-                if let Some(subject) = self.state.unfinished_story().filter(|_| self.reading == 0) {
+                if let Some(subject) = self.state.unfinished_history().filter(|_| self.reading == 0) {
                     self.read(subject);
                 }
             }
@@ -234,7 +234,7 @@ impl Loop {
     }
 }
 
-/// Whether the operator has left.
+/// Whether the operator has quit.
 enum Left {
     Yes,
     No,

@@ -1,21 +1,21 @@
-//! How fast jobs come and go, from one look to the next.
+//! Rates of jobs per second, computed from one snapshot to the next.
 
 use std::{collections::VecDeque, time::Duration};
 
 use punctual::Timestamp;
 use serde::Serialize;
 
-/// Steps that are kept: more than a screen has columns for.
+/// Number of steps kept: more than a screen has columns.
 const STEPS_MAX: usize = 240;
-/// What rates are an average of.
+/// The period that rates are averaged over.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What there has been by some instant. Only the differences mean something.
+/// Cumulative counts at some instant. Only their differences have a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Totals {
-    /// Jobs in the store, those marked as deleted included.
+    /// Jobs in the store, including those marked as deleted.
     pub(crate) jobs: u64,
-    /// Those marked as deleted.
+    /// Jobs marked as deleted.
     pub(crate) deleted: u64,
     /// Attempts that succeeded.
     pub(crate) succeeded: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Totals {
     pub(crate) failed: u64,
 }
 
-/// What is measured.
+/// A kind of rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     Enqueued,
@@ -31,11 +31,11 @@ pub(crate) enum Flow {
     Failed,
 }
 
-/// What happened between two looks.
+/// The changes between two snapshots.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     took: Duration,
-    /// Nothing while retention removes jobs: then nobody can tell from their number how many came.
+    /// `None` while retention removes jobs: the number of new jobs then cannot be derived from the counts.
     enqueued: Option<u64>,
     succeeded: u64,
     failed: u64,
@@ -66,7 +66,7 @@ impl Step {
     }
 }
 
-/// Jobs a second, over the last minute; nothing where that is not known.
+/// Jobs per second over the last minute; `None` if unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct PerSecond {
     enqueued: Option<f64>,
@@ -74,16 +74,16 @@ pub(crate) struct PerSecond {
     failed: Option<f64>,
 }
 
-/// The last looks.
+/// The rates of the last snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     last: Option<(Timestamp, Totals)>,
-    /// Oldest first; nothing for a look that failed.
+    /// Oldest first; `None` for a read that failed.
     steps: VecDeque<Option<Step>>,
 }
 
 impl Rates {
-    /// Adds what a look has seen.
+    /// Adds the counts of a snapshot.
     pub(crate) fn add(&mut self, at: Timestamp, totals: Totals) {
         let now = (at, totals);
         if let Some(step) = self.last.and_then(|last| Step::between(last, now)) {
@@ -92,7 +92,7 @@ impl Rates {
         self.last = Some(now);
     }
 
-    /// Nothing was seen: a gap is a gap, and what comes after it counts from then on.
+    /// Records a failed read as a gap; the next step begins at the next snapshot.
     pub(crate) fn gap(&mut self) {
         self.last = None;
         self.push(None);
@@ -105,7 +105,7 @@ impl Rates {
         self.steps.push_back(step);
     }
 
-    /// How many a second, over what is known of the last minute.
+    /// The rate per second over the known steps of the last minute.
     pub(crate) fn per_second(&self, flow: Flow) -> Option<f64> {
         let (mut count, mut time) = (0, Duration::ZERO);
         for step in self.steps.iter().rev().flatten() {
@@ -119,7 +119,7 @@ impl Rates {
         (!time.is_zero()).then(|| count as f64 / time.as_secs_f64())
     }
 
-    /// All of them.
+    /// All rates.
     pub(crate) fn all(&self) -> PerSecond {
         let [enqueued, succeeded, failed] =
             [Flow::Enqueued, Flow::Succeeded, Flow::Failed].map(|flow| self.per_second(flow));

@@ -1,4 +1,4 @@
-//! The terminal: taken as a whole, and given back as it was, however the program ends.
+//! The terminal: switched to full screen, and restored however the program ends.
 
 use std::{
     io, panic,
@@ -25,18 +25,18 @@ use tokio::{
 use super::draw::Theme;
 use crate::format;
 
-/// Keys that may wait while the picture is drawn.
+/// Maximum number of key events that are buffered while the screen is drawn.
 const KEYS_MAX: usize = 256;
 
-/// Whether the terminal is ours. It is given back once: a second time would put the cursor where it was before, onto
-/// what was said meanwhile.
+/// Whether the terminal is in full-screen mode. It must be restored only once: a second time would move the cursor back
+/// over text that was printed meanwhile.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The terminal while it is ours.
+/// The terminal in full-screen mode.
 pub(super) struct Screen(DefaultTerminal);
 
 impl Screen {
-    /// Takes it. A panic gives it back before it is told.
+    /// Switches to full screen. A panic restores the terminal before its message is printed.
     pub(super) fn open() -> io::Result<Self> {
         let usual = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -55,7 +55,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Draws everything anew, in case something else has written there.
+    /// Redraws everything, in case another program has written to the terminal.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.0.clear()
     }
@@ -73,7 +73,7 @@ fn take() -> io::Result<DefaultTerminal> {
     Terminal::new(CrosstermBackend::new(io::stdout()))
 }
 
-/// A terminal that is gone cannot be given back, which nobody can be told then.
+/// Restores the terminal. Errors are ignored: a terminal that was closed cannot be restored, and cannot show an error.
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
@@ -82,9 +82,9 @@ fn give_back() {
     }
 }
 
-/// What is typed, and changes of the terminal's size.
+/// Key events, and changes of the terminal's size.
 ///
-/// The thread waits for keys as long as the process lives: nothing else wakes it.
+/// The thread reads keys until the process ends, since nothing else can wake it.
 pub(super) fn keys() -> mpsc::Receiver<io::Result<Event>> {
     let (heard, keys) = mpsc::channel(KEYS_MAX);
     thread::spawn(move || {
@@ -99,7 +99,7 @@ pub(super) fn keys() -> mpsc::Receiver<io::Result<Event>> {
     keys
 }
 
-/// Ends when the process is asked to stop, or its terminal is gone.
+/// Completes when the process receives a signal to stop, or its terminal is closed.
 pub(super) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
     let mut signals = (
         signal(SignalKind::interrupt())?,
@@ -118,7 +118,7 @@ pub(super) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
 }
 
 impl Theme {
-    /// As the other commands decide it: `NO_COLOR` and its kin.
+    /// Whether to use colours: decided as in the other commands, by `NO_COLOR` and similar variables.
     pub(super) fn of_terminal() -> Self {
         Self { colours: anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never }
     }

@@ -1,16 +1,17 @@
-//! What is on the screen, and what keys and looks change of it. Nothing here touches the store or the terminal.
+//! The state of the screen, and how keys and snapshots change it. This module accesses neither the store nor the
+//! terminal.
 
 use std::time::Duration;
 
 use punctual::{JobId, Timestamp, admin::JobView};
 
 use super::{
-    look::{Look, QueueRow},
+    look::{QueueRow, Snapshot},
     rates::Rates,
 };
 use crate::text::Line;
 
-/// A look that takes longer than this is worth a word.
+/// Time after which a read of the store is reported as slow.
 const SLOW: Duration = Duration::from_secs(3);
 
 /// One of the three tables.
@@ -24,28 +25,28 @@ pub(crate) enum Panel {
 impl Panel {
     pub(crate) const ALL: [Self; 3] = [Self::Queues, Self::Running, Self::Dead];
 
-    /// The one that many further on, round and round.
+    /// The panel `by` steps after this one, cyclically.
     pub(crate) fn step(self, by: usize) -> Self {
         Self::ALL[(self as usize + by) % Self::ALL.len()]
     }
 }
 
-/// What can be selected and opened.
+/// An item that can be selected and opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
     Job(JobId),
     Queue(String),
 }
 
-/// All that there is to say of a subject.
+/// The details of a job or queue, as lines.
 #[derive(Debug, Clone)]
-pub(crate) struct Story {
+pub(crate) struct Details {
     pub(crate) lines: Vec<Line>,
-    /// Whether nothing will be added to it by itself.
+    /// Whether the details are final, because the job has finished.
     pub(crate) over: bool,
 }
 
-/// What the operator wants done to the store.
+/// An action on the store that the operator has requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Pause(String),
@@ -54,18 +55,18 @@ pub(crate) enum Action {
     Cancel(JobId),
 }
 
-/// What a key asks of the program.
+/// The effect of a key outside the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum Effect {
     Do(Action),
     Read(Subject),
-    Look,
+    Snapshot,
     Leave,
 }
 
-/// What is said in the last line.
+/// The message in the last line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum StatusLine {
     Done(String),
     Refused(String),
 }
@@ -78,13 +79,13 @@ pub(crate) struct Trouble {
     pub(crate) why: String,
 }
 
-/// What is selected in a table. It is held by what it is, so that rows which come and go do not move it to another.
+/// The selection of a table. It follows the selected item, so that it does not change when other rows appear or vanish.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cursor {
     subject: Option<Subject>,
-    /// Where it was last, for when it goes.
+    /// The index of the row, used when the item vanishes.
     place: usize,
-    /// The first row on the screen.
+    /// The first visible row.
     top: usize,
 }
 
@@ -101,31 +102,31 @@ impl Cursor {
     }
 }
 
-/// A story on the screen.
+/// Details that are open on the screen.
 #[derive(Debug, Clone)]
 pub(crate) struct Opened {
     pub(crate) subject: Subject,
-    pub(crate) story: Option<Story>,
+    pub(crate) history: Option<Details>,
     pub(crate) top: usize,
 }
 
-/// All that the picture shows.
+/// Everything that the screen shows.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Where the jobs are.
+    /// Location of the store.
     pub(crate) store: String,
-    pub(crate) look: Option<Look>,
+    pub(crate) look: Option<Snapshot>,
     pub(crate) rates: Rates,
     pub(crate) panel: Panel,
     cursors: [Cursor; 3],
     pub(crate) opened: Option<Opened>,
-    /// The job that is to be cancelled, once a yes was said.
+    /// The job that a `y` will cancel.
     pub(crate) asked: Option<JobId>,
-    pub(crate) said: Option<Said>,
+    pub(crate) said: Option<StatusLine>,
     pub(crate) trouble: Option<Trouble>,
     pub(crate) frozen: bool,
     pub(crate) help: bool,
-    /// Rows that a page had when it was drawn last.
+    /// Number of rows per page when the screen was last drawn.
     pub(crate) page: usize,
 }
 
@@ -147,9 +148,9 @@ impl State {
         }
     }
 
-    /// A look has come.
-    pub(crate) fn saw(&mut self, look: Look) {
-        // It was on its way when the picture was frozen.
+    /// Applies a new snapshot.
+    pub(crate) fn saw(&mut self, look: Snapshot) {
+        // It was requested before the screen was frozen.
         if self.frozen && self.look.is_some() {
             return;
         }
@@ -162,16 +163,16 @@ impl State {
         }
     }
 
-    /// A look has failed: the picture stays.
+    /// Records a failed read; the screen keeps the previous snapshot.
     pub(crate) fn failed(&mut self, at: Timestamp, why: String) {
         self.rates.gap();
         let since = self.trouble.as_ref().map_or(at, |trouble| trouble.since);
-        // Which store it is stands above; what is wrong with it should find room.
+        // The head line shows the store already; the line has to fit the error.
         let why = why.replace(&format!(" {}", self.store), "");
         self.trouble = Some(Trouble { since, until: at, why });
     }
 
-    /// Time goes by, for so long since the look under way began.
+    /// Updates the clock while a read has been under way for `looking_for`.
     pub(crate) fn waits(&mut self, now: Timestamp, looking_for: Duration) {
         match &mut self.trouble {
             Some(trouble) => trouble.until = now,
@@ -183,24 +184,24 @@ impl State {
         }
     }
 
-    /// A story has come, or not. One that was closed meanwhile is nobody's business.
-    pub(crate) fn told(&mut self, subject: &Subject, story: Result<Story, String>) {
+    /// Applies details that were read, or the error. Details that were closed meanwhile are ignored.
+    pub(crate) fn received(&mut self, subject: &Subject, history: Result<Details, String>) {
         let Some(opened) = self.opened.as_mut().filter(|opened| opened.subject == *subject) else { return };
-        match story {
-            Ok(story) => opened.story = Some(story),
-            // What was read before is better than nothing.
-            Err(why) if opened.story.is_some() => self.said = Some(Said::Refused(why)),
+        match history {
+            Ok(history) => opened.history = Some(history),
+            // The previous details stay visible.
+            Err(why) if opened.history.is_some() => self.said = Some(StatusLine::Refused(why)),
             Err(why) => {
                 self.opened = None;
-                self.said = Some(Said::Refused(why));
+                self.said = Some(StatusLine::Refused(why));
             }
         }
     }
 
-    /// The story that is to be read again: one that goes on.
-    pub(crate) fn unfinished_story(&self) -> Option<Subject> {
+    /// The open details that must be read again because they are not final.
+    pub(crate) fn unfinished_history(&self) -> Option<Subject> {
         let opened = self.opened.as_ref()?;
-        let over = opened.story.as_ref().is_some_and(|story| story.over);
+        let over = opened.history.as_ref().is_some_and(|history| history.over);
         (!over).then(|| opened.subject.clone())
     }
 
@@ -208,7 +209,7 @@ impl State {
         self.look.as_ref().map_or(&[], |look| &look.queues)
     }
 
-    /// The jobs of a table; none for that of queues.
+    /// The jobs of a table; empty for the table of queues.
     pub(crate) fn jobs(&self, panel: Panel) -> &[JobView] {
         match (&self.look, panel) {
             (Some(look), Panel::Running) => &look.running.jobs,
@@ -224,7 +225,7 @@ impl State {
         }
     }
 
-    /// What the next key is about: the story that is open, or else what is selected.
+    /// The item that a key applies to: the open one, or else the selected one.
     pub(crate) fn subject(&self) -> Option<Subject> {
         match &self.opened {
             Some(opened) => Some(opened.subject.clone()),
@@ -232,13 +233,13 @@ impl State {
         }
     }
 
-    /// Which row of a table is selected.
+    /// The index of a table's selected row.
     pub(crate) fn selected(&self, panel: Panel) -> usize {
         self.cursors[panel as usize].place
     }
 
-    /// The first row to be drawn of a table that has room for so many: the selected one is among them, and nothing
-    /// moves without need.
+    /// The first visible row of a table with `room` visible rows: the selected row stays visible, and the table scrolls
+    /// no more than necessary.
     pub(crate) fn first_row(&mut self, panel: Panel, rows: usize, room: usize) -> usize {
         let cursor = &mut self.cursors[panel as usize];
         let lowest = (cursor.place + 1).saturating_sub(room);
@@ -246,7 +247,7 @@ impl State {
         cursor.top
     }
 
-    /// Moves the cursor, or the open story.
+    /// Moves the selection, or scrolls the open details.
     pub(crate) fn go(&mut self, to: impl Fn(usize) -> usize) {
         if let Some(opened) = &mut self.opened {
             opened.top = to(opened.top);

@@ -1,4 +1,4 @@
-//! The picture of a real store, key by key.
+//! The screen of `top` for a real store, key by key.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -24,7 +24,7 @@ use super::{
     draw::{self, Theme},
     keys,
     look::{JOBS_MAX, Poller},
-    state::{Said, State, Wish},
+    state::{Effect, State, StatusLine},
 };
 
 struct World {
@@ -60,7 +60,7 @@ impl World {
         (claim.job.id, claim.attempt_id(), worker)
     }
 
-    /// A job that has failed for the last time.
+    /// A job that has failed its last attempt and is dead.
     async fn die(&self, queue: &str, message: &'static str) -> JobId {
         let id = self.enqueue(Draft::new("doomed", &json!(1)).queue(queue).retry(RetryPolicy::none())).await;
         let fail = move |_: Context| async move { Err(Failure::new(message)) };
@@ -80,19 +80,19 @@ impl World {
         }
     }
 
-    /// Presses a key and does what it asks for; says whether it was to leave.
+    /// Presses a key and performs its action; returns whether the key quits.
     async fn press(&mut self, code: KeyCode) -> bool {
         match keys::press(&mut self.state, KeyEvent::new(code, KeyModifiers::NONE)) {
-            Some(Wish::Leave) => return true,
-            Some(Wish::Do(action)) => {
+            Some(Effect::Leave) => return true,
+            Some(Effect::Do(action)) => {
                 self.state.said = Some(act::perform(self.eye.admin(), &action).await);
                 self.look().await;
             }
-            Some(Wish::Read(subject)) => {
-                let story = self.eye.story(subject.clone()).await.map_err(|error| error.to_string());
-                self.state.told(&subject, story);
+            Some(Effect::Read(subject)) => {
+                let history = self.eye.history(subject.clone()).await.map_err(|error| error.to_string());
+                self.state.received(&subject, history);
             }
-            Some(Wish::Look) => self.look().await,
+            Some(Effect::Snapshot) => self.look().await,
             None => {}
         }
         false
@@ -115,7 +115,7 @@ impl World {
         draw::text_of(&self.buffer())
     }
 
-    /// The line of the picture that has this word in it; behind a line break, that begins with it.
+    /// The first line that contains `word`. A `word` that begins with a line break must be at the start of the line.
     fn line(&mut self, word: &str) -> String {
         let picture = self.picture();
         picture
@@ -270,7 +270,7 @@ async fn what_the_state_machine_forbids_is_said() {
     world.look().await;
     world.type_in("2r").await;
     assert_eq!(world.status(id).await, Status::Processing);
-    assert!(matches!(&world.state.said, Some(Said::Refused(why)) if why.contains("is processing")));
+    assert!(matches!(&world.state.said, Some(StatusLine::Refused(why)) if why.contains("is processing")));
     assert!(world.picture().contains("is processing"));
 }
 
@@ -432,5 +432,5 @@ async fn q_and_control_c_leave_from_everywhere() {
     assert!(world.press(KeyCode::Char('q')).await);
     world.type_in("c").await;
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(keys::press(&mut world.state, control_c), Some(Wish::Leave));
+    assert_eq!(keys::press(&mut world.state, control_c), Some(Effect::Leave));
 }

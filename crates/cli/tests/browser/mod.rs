@@ -1,4 +1,4 @@
-//! Somebody at a real browser.
+//! Drives a real browser.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ use punctual_servers::Browser;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-/// How the driver names an element.
+/// The key under which the driver returns an element's id.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ pub struct Tab {
 }
 
 impl Tab {
-    /// Opens a browser, to look at this site.
+    /// Opens a browser for this site.
     pub async fn open(site: &str) -> Self {
         let browser = Browser::start().unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -39,7 +39,7 @@ impl Tab {
         Self { client, session, site: site.to_owned(), _browser: browser }
     }
 
-    /// Has the driver do something, which may fail.
+    /// Sends a command to the driver, which may fail.
     async fn attempt(&self, method: Method, command: &str, body: Value) -> Result<Value, String> {
         let request = self.client.request(method.clone(), format!("{}{command}", self.session));
         let request = if method == Method::GET || method == Method::DELETE { request } else { request.json(&body) };
@@ -57,7 +57,7 @@ impl Tab {
         self.command("/url", json!({"url": format!("{}{path}", self.site)})).await;
     }
 
-    /// The path that it is at, with its query.
+    /// The path and query of the current page.
     pub async fn at(&self) -> String {
         self.run("return location.pathname + location.search").await.as_str().unwrap().to_owned()
     }
@@ -67,12 +67,12 @@ impl Tab {
         self.command("/execute/sync", json!({"script": script, "args": []})).await
     }
 
-    /// The text of the page, as it is seen.
+    /// The visible text of the page.
     pub async fn text(&self) -> String {
         self.run("return document.body.innerText").await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// The texts of all elements of a kind.
+    /// The texts of all elements that match a selector.
     pub async fn texts(&self, css: &str) -> Vec<String> {
         let script = format!("return [...document.querySelectorAll({})].map(one => one.innerText)", json!(css));
         serde_json::from_value(self.run(&script).await).unwrap()
@@ -83,7 +83,7 @@ impl Tab {
         Ok(found[ELEMENT].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Clicks as soon as it can be clicked: pages change under one's eyes.
+    /// Clicks an element as soon as it is clickable: pages may change meanwhile.
     pub async fn click(&self, css: &str) {
         self.patiently(css, async || {
             let element = self.find(css).await?;
@@ -101,7 +101,7 @@ impl Tab {
         .await;
     }
 
-    /// Presses keys wherever the focus is.
+    /// Sends key presses to the focused element.
     pub async fn press(&self, keys: &str) {
         let keys: Vec<Value> = keys
             .chars()
@@ -118,7 +118,7 @@ impl Tab {
         }
     }
 
-    /// Waits until a script says yes.
+    /// Waits until a script returns true.
     pub async fn until(&self, what: &str, script: &str) {
         let deadline = Instant::now() + WAIT_MAX;
         loop {
@@ -142,22 +142,22 @@ impl Tab {
         }
     }
 
-    /// Waits until the page says something.
+    /// Waits until the page shows a text.
     pub async fn until_said(&self, text: &str) {
         self.until(text, &format!("document.body.innerText.includes({})", json!(text))).await;
     }
 
-    /// What the console has to say of errors.
+    /// The errors in the browser's console.
     pub async fn complaints(&self) -> Vec<String> {
         let log = self.command("/se/log", json!({"type": "browser"})).await;
         let complaints = log.as_array().into_iter().flatten().filter(|line| line["level"] == "SEVERE");
         complaints.map(|line| line["message"].to_string()).collect()
     }
 
-    /// How the page looks: as a file of that name, light or dark, in so many pixels.
+    /// Takes a screenshot: file name, light or dark, size in pixels.
     pub async fn picture(&self, name: &str, dark: bool, (width, height): (u32, u32)) {
         let scheme = if dark { "dark" } else { "light" };
-        // Nothing is to be in the middle of a change of colour.
+        // No colour transition may be in progress.
         let media = json!({"features": [
             {"name": "prefers-color-scheme", "value": scheme},
             {"name": "prefers-reduced-motion", "value": "reduce"},
@@ -173,7 +173,7 @@ impl Tab {
             BASE64_STANDARD.decode(picture.as_str().unwrap()).unwrap(),
         )
         .unwrap();
-        // Nothing of a page is wider than the screen.
+        // No part of the page may be wider than the screen.
         let wide = self.run("return document.documentElement.scrollWidth - innerWidth").await.as_i64().unwrap();
         assert!(wide <= 0, "{name} is {wide} pixels wider than {width}");
         self.devtools("Emulation.clearDeviceMetricsOverride", json!({})).await;
@@ -188,7 +188,7 @@ impl Tab {
     }
 }
 
-/// Where pictures are kept for people to look at.
+/// The folder of the screenshots.
 fn pictures() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots")
 }

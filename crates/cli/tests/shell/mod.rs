@@ -1,4 +1,4 @@
-//! A shell to run the program in, as its users do.
+//! Runs the program in a folder of its own, as users do.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ impl Shell {
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-        // Many servers run at once, each on a port of its own.
+        // Many servers run at once, each on its own port.
         command
             .args(args)
             .current_dir(self.0.path())
@@ -56,7 +56,7 @@ impl Shell {
         serde_json::from_str(&self.ok(&args)).unwrap()
     }
 
-    /// Runs what must fail; returns its exit code and what it says.
+    /// Runs a command that must fail; returns its exit code and its output.
     pub fn fails(&self, args: &[&str]) -> (i32, String) {
         let output = self.run(args);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -66,7 +66,7 @@ impl Shell {
     }
 }
 
-/// A server that does not outlive its test.
+/// A server that is killed at the end of its test.
 pub struct Server(pub Child);
 
 impl Server {
@@ -77,7 +77,7 @@ impl Server {
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap())
     }
 
-    /// Where it listens, once it does.
+    /// The URL of the server, once it listens.
     pub fn url(&self, shell: &Shell) -> String {
         let said = || {
             let said = std::fs::read_to_string(shell.path("said")).unwrap_or_default();
@@ -100,7 +100,7 @@ impl Drop for Server {
     }
 }
 
-/// The status and the whole answer for a path of a server; nothing if it cannot be reached.
+/// The status and the whole response of a request; `None` if the server cannot be reached.
 pub fn get(url: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(url.strip_prefix("http://")?.trim_end_matches('/')).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
@@ -109,7 +109,7 @@ pub fn get(url: &str, path: &str) -> Option<(u16, String)> {
     Some((answer.split(' ').nth(1)?.parse().ok()?, answer))
 }
 
-/// Waits for something to come true.
+/// Waits until a condition is true.
 pub fn until(what: &str, done: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !done() {

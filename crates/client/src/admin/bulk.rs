@@ -1,4 +1,4 @@
-//! One action on all the jobs that a filter selects, with a preview of how many they are.
+//! Bulk actions: one action on all jobs that match a filter, with a preview.
 
 use std::ops::ControlFlow;
 
@@ -7,37 +7,37 @@ use serde::Serialize;
 
 use super::{Admin, JobView};
 
-/// What a bulk action would touch.
+/// The jobs that a bulk action would change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Preview {
-    /// How many jobs.
+    /// Number of jobs.
     pub count: u64,
-    /// Whether there are more than were counted.
+    /// Whether there may be more jobs than were counted.
     pub more: bool,
-    /// The first few.
+    /// The first jobs, as a sample.
     pub sample: Vec<JobView>,
 }
 
-/// What a bulk action did.
+/// The result of a bulk action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BulkDone {
     /// Jobs that were changed.
     pub changed: u64,
-    /// Jobs whose state had changed meanwhile, so that the action no longer applied.
+    /// Jobs that were skipped because their state changed meanwhile and the action no longer applied.
     pub passed_over: u64,
-    /// Whether it was ended before all were looked at.
+    /// Whether `on_page` stopped the action before all jobs were processed.
     pub more: bool,
 }
 
-/// Jobs that a preview counts before it stops, where there is no counter of them.
+/// Maximum number of jobs that a preview counts where no counter covers its filter.
 const PREVIEW_MAX_COUNT: u64 = 10_000;
-/// Jobs that a preview shows.
+/// Number of jobs in the sample of a preview.
 const PREVIEW_SAMPLE: usize = 5;
 
 impl Admin {
-    /// How many jobs `verb` would touch among those that `filter` selects, and the first few.
+    /// Returns how many of the jobs that match `filter` the action `verb` would change, with a sample of them.
     pub async fn preview(&self, verb: Verb, filter: Filter) -> Result<Preview, Error> {
         let mut pages = Pages::new(self, verb, filter)?;
         let counted = pages.counted().await?;
@@ -52,13 +52,13 @@ impl Admin {
                 break;
             }
         }
-        // A counter may be a moment behind.
+        // A counter may lag behind.
         preview.count = preview.count.max(counted.unwrap_or(0));
         Ok(preview)
     }
 
-    /// Applies `verb` to all the jobs that `filter` selects, a page at a time. `on_page` is told how many are done, and
-    /// may end it.
+    /// Applies `verb` to all jobs that match `filter`, page by page. `on_page` receives the number of jobs done so far,
+    /// and may stop the action.
     pub async fn bulk(
         &self,
         verb: Verb,
@@ -83,8 +83,8 @@ impl Admin {
     }
 }
 
-/// The jobs that an action applies to, page by page. One status at a time, so that each page is read from the index
-/// of its status whatever the filter.
+/// The jobs that an action applies to, page by page. Each page has jobs of one status only, so that it is read from the
+/// index of that status whatever the filter.
 struct Pages<'a> {
     admin: &'a Admin,
     filter: Filter,
@@ -95,7 +95,7 @@ struct Pages<'a> {
 impl<'a> Pages<'a> {
     fn new(admin: &'a Admin, verb: Verb, filter: Filter) -> Result<Self, Invalid> {
         let wanted = |status: &Status| filter.statuses.is_empty() || filter.statuses.contains(status);
-        // The last one is taken first.
+        // Statuses are popped from the end.
         let statuses: Vec<_> = verb.applies_to().iter().rev().copied().filter(wanted).collect();
         if statuses.is_empty() {
             let names: Vec<_> = verb.applies_to().iter().map(|status| status.as_str()).collect();
@@ -104,7 +104,7 @@ impl<'a> Pages<'a> {
         Ok(Self { admin, filter, statuses, after: None })
     }
 
-    /// How many they are, where counters of queues and names say so.
+    /// The number of jobs, if the filter selects by status, queue and name only, so that counters can answer.
     async fn counted(&self) -> Result<Option<u64>, Error> {
         let Filter { queue, name, .. } = &self.filter;
         let by_these = Filter {
@@ -116,13 +116,13 @@ impl<'a> Pages<'a> {
         if self.filter != by_these {
             return Ok(None);
         }
-        let fits = |wish: &Option<String>, word: &String| wish.as_ref().is_none_or(|wish| wish == word);
+        let fits = |wanted: &Option<String>, word: &String| wanted.as_ref().is_none_or(|wanted| wanted == word);
         let counts = self.admin.punctual.store().counts().await?;
         let ours = counts.into_iter().filter(|count| fits(queue, &count.queue) && fits(name, &count.name));
         Ok(Some(ours.filter(|count| self.statuses.contains(&count.status)).map(|count| count.count).sum()))
     }
 
-    /// The next ones, at most so many.
+    /// The next page, of at most `limit` jobs.
     async fn next(&mut self, limit: usize) -> Result<Option<Vec<punctual_core::Job>>, Error> {
         while let Some(status) = self.statuses.last() {
             let filter = Filter { statuses: vec![*status], ..self.filter.clone() };

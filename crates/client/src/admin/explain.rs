@@ -10,7 +10,7 @@ use punctual_core::{
 use super::{Admin, is_live};
 
 impl Admin {
-    /// Why a job stands where it stands, in words, with what to do: the decisive reason first.
+    /// Explains why a job is in its current state and what to do about it: the decisive reason first.
     pub async fn explain(&self, id: JobId) -> Result<Explanation, Error> {
         let store = self.punctual.store();
         let job = store.get(id).await?.ok_or(Error::NotFound(id))?;
@@ -26,7 +26,7 @@ impl Admin {
         Ok(explain(&facts))
     }
 
-    /// The usage of the limits of a queued job, and who has slots of its queue.
+    /// The usage of the limits of a queued job, and the jobs that hold slots of its queue.
     async fn limit_usage(&self, job: &Job) -> Result<(LimitUsage, LimitUsage, Vec<Held>), Error> {
         if job.status != Status::Queued {
             return Ok(Default::default());

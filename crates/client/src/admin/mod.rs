@@ -1,4 +1,4 @@
-//! What an operator may see and do. Every surface speaks through this service; none shows a raw payload.
+//! Operations for operators. All user interfaces go through this service; none shows a raw payload.
 
 mod bulk;
 mod explain;
@@ -31,24 +31,24 @@ pub use self::{
 };
 use crate::{Draft, Punctual};
 
-/// The service.
+/// The admin service: see `Punctual::admin`.
 #[derive(Debug, Clone)]
 pub struct Admin {
     punctual: Punctual,
     actor: String,
 }
 
-/// How many jobs there are.
+/// Job and worker counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
-    /// By status; every status is there.
+    /// Number of jobs by status, with an entry for every status.
     pub jobs: BTreeMap<Status, u64>,
-    /// By queue and status; only what is there.
+    /// Number of jobs by queue and status, without entries for zero.
     pub queues: BTreeMap<String, BTreeMap<Status, u64>>,
-    /// By name and status; only what is there.
+    /// Number of jobs by name and status, without entries for zero.
     pub names: BTreeMap<String, BTreeMap<Status, u64>>,
-    /// Workers that have been heard of lately.
+    /// Number of live workers.
     pub workers: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Overview {
 pub struct JobList {
     /// The jobs.
     pub jobs: Vec<JobView>,
-    /// Where the next page begins.
+    /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
@@ -68,29 +68,29 @@ pub struct JobList {
 pub struct JobDetail {
     /// The job.
     pub job: JobView,
-    /// Its executions.
+    /// Its attempts.
     pub attempts: Vec<Attempt>,
     /// Its events.
     pub events: Vec<Event>,
-    /// What its executions logged.
+    /// The log lines of its attempts.
     pub logs: Vec<LogLine>,
-    /// The jobs it waits for, or waited for: the first hundred.
+    /// Its parents: the jobs that it depends on; at most the first hundred.
     pub parents: Vec<Relative>,
-    /// The jobs that wait for it, or waited: the first hundred.
+    /// Its children: the jobs that depend on it; at most the first hundred.
     pub children: Vec<Relative>,
 }
 
-/// Parents, and children, that a job's detail shows.
+/// Maximum number of parents, and of children, in a job's detail.
 pub const RELATIVES_SHOWN: usize = 100;
 
-/// What became of a wish to run a job now.
+/// The result of [`Admin::run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ran {
-    /// The job itself may start at once.
+    /// The job itself may start now.
     Itself,
-    /// The job had finished: a new one that names it may start at once.
+    /// The job had finished: a new job that refers to it was enqueued.
     Again(JobId),
 }
 
@@ -100,7 +100,7 @@ impl Admin {
         Self { punctual, actor }
     }
 
-    /// How many jobs there are, and workers.
+    /// Returns the number of jobs and workers.
     pub async fn overview(&self) -> Result<Overview, Error> {
         let mut overview = Overview {
             jobs: Status::ALL.into_iter().map(|status| (status, 0)).collect(),
@@ -119,54 +119,54 @@ impl Admin {
         Ok(overview)
     }
 
-    /// A page of the jobs that `filter` selects.
+    /// Returns a page of the jobs that match `filter`.
     pub async fn jobs(&self, mut filter: Filter, page: Page) -> Result<JobList, Error> {
         page.check()?;
-        // One that is named twice is not to be listed twice.
+        // A status that is given twice must not be listed twice.
         filter.statuses.sort_unstable();
         filter.statuses.dedup();
         let found = self.punctual.store().list(filter, page).await?;
         Ok(JobList { jobs: found.jobs.iter().map(JobView::of).collect(), next: found.next })
     }
 
-    /// A job with its attempts, events and logs.
+    /// Returns a job with its attempts, events and logs.
     pub async fn job(&self, id: JobId) -> Result<JobDetail, Error> {
         let store = self.punctual.store();
         let job = JobView::of(&self.punctual.job(id).await?);
         let (attempts, events) = (store.attempts(id).await?, store.events(id).await?);
         let logs = store.logs(id, limits::LOG_MAX_LINES).await?;
         let (mut parents, children) = (store.parents(id).await?, store.children(id, RELATIVES_SHOWN).await?);
-        // Those that it waits for first.
+        // Unfinished parents first.
         parents.sort_by_key(|parent| (parent.status.is_finished(), parent.id));
         parents.truncate(RELATIVES_SHOWN);
         Ok(JobDetail { job, attempts, events, logs, parents, children })
     }
 
-    /// Runs a dead job again, or a retrying one now.
+    /// Retries a dead job, or makes a retrying job available now.
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {
         self.change(id, Verb::Retry, None).await
     }
 
-    /// Makes sure that a job does not run (any more). A handler that is running it is told to stop.
+    /// Cancels a job. If it is running, its handler is asked to stop.
     pub async fn cancel(&self, id: JobId, reason: Option<String>) -> Result<(), Error> {
         self.change(id, Verb::Cancel, reason).await
     }
 
-    /// Hides a job; retention removes it later.
+    /// Marks a job as deleted; retention removes it later.
     pub async fn delete(&self, id: JobId) -> Result<(), Error> {
         self.change(id, Verb::Delete, None).await
     }
 
-    /// Starts a job that waits for its time; or, if it has finished, a new one like it.
+    /// Makes a waiting job available now. For a succeeded, cancelled or deleted job, enqueues a copy instead.
     pub async fn run(&self, id: JobId) -> Result<Ran, Error> {
         let job = self.punctual.job(id).await?;
         if !matches!(job.status, Status::Succeeded | Status::Cancelled | Status::Deleted) {
             return self.change(id, Verb::RunNow, None).await.map(|()| Ran::Itself);
         }
-        // The old job may still hold its key, and what it is correlated with has happened: only its work is repeated.
+        // The old job may still hold its unique key, and the copy must not conflict with it: only the work is repeated.
         let mut spec = Spec { unique_key: None, ..job.spec };
         spec.options.unique = None;
-        // It is no part of the workflow that the old one was part of; `workflows retry` is for that.
+        // The copy is not part of the old job's workflow; `workflows retry` is for that.
         (spec.workflow_id, spec.options.node, spec.options.callback_of) = (None, None, None);
         spec.options.rerun_of = Some(id);
         if let Some(trace) = self.punctual.trace_now() {
@@ -176,17 +176,17 @@ impl Admin {
         Ok(Ran::Again(self.punctual.enqueue(Draft::of(spec)).await?.id))
     }
 
-    /// The workers on the register.
+    /// Returns all registered workers.
     pub async fn workers(&self) -> Result<Vec<WorkerRecord>, Error> {
         Ok(self.punctual.store().workers().await?)
     }
 
-    /// The locks that are held.
+    /// Returns all locks that are held.
     pub async fn locks(&self) -> Result<Vec<Lock>, Error> {
         Ok(self.punctual.store().locks().await?)
     }
 
-    /// Frees a lock, whoever holds it; says whether anybody did.
+    /// Releases a lock, whoever owns it; returns whether it was held.
     pub async fn unlock(&self, name: &str) -> Result<bool, Error> {
         check::word("lock", name, limits::LABEL_MAX_CHARS)?;
         let held = self.locks().await?.into_iter().find(|lock| lock.name == name);
@@ -210,7 +210,7 @@ impl Admin {
     }
 }
 
-/// Whether a worker has been heard of within two of its periods of silence.
+/// Whether a worker has sent a heartbeat within the last 30 s.
 pub fn is_live(worker: &WorkerRecord, now: punctual_core::Timestamp) -> bool {
     const SILENT_MAX: std::time::Duration = std::time::Duration::from_secs(30);
     now.since(worker.seen_at) <= SILENT_MAX

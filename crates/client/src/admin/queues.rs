@@ -1,4 +1,4 @@
-//! Queues: paused, resumed, limited, and what their jobs are by default.
+//! Queues: pause, resume, limits and job defaults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,27 +10,27 @@ use serde::Serialize;
 
 use super::{Admin, is_live};
 
-/// How often a change is tried again because somebody else changed the queue meanwhile.
+/// Number of times that a change is retried because another process changed the queue meanwhile.
 const TRIES_MAX: usize = 20;
-/// Events that a queue's detail shows.
+/// Number of events in a queue's detail.
 const EVENTS_SHOWN: usize = 20;
 
-/// A queue: what was said of it, and what stands in it.
+/// A queue: its settings and its job counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueView {
     /// Its name.
     pub name: String,
-    /// What was said of it.
+    /// Its settings.
     #[serde(flatten)]
     pub settings: QueueSettings,
-    /// How many jobs stand in it, by status; only what is there.
+    /// Number of jobs by status, without entries for zero.
     pub jobs: BTreeMap<Status, u64>,
-    /// Live workers that serve it.
+    /// Number of live workers that serve it.
     pub workers: u64,
 }
 
-/// A queue with its story.
+/// A queue with its event history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueDetail {
@@ -42,7 +42,7 @@ pub struct QueueDetail {
 }
 
 impl Admin {
-    /// All queues that hold jobs or of which something was said, by name.
+    /// Returns all queues that have jobs or settings, by name.
     pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
         let (overview, now) = (self.overview().await?, self.punctual.store().now());
         let said: BTreeMap<String, Queue> =
@@ -54,14 +54,14 @@ impl Admin {
             jobs: overview.queues.get(&name).cloned().unwrap_or_default(),
             workers: live
                 .iter()
-                .filter(|worker| worker.beat.queues.is_empty() || worker.beat.queues.contains(&name))
+                .filter(|worker| worker.heartbeat.queues.is_empty() || worker.heartbeat.queues.contains(&name))
                 .count() as u64,
             name,
         };
         Ok(names.into_iter().map(view).collect())
     }
 
-    /// A queue with its story. One that nobody has heard of is empty.
+    /// Returns a queue with its event history; an unknown queue is returned empty.
     pub async fn queue(&self, name: &str) -> Result<QueueDetail, Error> {
         check_name(name)?;
         let known = self.queues().await?.into_iter().find(|queue| queue.name == name);
@@ -75,37 +75,38 @@ impl Admin {
         Ok(QueueDetail { queue: known.unwrap_or_else(unknown), events })
     }
 
-    /// Starts nothing of a queue until it is resumed; what runs goes on. The queue need not have been heard of.
+    /// Pauses a queue: no job of it starts until the queue is resumed; running jobs continue. The queue need not exist
+    /// yet.
     pub async fn pause_queue(&self, name: &str) -> Result<(), Error> {
         self.change_queue(name, "paused", |settings| settings.paused = true).await
     }
 
-    /// Starts jobs of a queue again.
+    /// Resumes a queue.
     pub async fn resume_queue(&self, name: &str) -> Result<(), Error> {
         self.change_queue(name, "resumed", |settings| settings.paused = false).await
     }
 
-    /// The queues there are whose names fit a pattern, in which `*` stands for any text and `?` for any one character.
+    /// Returns the existing queues whose names match a pattern: `*` matches any text, `?` any one character.
     pub async fn matching_queues(&self, pattern: &str) -> Result<Vec<String>, Error> {
         check_pattern(pattern)?;
         let names = self.queues().await?.into_iter().map(|queue| queue.name);
         Ok(names.filter(|name| fits(pattern, name)).collect())
     }
 
-    /// Says what the jobs of a queue are if they do not say otherwise. It counts for jobs that are enqueued from then
-    /// on; in other processes within five seconds.
+    /// Sets the default options of a queue's jobs. They apply to jobs that are enqueued from now on; in other
+    /// processes, within five seconds.
     pub async fn set_queue_defaults(&self, name: &str, defaults: JobDefaults) -> Result<(), Error> {
         defaults.check()?;
         self.change_queue(name, "defaults changed", |settings| settings.defaults = defaults.clone()).await
     }
 
-    /// Says how many jobs of a queue may run at once and start in a time, in all workers together. It counts from the
-    /// next claim on.
+    /// Sets how many jobs of a queue may run at once and start per period, in all workers together. The limits apply
+    /// from the next claim on.
     pub async fn set_queue_limits(&self, name: &str, limits: Limits) -> Result<(), Error> {
         self.change_queue_limits(name, |known| known.clone_from(&limits)).await
     }
 
-    /// The same, starting from what was said before.
+    /// Changes the limits of a queue, starting from the current ones.
     pub async fn change_queue_limits(&self, name: &str, change: impl Fn(&mut Limits)) -> Result<(), Error> {
         self.change_queue(name, "limits changed", |settings| change(&mut settings.limits)).await
     }

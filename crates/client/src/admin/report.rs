@@ -1,4 +1,4 @@
-//! Answers to an operator's questions, from counters and indexes, fast at any size.
+//! Reports for operators, read from counters and indexes, so that they are fast at any size.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,54 +10,54 @@ use serde::Serialize;
 
 use super::{Admin, JobView};
 
-/// Jobs that died in a period and that nobody has retried.
+/// Jobs that died in a period and have not been retried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureReport {
-    /// How many, by name, most first.
+    /// Number of jobs by name, highest first.
     pub by_name: Vec<(String, u64)>,
-    /// The latest.
+    /// The latest jobs.
     pub latest: Vec<JobView>,
 }
 
-/// How the jobs of one name fared.
+/// Success and failure counts of one job name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SuccessRow {
-    /// The name.
+    /// Job name.
     pub name: String,
-    /// Jobs that succeeded.
+    /// Number of jobs that succeeded.
     pub succeeded: u64,
-    /// Jobs that died.
+    /// Number of jobs that died.
     pub died: u64,
-    /// Attempts that failed, timed out or were lost; most were retried.
+    /// Number of attempts that failed, timed out or were lost; most of them were retried.
     pub failed_attempts: u64,
-    /// Succeeded of all that ended, in percent.
+    /// Jobs that succeeded, in percent of those that succeeded or died.
     pub success_percent: f64,
 }
 
-/// How long the attempts of one name took, and how late they started.
+/// Durations and start delays of the attempts of one job name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationRow {
-    /// The name.
+    /// Job name.
     pub name: String,
-    /// Attempts that were measured.
+    /// Number of attempts that were measured.
     pub attempts: u64,
-    /// How long they took: the half, 95 and 99 percent took no longer.
+    /// Duration in milliseconds: 50th, 95th and 99th percentile.
     pub took_ms: [f64; 3],
-    /// How long after their time they started: half, 95 and 99 percent no later.
+    /// Delay between the scheduled time and the start in milliseconds: 50th, 95th and 99th percentile.
     pub late_ms: [f64; 3],
 }
 
-/// The failures that a report shows.
+/// Number of jobs in a failure report.
 const LATEST_MAX_JOBS: usize = 20;
-/// The rows of the report on pending jobs.
+/// Maximum number of rows of the report on pending jobs.
 const PENDING_MAX_ROWS: usize = 1_000;
 const SHARES: [f64; 3] = [0.50, 0.95, 0.99];
 
 impl Admin {
-    /// Jobs that died from `since` up to `until` and that nobody has retried.
+    /// Returns the jobs that died from `since` up to `until` and have not been retried.
     pub async fn failures(&self, since: Timestamp, until: Timestamp) -> Result<FailureReport, Error> {
         let store = self.punctual.store();
         let by_name = store.dead_by_name(since, until).await?;
@@ -66,7 +66,7 @@ impl Admin {
         Ok(FailureReport { by_name, latest: latest.iter().map(JobView::of).collect() })
     }
 
-    /// Jobs that have been running for longer than `longer_than`, longest first.
+    /// Returns the jobs that have been running for longer than `longer_than`, longest first.
     pub async fn stuck(&self, longer_than: Duration) -> Result<Vec<JobView>, Error> {
         let store = self.punctual.store();
         let before = store.now().before(longer_than);
@@ -84,12 +84,12 @@ impl Admin {
         Ok(stuck)
     }
 
-    /// Unfinished jobs by user and name.
+    /// Returns the number of unfinished jobs by user and name.
     pub async fn pending(&self) -> Result<Vec<Pending>, Error> {
         Ok(self.punctual.store().pending_by_user(PENDING_MAX_ROWS).await?)
     }
 
-    /// How the jobs of each name fared, in whole hours from `since` up to `until`; worst first.
+    /// Returns the success rates by job name for the whole hours from `since` up to `until`, lowest first.
     pub async fn success_rates(&self, since: Timestamp, until: Timestamp) -> Result<Vec<SuccessRow>, Error> {
         let mut rows = BTreeMap::<String, (u64, u64, u64)>::new();
         for rollup in self.punctual.store().rollups(since, until).await? {
@@ -114,7 +114,7 @@ impl Admin {
         Ok(rows)
     }
 
-    /// How long attempts took and how late they started, by name, in whole hours from `since` up to `until`.
+    /// Returns attempt durations and start delays by job name for the whole hours from `since` up to `until`.
     pub async fn durations(&self, since: Timestamp, until: Timestamp) -> Result<Vec<DurationRow>, Error> {
         let mut rows = BTreeMap::<String, [Vec<(u16, u64)>; 2]>::new();
         for rollup in self.punctual.store().rollups(since, until).await? {

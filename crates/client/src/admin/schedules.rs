@@ -1,4 +1,4 @@
-//! What an operator may see of schedules and do to them.
+//! Operations on schedules.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use serde_json::Value;
 use super::{Admin, JobView};
 use crate::{Punctual, Recurring};
 
-/// How often a change is tried again that others were faster than.
+/// Number of times that a change is retried because another process changed the schedule meanwhile.
 const TRIES: usize = 20;
-/// Jobs that a backfill stores at once, and bytes of payloads, unless a single job has more.
+/// Maximum number of jobs per transaction of a backfill, and of payload bytes unless a single job has more.
 const BACKFILL_PAGE: (usize, usize) = (500, 16 << 20);
-/// The jobs that a schedule's detail shows.
+/// Number of jobs in a schedule's detail.
 const RECENT_JOBS: usize = 10;
-/// The events that it shows.
+/// Number of events in a schedule's detail.
 const RECENT_EVENTS: usize = 20;
 
-/// A schedule as people may see it: without the raw payload of its job.
+/// A schedule without the raw payload of its job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleView {
@@ -29,58 +29,58 @@ pub struct ScheduleView {
     pub id: ScheduleId,
     /// Its name.
     pub name: String,
-    /// When it runs.
+    /// Its cron expression.
     pub cron: String,
-    /// The same in words.
+    /// The cron expression in words.
     pub in_words: String,
     /// The time zone of the cron expression.
     pub zone: String,
-    /// Whether it runs; otherwise it is paused, or has a problem.
+    /// Whether it is enabled; otherwise it is paused, or has a problem.
     pub enabled: bool,
-    /// Why it was disabled, if not by somebody.
+    /// Why Punctual disabled it; `None` if it was paused by an operator or is enabled.
     pub problem: Option<String>,
-    /// The last occurrence that was enqueued.
+    /// The time of the last occurrence that was enqueued.
     pub last_run_at: Option<Timestamp>,
-    /// The next occurrence; nothing if there is none, or it does not run.
+    /// The time of the next occurrence; `None` if there is none, or the schedule is disabled.
     pub next_run_at: Option<Timestamp>,
-    /// The job that was enqueued last.
+    /// The job of the last occurrence.
     pub last_job: Option<JobId>,
-    /// What becomes of missed occurrences.
+    /// Misfire policy: how missed occurrences are handled.
     pub misfire: Misfire,
-    /// What an occurrence does while the one before is unfinished.
+    /// Overlap policy: what an occurrence does while the job of the previous one is unfinished.
     pub overlap: Overlap,
-    /// By how much occurrences are spread.
+    /// Maximum delay of each occurrence, in milliseconds.
     pub jitter_ms: u64,
-    /// No occurrence before.
+    /// Start of the schedule: no occurrence before.
     pub starts_at: Option<Timestamp>,
-    /// No occurrence from then on.
+    /// End of the schedule: no occurrence from then on.
     pub ends_at: Option<Timestamp>,
-    /// A sentence for people.
+    /// Description.
     pub description: Option<String>,
-    /// Where it is defined; nothing if it was made by hand.
+    /// The program or file that defines it; `None` if it was created by hand.
     pub owner: Option<String>,
-    /// The name of its jobs.
+    /// Job name.
     pub job: String,
-    /// Their queue.
+    /// Queue of its jobs.
     pub queue: String,
-    /// Their priority.
+    /// Priority of its jobs.
     pub priority: u8,
-    /// Their attempts.
+    /// Maximum attempts of its jobs.
     pub max_attempts: u32,
-    /// How long one attempt may take.
+    /// Timeout per attempt, in milliseconds.
     pub timeout_ms: u64,
-    /// Their payload with its secrets hidden.
+    /// The payload of its jobs with secrets redacted.
     pub payload_preview: Value,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was last changed by somebody.
+    /// When an operator or its owner last changed, triggered or backfilled it.
     pub updated_at: Timestamp,
-    /// Who last changed it.
+    /// The actor of the last change.
     pub updated_by: String,
 }
 
 impl ScheduleView {
-    /// The view of a schedule.
+    /// Creates the view of a schedule.
     pub fn of(schedule: &Schedule) -> Self {
         let (spec, job) = (&schedule.spec, &schedule.spec.job);
         Self {
@@ -120,56 +120,56 @@ impl ScheduleView {
 pub struct ScheduleList {
     /// The schedules, by name.
     pub schedules: Vec<ScheduleView>,
-    /// Where the next page begins.
+    /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// A schedule with what it did and what it will do.
+/// A schedule with its latest jobs, its events and its next occurrences.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleDetail {
     /// The schedule.
     pub schedule: ScheduleView,
-    /// Its next occurrences, as if it were not paused.
+    /// Its next occurrences, computed as if it were not paused.
     pub upcoming: Vec<Timestamp>,
-    /// Its last jobs, newest first.
+    /// Its latest jobs, newest first.
     pub jobs: Vec<JobView>,
     /// What was done to it, latest first.
     pub events: Vec<ScheduleEvent>,
 }
 
-/// What became of a schedule that was put.
+/// The result of storing a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Put {
-    /// It is new.
+    /// The schedule was created.
     Added,
-    /// It is different now.
+    /// The schedule was changed.
     Changed,
-    /// It was like this already.
+    /// The schedule already had this definition.
     Unchanged,
 }
 
 impl Put {
-    /// What it is once `save` is stored.
+    /// The result once `save` is stored.
     pub(crate) const fn of(save: &ScheduleSave) -> Self {
         if save.is_new { Self::Added } else { Self::Changed }
     }
 }
 
-/// What a backfill did.
+/// The result of a backfill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Backfilled {
-    /// The jobs of occurrences that were missing.
+    /// The jobs that were enqueued for missing occurrences.
     pub enqueued: Vec<JobId>,
-    /// How many occurrences had their job already.
+    /// Number of occurrences that already had a job.
     pub existing: usize,
 }
 
 impl Admin {
-    /// A page of schedules by name, from the one after `after`.
+    /// Returns a page of schedules by name, starting after the name `after`.
     pub async fn schedules(&self, after: Option<String>, limit: usize) -> Result<ScheduleList, Error> {
         check::range("limit", limit, 1..=limits::PAGE_MAX_SCHEDULES)?;
         let found = self.punctual.store().schedules(after, limit).await?;
@@ -178,7 +178,7 @@ impl Admin {
         Ok(ScheduleList { schedules: shown.map(ScheduleView::of).collect(), next })
     }
 
-    /// A schedule with its next `upcoming` occurrences and its last jobs.
+    /// Returns a schedule with its next `upcoming` occurrences, its latest jobs and its events.
     pub async fn schedule(&self, name: &str, upcoming: usize) -> Result<ScheduleDetail, Error> {
         let schedule = find(&self.punctual, name).await?;
         let now = self.punctual.store().now();
@@ -192,13 +192,14 @@ impl Admin {
         Ok(ScheduleDetail { schedule: ScheduleView::of(&schedule), upcoming, jobs, events })
     }
 
-    /// Adds a schedule, or changes the one of its name. One that is defined elsewhere is changed there.
+    /// Creates a schedule, or replaces the one of the same name. A schedule with another owner is refused: change it
+    /// where it is defined.
     pub async fn put_schedule(&self, schedule: Recurring) -> Result<Put, Error> {
         let spec = schedule.check(self.punctual.store().now())?;
         put(&self.punctual, spec, &self.actor).await
     }
 
-    /// Enqueues no occurrence any more until it is resumed. Jobs that are enqueued already run.
+    /// Pauses a schedule: no occurrence is enqueued until it is resumed. Jobs that are already enqueued still run.
     pub async fn pause_schedule(&self, name: &str) -> Result<(), Error> {
         self.edit(name, "paused", |schedule, _| {
             let runs = std::mem::replace(&mut schedule.enabled, false);
@@ -209,8 +210,8 @@ impl Admin {
         .map(drop)
     }
 
-    /// Goes on with the next occurrence from now. Those meanwhile are not made up for;
-    /// [`backfill_schedule`](Self::backfill_schedule) does that.
+    /// Resumes a schedule with its next occurrence from now. Occurrences missed during the pause are not enqueued; use
+    /// [`backfill_schedule`](Self::backfill_schedule) for those.
     pub async fn resume_schedule(&self, name: &str) -> Result<(), Error> {
         self.edit(name, "resumed", |schedule, now| {
             if schedule.enabled {
@@ -224,7 +225,8 @@ impl Admin {
         .map(drop)
     }
 
-    /// Enqueues a job of the schedule now, whatever its times say and whether it is paused or not. Its cursor stays.
+    /// Enqueues a job of the schedule now, also if the schedule is paused. The time of its next occurrence does not
+    /// change.
     pub async fn trigger_schedule(&self, name: &str) -> Result<JobId, Error> {
         let store = self.punctual.store();
         let last = match find(&self.punctual, name).await?.last_job {
@@ -240,7 +242,7 @@ impl Admin {
                 if let Some(trace) = &trace {
                     trace.write(&mut spec.options);
                 }
-                // The next occurrence has to look at one that is unfinished, if there is one.
+                // The overlap policy of the next occurrence must see an unfinished job, if there is one.
                 schedule.last_job = last.or(Some(id));
                 Ok(Some(vec![NewJob::new(id, spec)]))
             })
@@ -262,7 +264,7 @@ impl Admin {
                 if let Some(trace) = &trace {
                     trace.write(&mut job.spec.options);
                 }
-                // It takes its place behind what waits already.
+                // The delay places it behind the jobs that are already waiting.
                 job.delay = Some(now.since(*at));
                 job
             };
@@ -275,7 +277,7 @@ impl Admin {
         Ok(filled)
     }
 
-    /// The occurrences that a backfill would look at.
+    /// Returns the occurrences that a backfill would check.
     pub async fn preview_backfill(
         &self,
         name: &str,
@@ -314,7 +316,8 @@ impl Admin {
         Ok((spec, times))
     }
 
-    /// Removes a schedule; its jobs stay. One that is defined elsewhere comes back with the next start there.
+    /// Removes a schedule; its jobs stay. A schedule that a program or file defines is created again when that program
+    /// next starts.
     pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
         check::word("schedule", name, limits::NAME_MAX_CHARS)?;
         if self.punctual.store().remove_schedule(name.to_owned(), self.actor.clone()).await? {
@@ -324,8 +327,8 @@ impl Admin {
         Err(Error::NoSchedule(name.to_owned()))
     }
 
-    /// Changes a schedule and enqueues the jobs that `change` returns, together, unless it finds nothing to do; once
-    /// more if somebody else was faster.
+    /// Changes a schedule and stores it together with the jobs that `change` returns, unless `change` returns `None`.
+    /// Retried if another process changed the schedule meanwhile.
     async fn edit(
         &self,
         name: &str,
@@ -356,7 +359,7 @@ fn next_run(spec: &ScheduleSpec, now: Timestamp) -> Result<Option<Timestamp>, In
     spec.timing()?.next(now).map_err(|problem| Invalid::new("cron", problem))
 }
 
-/// Stores a schedule that has been checked: a new one, or instead of the one of its name if that has the same owner.
+/// Stores a checked schedule: creates it, or replaces the one of the same name if that has the same owner.
 pub(crate) async fn put(punctual: &Punctual, spec: ScheduleSpec, actor: &str) -> Result<Put, Error> {
     let store = punctual.store();
     for _ in 0..TRIES {
@@ -370,7 +373,7 @@ pub(crate) async fn put(punctual: &Punctual, spec: ScheduleSpec, actor: &str) ->
     Err(StoreError::Busy { waited_ms: 0 }.into())
 }
 
-/// What is to be saved for a schedule to be as `spec` says; nothing if it is.
+/// The change that gives a schedule the definition `spec`; `None` if it already has it.
 pub(crate) fn decide_put(
     punctual: &Punctual,
     known: Option<&Schedule>,
@@ -403,12 +406,12 @@ pub(crate) fn decide_put(
     Ok(Some(ScheduleSave { schedule, is_new: known.is_none(), jobs: Vec::new(), done: Some(done.into()) }))
 }
 
-/// A schedule with another definition. Its cursor stays, unless its times are others; whether it is paused stays,
-/// unless it had a problem.
+/// A schedule with a new definition. The next occurrence stays unless the times change; a pause stays unless it was
+/// caused by a problem.
 fn changed(known: &Schedule, spec: ScheduleSpec, actor: &str, now: Timestamp) -> Result<Schedule, Invalid> {
     let times = |spec: &ScheduleSpec| (spec.cron.clone(), spec.zone.clone(), spec.starts_at, spec.ends_at);
     let same_times = times(&known.spec) == times(&spec) && known.problem.is_none();
-    // What is due by now is for the next tick to decide about, whatever has changed.
+    // Occurrences that are already due are left to the next tick, whatever has changed.
     let overdue = known.next_run_at.filter(|at| known.enabled && *at < now);
     let from = overdue.map_or(now, |at| at.before(Duration::from_micros(1)));
     Ok(Schedule {

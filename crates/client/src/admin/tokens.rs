@@ -1,4 +1,4 @@
-//! Tokens for those who come over the network.
+//! API tokens.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 
 use super::Admin;
 
-/// What the secret of a token begins with, so that those who look for lost secrets know it.
+/// Prefix of every token secret, so that secret scanners recognize it.
 const PREFIX: &str = "punctual_";
 
-/// A token with its secret, which nobody can see again.
+/// A new token with its secret, which cannot be shown again.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreatedToken {
@@ -22,25 +22,26 @@ pub struct CreatedToken {
     pub secret: String,
 }
 
-/// How a store stands to callers over the network.
+/// Whether servers on this store require a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// No token was ever made, or the store was opened since: servers on loopback addresses answer without one.
+    /// No token was ever created, or access was opened since: servers on loopback addresses accept requests without a
+    /// token.
     Open,
-    /// A token was made: callers need one, whether or not any is valid.
+    /// A token was created: requests need a token, even if none is valid any more.
     Closed {
-        /// How many tokens are valid.
+        /// Number of valid tokens.
         tokens: usize,
     },
 }
 
-/// What the secret of a token hashes to. A secret has 256 bits of chance, so that nothing slower is needed.
+/// The hash of a token's secret. A secret has 256 random bits, so that no slow hash is needed.
 pub fn hash_secret(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
 impl Admin {
-    /// Makes a token with these roles, good for so long, or for good.
+    /// Creates a token with these roles. It expires after `good_for`, or never if that is `None`.
     pub async fn create_token(
         &self,
         name: impl Into<String>,
@@ -54,7 +55,7 @@ impl Admin {
         self.add_token(name.into(), roles.into_iter().collect(), expires_at, None).await
     }
 
-    /// Begins a session of somebody who has logged in with a token: a token of its own, which ends with that one.
+    /// Creates a session for a login with a token: a token of its own, which expires or is revoked with that one.
     pub async fn create_session(&self, of: &Token, good_for: Duration) -> Result<CreatedToken, Error> {
         let until = self.punctual.store().now().after(good_for);
         let until = of.expires_at.map_or(until, |end| end.min(until));
@@ -85,15 +86,16 @@ impl Admin {
         Ok(CreatedToken { token, secret })
     }
 
-    /// Active tokens, without sessions.
+    /// Returns the active tokens, without sessions.
     pub async fn tokens(&self) -> Result<Vec<Token>, Error> {
         let (store, now) = (self.punctual.store(), self.punctual.store().now());
         let tokens = store.tokens().await?.into_iter();
-        Ok(tokens.filter(|token| token.session_of.is_none() && token.is_good(now)).collect())
+        Ok(tokens.filter(|token| token.session_of.is_none() && token.is_valid(now)).collect())
     }
 
-    /// Ends a token and its sessions; says whether it was valid. The last valid token with the role admin is refused,
-    /// unless `allow_last_admin`: without one, tokens are only made by those who can reach the store itself.
+    /// Revokes a token and its sessions; returns whether it was valid. The last valid token with the role admin is
+    /// refused unless `allow_last_admin` is set: without an admin token, tokens can only be created with direct access
+    /// to the store.
     pub async fn revoke_token(&self, id: TokenId, allow_last_admin: bool) -> Result<bool, Error> {
         let tokens = if allow_last_admin { Vec::new() } else { self.tokens().await? };
         let (revoked, others): (Vec<_>, Vec<_>) =
@@ -104,19 +106,19 @@ impl Admin {
         Ok(self.punctual.store().remove_token(id).await?)
     }
 
-    /// How the store stands to callers over the network.
+    /// Returns whether servers on this store require a token.
     pub async fn access(&self) -> Result<Access, Error> {
         let (store, now) = (self.punctual.store(), self.punctual.store().now());
         let tokens = store.tokens().await?;
         if tokens.is_empty() {
             return Ok(Access::Open);
         }
-        let valid = tokens.iter().filter(|token| token.session_of.is_none() && token.is_good(now)).count();
+        let valid = tokens.iter().filter(|token| token.session_of.is_none() && token.is_valid(now)).count();
         Ok(Access::Closed { tokens: valid })
     }
 
-    /// Opens a store in which tokens were made: servers on loopback addresses answer without a token again, until the
-    /// next one is made. Refused while a token is valid.
+    /// Opens a store in which tokens were created: servers on loopback addresses accept requests without a token again,
+    /// until the next token is created. Refused while a token is valid.
     pub async fn open_access(&self) -> Result<(), Error> {
         self.punctual.store().clear_tokens().await?;
         match self.access().await? {

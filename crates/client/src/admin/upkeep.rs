@@ -1,4 +1,4 @@
-//! Retention: finished jobs are deleted after their time, deleted ones are purged.
+//! Retention: finished jobs are deleted after their retention period, deleted jobs are purged later.
 
 use std::time::Duration;
 
@@ -7,45 +7,45 @@ use serde::Serialize;
 
 use super::Admin;
 
-/// How long things are kept.
+/// Retention periods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Finished jobs, until they are deleted.
+    /// Finished jobs, until they are marked as deleted.
     pub keep: RetentionPolicy,
     /// Deleted jobs, until they are purged.
     pub deleted: Duration,
     /// Attempts and logs.
     pub history: Duration,
-    /// What users were told.
+    /// Notifications.
     pub notifications: Duration,
 }
 
 impl Default for Retention {
-    /// A week for what succeeded or was cancelled and for what users were told, ninety days for what died and for
-    /// attempts and logs, a day more for what was deleted.
+    /// Seven days for succeeded and cancelled jobs and for notifications, ninety days for dead jobs and for attempts
+    /// and logs; deleted jobs are purged after one more day.
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(24 * 3_600);
         Self { keep: RetentionPolicy::default(), deleted: DAY, history: 90 * DAY, notifications: 7 * DAY }
     }
 }
 
-/// What retention did.
+/// The result of a retention run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CleanupDone {
-    /// Finished jobs that are now deleted.
+    /// Finished jobs that were marked as deleted.
     pub deleted: usize,
-    /// Deleted jobs that are gone.
+    /// Deleted jobs that were purged.
     pub purged: usize,
-    /// Attempts, log lines, notifications and the like that are gone.
+    /// Attempts, log lines, notifications and similar rows that were removed.
     pub trimmed: usize,
 }
 
-/// What one transaction of retention touches, so that claims wait only briefly.
+/// Maximum number of jobs per transaction, so that claims wait only briefly.
 const BATCH_MAX_JOBS: usize = 500;
 
 impl Admin {
-    /// Does all that retention has to do, in small steps. `on_step` is told how far it is.
+    /// Runs retention to its end, in small transactions. `on_step` receives the totals after each step.
     pub async fn cleanup(
         &self,
         retention: Retention,
@@ -66,7 +66,7 @@ impl Admin {
             if deleted + purged + trimmed == 0 {
                 return Ok(done);
             }
-            // Between two steps whoever waits for the store gets a turn.
+            // Other users of the store get a turn between two steps.
             tokio::task::yield_now().await;
         }
     }

@@ -1,4 +1,4 @@
-//! A job as people may see it.
+//! A job as user interfaces show it.
 
 use punctual_core::{
     Job, JobError, JobId, Json, Occurrence, OnParentFailure, Progress, RetryPolicy, Status, Timestamp, WorkerId,
@@ -7,7 +7,7 @@ use punctual_core::{
 use serde::Serialize;
 use serde_json::Value;
 
-/// A job without its raw payload: secrets are redacted, long parts are cut.
+/// A job without its raw payload: secrets are redacted, long values are cut.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobView {
@@ -17,73 +17,73 @@ pub struct JobView {
     pub name: String,
     /// Its queue.
     pub queue: String,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
-    /// 0 to 10, higher first.
+    /// Priority from 0 to 10, higher first.
     pub priority: u8,
-    /// The time it was asked for.
+    /// The time it was first scheduled for.
     pub scheduled_at: Timestamp,
-    /// When it may next start.
+    /// The earliest time of its next start.
     pub run_at: Timestamp,
-    /// Attempts spent, the current one included.
+    /// Number of attempts so far, including the current one.
     pub attempt: u32,
-    /// Attempts allowed.
+    /// Maximum attempts.
     pub max_attempts: u32,
-    /// Attempts that ended because the worker was lost.
+    /// Number of attempts that ended because the worker was lost.
     pub crash_count: u32,
-    /// Crashes allowed.
+    /// Maximum number of such crashes.
     pub max_crashes: u32,
-    /// How long one attempt may take.
+    /// Timeout per attempt, in milliseconds.
     pub timeout_ms: u64,
-    /// When it is tried again.
+    /// Retry policy.
     pub retry: RetryPolicy,
-    /// On whose behalf it runs.
+    /// The user it belongs to.
     pub user_id: Option<String>,
-    /// What it belongs to.
+    /// Correlation id, shared by related jobs.
     pub correlation_id: Option<String>,
-    /// The key it holds or held.
+    /// The unique key that it holds or held.
     pub unique_key: Option<String>,
-    /// The key whose limit it shares.
+    /// Concurrency key: jobs of a queue with the same key share a limit.
     pub concurrency_key: Option<String>,
-    /// The workflow it is part of.
+    /// The workflow it belongs to.
     pub workflow_id: Option<WorkflowId>,
-    /// The name it has there.
+    /// Its name in that workflow.
     pub node: Option<String>,
-    /// The workflow whose end it tells.
+    /// The workflow whose callback it is.
     pub callback_of: Option<WorkflowId>,
-    /// What it does when one of its parents dies or is cancelled.
+    /// Policy when a parent becomes dead or cancelled.
     pub on_parent_failure: OnParentFailure,
-    /// Words to find it by.
+    /// Tags for filters.
     pub tags: Vec<String>,
-    /// Who asked for it.
+    /// The actor or service that enqueued it.
     pub created_by: Option<String>,
-    /// The span it continues, as a W3C `traceparent`.
+    /// Its parent span, as a W3C `traceparent`.
     pub trace: Option<String>,
-    /// What was kept with it.
+    /// Metadata stored with the job.
     pub metadata: Option<Value>,
-    /// A sentence for people.
+    /// Description.
     pub description: Option<String>,
-    /// Which occurrence of which schedule it is.
+    /// The schedule and the time of the occurrence that it was enqueued for.
     pub occurrence: Option<Occurrence>,
     /// The finished job that it repeats.
     pub rerun_of: Option<JobId>,
-    /// How long it is kept once finished.
+    /// Retention after it has finished, in milliseconds.
     pub keep_for_ms: Option<u64>,
-    /// Whether it is dropped at restart.
+    /// Whether it is removed when workers restart.
     pub ephemeral: bool,
-    /// Unfinished parents.
+    /// Number of unfinished parents.
     pub waiting_on: u32,
-    /// Who holds it.
+    /// The worker that holds it.
     pub worker_id: Option<WorkerId>,
-    /// Until when.
+    /// When its lease expires.
     pub lease_until: Option<Timestamp>,
-    /// How far it has come.
+    /// Its last reported progress.
     pub progress: Option<Progress>,
-    /// The payload with its secrets hidden.
+    /// The payload with secrets redacted.
     pub payload_preview: Value,
-    /// The result with its secrets hidden.
+    /// The result with secrets redacted.
     pub result_preview: Option<Value>,
-    /// Why its last attempt failed.
+    /// The error of its last failed attempt.
     pub error: Option<JobError>,
     /// When it was enqueued.
     pub created_at: Timestamp,
@@ -91,12 +91,12 @@ pub struct JobView {
     pub updated_at: Timestamp,
     /// When its last attempt started.
     pub started_at: Option<Timestamp>,
-    /// When it came to an end.
+    /// When it finished.
     pub finished_at: Option<Timestamp>,
 }
 
 impl JobView {
-    /// The view of a job.
+    /// Creates the view of a job.
     pub fn of(job: &Job) -> Self {
         let (spec, options) = (&job.spec, &job.spec.options);
         let preview = |document: &Json| redact::preview(document, &options.redact_keys);

@@ -1,4 +1,4 @@
-//! Workflows as a whole: seen, cancelled, retried.
+//! Operations on whole workflows: show, cancel, retry.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,21 +12,21 @@ use serde_json::Value;
 use super::Admin;
 use crate::workflow::CALLBACKS;
 
-/// Changes that one transaction makes.
+/// Maximum number of changes per transaction.
 const PAGE_MAX_CHANGES: usize = 500;
-/// Results that a workflow's own result shows.
+/// Maximum number of results in a workflow's result.
 const RESULTS_SHOWN: usize = 100;
 
-/// A workflow and how it stands as a whole.
+/// A workflow with its status and progress.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowView {
     /// The workflow.
     #[serde(flatten)]
     pub workflow: Workflow,
-    /// How it stands.
+    /// Its status.
     pub status: WorkflowStatus,
-    /// How much of it has come to an end, 0 to 100.
+    /// Finished jobs, in percent of all.
     pub progress: f32,
 }
 
@@ -44,7 +44,7 @@ impl WorkflowView {
 pub struct WorkflowList {
     /// The workflows.
     pub workflows: Vec<WorkflowView>,
-    /// Where the next page begins.
+    /// The cursor of the next page, if there is one.
     pub next: Option<WorkflowId>,
 }
 
@@ -57,7 +57,7 @@ pub struct WorkflowDetail {
     pub view: WorkflowView,
     /// Its jobs and callbacks, by name.
     pub nodes: Vec<Node>,
-    /// What those jobs returned that no other job waits for, by name, with secrets hidden.
+    /// The results of the jobs on which no other job depends, by name, with secrets redacted.
     pub result: BTreeMap<String, Value>,
 }
 
@@ -69,18 +69,18 @@ impl std::ops::Deref for WorkflowDetail {
     }
 }
 
-/// What a retry of a workflow did.
+/// The result of a workflow retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowRetried {
-    /// Dead jobs that run again.
+    /// Number of dead jobs that were retried.
     pub retried: usize,
-    /// Cancelled jobs, and callbacks, in whose places there are new ones.
+    /// Number of new jobs that replace cancelled jobs and callbacks.
     pub renewed: usize,
 }
 
 impl Admin {
-    /// A page of workflows, latest first.
+    /// Returns a page of workflows, latest first.
     pub async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> Result<WorkflowList, Error> {
         check::range("limit", limit, 1..=limits::PAGE_MAX_WORKFLOWS)?;
         let mut found = self.punctual.store().workflows(before, limit + 1).await?;
@@ -90,7 +90,7 @@ impl Admin {
         Ok(WorkflowList { workflows: found.into_iter().map(WorkflowView::of).collect(), next })
     }
 
-    /// A workflow with its jobs.
+    /// Returns a workflow with its jobs.
     pub async fn workflow(&self, id: WorkflowId) -> Result<WorkflowDetail, Error> {
         let store = self.punctual.store();
         let workflow = store.workflow(id).await?.ok_or(Error::NoWorkflow(id))?;
@@ -99,7 +99,7 @@ impl Admin {
         Ok(WorkflowDetail { view: WorkflowView::of(workflow), nodes, result })
     }
 
-    /// What the jobs returned that no other waits for.
+    /// The results of the jobs on which no other job depends.
     async fn result(&self, nodes: &[Node]) -> Result<BTreeMap<String, Value>, Error> {
         let members = || nodes.iter().filter(|node| !is_callback(node));
         let waited_for: Vec<JobId> = members().flat_map(|node| node.parents.iter().copied()).collect();
@@ -116,7 +116,7 @@ impl Admin {
         Ok(results)
     }
 
-    /// Cancels what has not ended of a workflow; says how many jobs. Callbacks learn of it as of any other end.
+    /// Cancels the unfinished jobs of a workflow; returns their number. Callbacks run as they do at any other end.
     pub async fn cancel_workflow(&self, id: WorkflowId, reason: Option<String>) -> Result<u64, Error> {
         if let Some(reason) = &reason {
             check::text("reason", reason, limits::DESCRIPTION_MAX_CHARS)?;
@@ -124,17 +124,17 @@ impl Admin {
         let before = self.workflow(id).await?;
         let active = before.nodes.iter().filter(|node| node.status.is_active() && !is_callback(node));
         let reason = reason.unwrap_or_else(|| "the workflow was cancelled".to_owned());
-        let wish = |node: &Node| self.wish(node.id, Verb::Cancel, Some(reason.clone()));
-        let wishes: Vec<Change> = active.map(wish).collect();
-        for part in wishes.chunks(PAGE_MAX_CHANGES) {
+        let change = |node: &Node| self.change_of(node.id, Verb::Cancel, Some(reason.clone()));
+        let changes: Vec<Change> = active.map(change).collect();
+        for part in changes.chunks(PAGE_MAX_CHANGES) {
             self.punctual.store().change(part.to_vec()).await?;
         }
         let after = self.punctual.store().workflow(id).await?.ok_or(Error::NoWorkflow(id))?;
         Ok(u64::from(after.ends.cancelled.saturating_sub(before.workflow.ends.cancelled)))
     }
 
-    /// Retries a workflow: its dead jobs run again; in the places of those that were cancelled, and of its callbacks,
-    /// there are new ones, which wait as the old ones did. What succeeded, or is under way, is left alone.
+    /// Retries a workflow: its dead jobs run again; cancelled jobs and callbacks are replaced by new ones with the same
+    /// dependencies. Succeeded jobs and jobs in progress are left alone.
     pub async fn retry_workflow(&self, id: WorkflowId) -> Result<WorkflowRetried, Error> {
         let nodes = self.workflow(id).await?.nodes;
         let dead: Vec<&Node> = nodes.iter().filter(|node| node.status == Status::Dead && !is_callback(node)).collect();
@@ -142,14 +142,14 @@ impl Admin {
         if dead.is_empty() && !cancelled {
             return Err(Error::NothingToRetry(id));
         }
-        let mut wishes: Vec<Change> = dead.iter().map(|node| self.wish(node.id, Verb::Retry, None)).collect();
-        // Callbacks have seen the failure; the new ones see how it ends now.
+        let mut changes: Vec<Change> = dead.iter().map(|node| self.change_of(node.id, Verb::Retry, None)).collect();
+        // The old callbacks may have seen the failure; new ones run for the result of the retry.
         let seen = nodes.iter().filter(|node| is_callback(node) && node.status.is_active());
         let replaced = Some("the workflow is retried".to_owned());
-        wishes.extend(seen.map(|node| self.wish(node.id, Verb::Cancel, replaced.clone())));
+        changes.extend(seen.map(|node| self.change_of(node.id, Verb::Cancel, replaced.clone())));
         let renewed = self.renew(&nodes).await?;
         let done = WorkflowRetried { retried: dead.len(), renewed: renewed.len() };
-        let answers = self.punctual.store().resubmit(wishes, renewed).await?;
+        let answers = self.punctual.store().resubmit(changes, renewed).await?;
         match answers
             .into_iter()
             .find_map(|answer| if let Changed::Refused(refused) = answer { Some(refused) } else { None })
@@ -159,7 +159,7 @@ impl Admin {
         }
     }
 
-    /// New jobs in the places of cancelled ones and of callbacks, parents first.
+    /// New jobs that replace cancelled jobs and callbacks, parents first.
     async fn renew(&self, nodes: &[Node]) -> Result<Vec<NewJob>, Error> {
         let renewed: Vec<&Node> =
             nodes.iter().filter(|node| is_callback(node) || node.status == Status::Cancelled).collect();
@@ -168,7 +168,7 @@ impl Admin {
             .iter()
             .map(|node| node.parents.iter().filter_map(|parent| places.get(parent)).copied().collect())
             .collect();
-        // What was stored once is no circle.
+        // A stored workflow has no cycle.
         let order = flow::in_order(&parents).unwrap_or_default();
         let (now, mut ids) = (self.punctual.store().now(), HashMap::<JobId, JobId>::new());
         let mut jobs = Vec::with_capacity(order.len());
@@ -182,19 +182,19 @@ impl Admin {
         Ok(jobs)
     }
 
-    fn wish(&self, job: JobId, verb: Verb, reason: Option<String>) -> Change {
+    fn change_of(&self, job: JobId, verb: Verb, reason: Option<String>) -> Change {
         Change { job, verb, actor: self.actor.clone(), reason }
     }
 }
 
-/// What a job in the place of another one is.
+/// The specification of a job that replaces another one.
 fn again(old: Job) -> Spec {
     let mut spec = old.spec;
     spec.options.rerun_of = Some(old.id);
     spec
 }
 
-/// Whether a node is no job of its workflow, but told of its end.
+/// Whether a node is a callback, not a job of its workflow.
 pub fn is_callback(node: &Node) -> bool {
     CALLBACKS.contains(&node.node.as_str())
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Draft, Unique};
 
-/// A job with its options. Also a line of a file, and a job of a workflow.
+/// A job with its options. Also the type of a line in a batch file, and of a job in a workflow.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, bound(deserialize = "P: Deserialize<'de>"))]
@@ -258,12 +258,12 @@ fn unique(key: Option<String>, line: Option<UniqueInput>) -> Result<Option<Uniqu
     Ok(Some(unique))
 }
 
-/// A valid `traceparent`.
+/// Checks that a `traceparent` is valid.
 fn checked_trace(trace: String) -> Result<String, Invalid> {
     trace.parse::<TraceParent>().map(|parent| parent.to_string())
 }
 
-/// A policy as it may be written, without its cap and its jitter.
+/// A retry policy in the notation of the input, without its cap and its jitter.
 pub fn policy_in_words(policy: &RetryPolicy) -> String {
     match &policy.backoff {
         Backoff::None => "none".to_owned(),
@@ -277,7 +277,7 @@ pub fn policy_in_words(policy: &RetryPolicy) -> String {
     }
 }
 
-/// The default options of a queue in words; nothing if there are none.
+/// The default options of a queue in words; `None` if there are none.
 pub fn defaults_in_words(defaults: &JobDefaults) -> Option<String> {
     let words: Vec<String> = [
         defaults.priority.map(|priority| format!("priority {priority}")),

@@ -4,15 +4,15 @@ use std::{borrow::Cow, ops::Range};
 
 use super::{REDACTED, is_secret, normal};
 
-/// Headers whose value follows a colon without quotes. After other words a colon begins prose: `invalid token:
+/// Headers whose value follows a colon without quotes. After other words a colon introduces prose: `invalid token:
 /// expired`.
 const SECRET_HEADERS: [&str; 4] = ["authorization", "proxyauthorization", "cookie", "setcookie"];
-/// Words before the secret in such a header.
+/// Words that precede the secret in such a header.
 const SCHEMES: [&str; 3] = ["bearer", "basic", "digest"];
 
-/// The text with its secrets hidden: the password of `scheme://user:password@host`, and the values of secret-bearing
-/// keys, the same as in [previews](super::preview), where they are written as `key=value`, `"key": value`, `key:
-/// "value"` or, as in YAML, `key: value`.
+/// The text with its secrets redacted: the password of `scheme://user:password@host`, and the values of secret keys,
+/// the same as in [previews](super::preview), where they are written as `key=value`, `"key": value`, `key: "value"` or,
+/// as in YAML, `key: value`.
 ///
 /// ```
 /// use punctual_core::redact;
@@ -37,7 +37,7 @@ pub fn text<'a>(text: &'a str, own_keys: &[String]) -> Cow<'a, str> {
     Cow::Owned(shown)
 }
 
-/// The secret that `=` or `:` at this place introduces.
+/// The secret that the `=` or `:` at this position introduces.
 fn secret_at(text: &str, mark: usize, own: &[String]) -> Option<Range<usize>> {
     if let Some(rest) = text[mark..].strip_prefix("://") {
         return password(rest).map(|found| found.start + mark + 3..found.end + mark + 3);
@@ -58,8 +58,8 @@ fn secret_at(text: &str, mark: usize, own: &[String]) -> Option<Range<usize>> {
     (!found.is_empty()).then(|| found.start + start..found.end + start)
 }
 
-/// Whether a key and its value stand as documents write them: the key first in its line or its list, and one word as
-/// the whole value.
+/// Whether a key and its value are written as in a document: the key at the beginning of its line or list, and a single
+/// word as the value.
 fn is_entry(before: &str, key: &str, rest: &str) -> bool {
     let before = before.rfind(key).map_or("", |start| before[..start].trim_end_matches([' ', '\t', '-']));
     let after = rest[unquoted(rest).end..].trim_start_matches([' ', '\t', '\r']);
@@ -67,11 +67,11 @@ fn is_entry(before: &str, key: &str, rest: &str) -> bool {
     begins && (after.is_empty() || after.starts_with(['\n', ',', ';', '}', ')', ']']))
 }
 
-/// The password of an address, given what follows its scheme.
+/// The password of a URL, given the part after its scheme.
 fn password(rest: &str) -> Option<Range<usize>> {
     let address = &rest[..rest.find(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).unwrap_or(rest.len())];
     let authority = address.find(['/', '?', '#']).map_or(address, |end| &address[..end]);
-    // A password may hold a slash that somebody forgot to escape.
+    // A password may contain an unescaped slash.
     let user_info = authority.rsplit_once('@').or_else(|| address.rsplit_once('@'))?.0;
     let start = user_info.find(':')? + 1;
     (start < user_info.len() && &user_info[start..] != REDACTED).then_some(start..user_info.len())
@@ -86,13 +86,13 @@ fn key_before(text: &str) -> (&str, bool) {
     (key, bare.len() < text.len())
 }
 
-/// What is within the quotes that a text begins with.
+/// The text within the quotes at the beginning of a text.
 fn quoted(text: &str) -> Option<Range<usize>> {
     let quote = text.trim_start_matches('\\').chars().next().filter(|c| "\"'`".contains(*c))?;
     let escape = text.find(quote)?;
     let start = escape + 1;
     if escape > 0 {
-        // Quotes that are escaped themselves: a document within a document.
+        // Escaped quotes: a document within a document.
         let end = text[start..].find(&text[..start]).map_or(text.len(), |end| start + end);
         return Some(start..end);
     }
@@ -105,7 +105,7 @@ fn quoted(text: &str) -> Option<Range<usize>> {
     Some(start..end.map_or(text.len(), |end| start + end))
 }
 
-/// A word, with the word after it where it only says what kind of secret follows; or a list or an object, whole.
+/// A word, with the next word if the first only names the scheme of the secret; or a whole list or object.
 fn unquoted(text: &str) -> Range<usize> {
     if text.starts_with(['{', '[']) {
         return 0..bracketed(text);
@@ -119,7 +119,7 @@ fn unquoted(text: &str) -> Range<usize> {
     0..end
 }
 
-/// Where the bracket that a text begins with is closed.
+/// The end of the bracket at the beginning of a text.
 fn bracketed(text: &str) -> usize {
     let mut depth = 0usize;
     for (place, byte) in text.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! When a schedule's occurrences are: a cron expression or a fixed period.
+//! The times of a schedule's occurrences: a cron expression or a fixed period.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use super::wall_clock;
 use crate::{Invalid, Timestamp, check, limits};
 
-/// A cron expression of five fields, or six with seconds in front; `@hourly` and its kin; or `@every 90s`.
+/// A cron expression of five fields, or six with seconds first; a macro such as `@hourly`; or `@every 90s`.
 ///
 /// ```
 /// use punctual_core::Cadence;
@@ -34,7 +34,7 @@ enum Rule {
 }
 
 impl Cadence {
-    /// In words.
+    /// A description in words.
     pub fn describe(&self) -> String {
         match &self.rule {
             Rule::Cron(cron) => cron.describe().replacen("At every", "Every", 1),
@@ -42,7 +42,7 @@ impl Cadence {
         }
     }
 
-    /// The first occurrence after an instant; nothing if there is none. A period is counted from `anchor`.
+    /// The first occurrence after an instant, if any. A period is counted from `anchor`.
     pub(super) fn next(
         &self,
         after: Timestamp,
@@ -59,7 +59,7 @@ impl Cadence {
         }
     }
 
-    /// The last occurrence at or before an instant; nothing if there is none.
+    /// The last occurrence at or before an instant, if any.
     pub(super) fn last(&self, at: Timestamp, zone: &TimeZone, anchor: Timestamp) -> Result<Option<Timestamp>, String> {
         match &self.rule {
             Rule::Every(_) if at < anchor => Ok(None),
@@ -115,7 +115,7 @@ fn parse(text: &str) -> Result<Cron, CronError> {
                 return Err(CronError::InvalidPattern(item.to_owned()));
             }
         }
-        // Sunday has two numbers, of which the parser knows only one here.
+        // Sunday has two numbers, of which the parser accepts only one here.
         if let Some(weekday) = fields.last_mut() {
             *weekday =
                 weekday.split(',').map(|item| if item == "7L" { "0L" } else { item }).collect::<Vec<_>>().join(",");
@@ -128,8 +128,8 @@ fn parse(text: &str) -> Result<Cron, CronError> {
 const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// Whether the letters of an item belong into its field, as whole words. The parser takes names for numbers wherever
-/// they stand.
+/// Whether the letters of an item are valid in its field, as whole words. The parser accepts names as numbers at any
+/// position.
 fn is_plausible(item: &str, field: &str) -> bool {
     let item = if field == "day of week" { item.strip_prefix('+').unwrap_or(item) } else { item };
     if item.is_empty() {
@@ -145,7 +145,7 @@ fn is_plausible(item: &str, field: &str) -> bool {
             "day of week" => {
                 let day = letters.strip_suffix('L').unwrap_or(letters);
                 let named = number.is_empty() && WEEKDAYS.contains(&day);
-                // The last one, of a day that is given before: `5L`, `5#L`.
+                // The last such day of the month, after the number of a weekday: `5L`, `5#L`.
                 named || letters == "L" && (!number.is_empty() || item.contains('#'))
             }
             _ => false,
@@ -162,7 +162,7 @@ const FIELDS: [(&str, &str); 6] = [
     ("day of week", "0-7 or SUN-SAT, 5#3, 5L"),
 ];
 
-/// Why an expression is refused: which field, and a caret under the part that is wrong.
+/// Why an expression is invalid: the field, and a caret under the invalid part.
 fn explain(text: &str, error: &CronError) -> Invalid {
     let parts = words(text);
     if text.starts_with('@') {
@@ -176,7 +176,7 @@ fn explain(text: &str, error: &CronError) -> Invalid {
     let fields = FIELDS.iter().skip(FIELDS.len() - parts.len()).enumerate();
     for (place, (name, allowed)) in fields {
         let (start, field) = parts[place];
-        // Alone among fields that are right, it is refused if it is the one that is wrong.
+        // Parsed alone among valid fields, a part fails only if it is invalid itself.
         let alone = |part: &str| {
             let mut others = vec!["*"; parts.len()];
             others[place] = part;
@@ -200,7 +200,7 @@ fn explain(text: &str, error: &CronError) -> Invalid {
     Invalid::new("cron", format!("`{text}`: {error}"))
 }
 
-/// The words of a text, each with how many characters stand before it.
+/// The words of a text, each with the number of characters before it.
 fn words(text: &str) -> Vec<(usize, &str)> {
     let begin = |word: &str| text[..word.as_ptr() as usize - text.as_ptr() as usize].chars().count();
     text.split_whitespace().map(|word| (begin(word), word)).collect()
@@ -250,7 +250,7 @@ mod tests {
             ("0 0 * jan-MAR MON#2,fri#4", &["2026-01-12 00:00:00", "2026-01-23 00:00:00"]),
             ("0 0 15W * *", &["2026-01-15 00:00:00", "2026-02-16 00:00:00", "2026-03-16 00:00:00"]),
             ("0 0 1 JAN,JUL *", &["2026-07-01 00:00:00", "2027-01-01 00:00:00"]),
-            // Either day counts when both are given, as in every cron.
+            // When both days are given, either matches, as in other implementations of cron.
             ("0 0 13 * FRI", &["2026-01-02 00:00:00", "2026-01-09 00:00:00", "2026-01-13 00:00:00"]),
             ("0 0 13 * +FRI", &["2026-02-13 00:00:00", "2026-03-13 00:00:00", "2026-11-13 00:00:00"]),
             ("*/20 * * * * *", &["2026-01-01 00:00:20", "2026-01-01 00:00:40", "2026-01-01 00:01:00"]),
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(next("30 2 * * *", "Europe/Berlin", "2026-03-27T12:00:00Z", 3), expected);
         let expected = ["2026-03-28 14:00:00 +0100", "2026-03-29 03:00:00 +0200", "2026-03-29 14:00:00 +0200"];
         assert_eq!(next("0 2,14 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", 3), expected);
-        // What runs all the time has nothing to make up for.
+        // An expression with a wildcard in its time has nothing to make up for.
         let expected = ["2026-03-29 01:30:00 +0100", "2026-03-29 03:00:00 +0200", "2026-03-29 03:30:00 +0200"];
         assert_eq!(next("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", 3), expected);
     }

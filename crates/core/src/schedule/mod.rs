@@ -1,7 +1,7 @@
-//! Schedules: jobs that recur.
+//! Schedules: recurring jobs.
 //!
-//! A [`ScheduleSpec`] says what and when, as plain data; its [`Timing`] answers which instants that means; [`due()`]
-//! decides which occurrences are to be enqueued now. A [`Schedule`] is what the store has: the spec and a cursor.
+//! A [`ScheduleSpec`] defines the job and its times, as plain data; its [`Timing`] computes the instants; [`due()`]
+//! decides which occurrences are to be enqueued now. A [`Schedule`] is the stored form: the specification and a cursor.
 
 mod cadence;
 mod due;
@@ -19,44 +19,44 @@ pub use self::{
 };
 use crate::{Invalid, JobId, Json, NewJob, ScheduleId, Spec, Timestamp, check, limits, time::millis};
 
-/// The name under which alerts remember what they have told: a schedule that never runs. Nobody else may have it, and
-/// no list shows it.
+/// The name of the schedule under which alerts store what they have reported; it never runs. The name is reserved, and
+/// no list contains it.
 pub const MEMORY_OF_ALERTS: &str = "punctual.alerts";
 
-/// What is to be done again and again, and when.
+/// The definition of a schedule: a job, and its times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleSpec {
-    /// Its name, of which there is one.
+    /// Its unique name.
     pub name: String,
-    /// When: a cron expression, `@hourly` and its kin, or `@every 90s`.
+    /// The times: a cron expression, a macro such as `@hourly`, or `@every 90s`.
     pub cron: String,
-    /// The time zone that a cron expression is read in, by its IANA name.
+    /// The time zone of the cron expression, as an IANA name.
     #[serde(default = "utc")]
     pub zone: String,
-    /// What becomes of occurrences whose time went by while nobody was there.
+    /// What happens to occurrences that no process enqueued in time.
     #[serde(default)]
     pub misfire: Misfire,
-    /// What an occurrence does while the job of the one before is unfinished.
+    /// What happens to an occurrence while the job of the previous one is unfinished.
     #[serde(default)]
     pub overlap: Overlap,
-    /// Each occurrence starts up to so much later, always by the same amount.
+    /// Maximum delay of an occurrence after its time. The delay of each occurrence is fixed.
     #[serde(rename = "jitter_ms", with = "millis", default)]
     pub jitter: Duration,
-    /// No occurrence before this instant.
+    /// No occurrences before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_at: Option<Timestamp>,
-    /// No occurrence at this instant or after it.
+    /// No occurrences at or after this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<Timestamp>,
-    /// A sentence for people.
+    /// A description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The program or file that it is defined in and synchronised with; nothing if it was made by hand.
+    /// The program or file that defines the schedule and is synchronised with it; nothing if it was created manually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The job that every occurrence is.
+    /// The job of each occurrence.
     pub job: Spec,
-    /// What the store has and this version cannot read; kept as it is.
+    /// A stored definition that this version cannot read; it is preserved.
     #[serde(skip)]
     pub unreadable: Option<Box<Unreadable>>,
 }
@@ -64,7 +64,7 @@ pub struct ScheduleSpec {
 /// A stored definition that cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unreadable {
-    /// What is stored.
+    /// The stored text.
     pub text: String,
     /// Why it cannot be read.
     pub problem: String,
@@ -74,14 +74,14 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-/// What becomes of occurrences whose time went by while nobody was there to enqueue them.
+/// What happens to occurrences that no process enqueued in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Misfire {
-    /// The last one runs, for all of them.
+    /// The last one runs, in place of all of them.
     #[default]
     RunOnce,
-    /// The last ones run, at most so many.
+    /// The last ones run, at most this number.
     CatchUpLimited(u32),
     /// None of them runs.
     Ignore,
@@ -113,16 +113,16 @@ impl FromStr for Misfire {
     }
 }
 
-/// What an occurrence does while the job of the one before is unfinished.
+/// What happens to an occurrence while the job of the previous one is unfinished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Overlap {
-    /// It runs beside it.
+    /// It runs concurrently.
     #[default]
     Allow,
-    /// It is left out.
+    /// It is skipped.
     Skip,
-    /// It runs, and the one before is cancelled.
+    /// It runs, and the job of the previous one is cancelled.
     CancelPrevious,
 }
 
@@ -152,7 +152,7 @@ impl FromStr for Overlap {
     }
 }
 
-/// As text in every stored or transmitted document.
+/// Serialises as text in every stored or transmitted document.
 macro_rules! as_text {
     ($($name:ident)*) => {
         $(
@@ -176,7 +176,7 @@ macro_rules! as_text {
 as_text! { Misfire Overlap }
 
 impl ScheduleSpec {
-    /// That job at these times, all else as by default.
+    /// A schedule of this job with these times, and defaults otherwise.
     pub fn new(name: impl Into<String>, cron: impl Into<String>, job: Spec) -> Self {
         Self {
             name: name.into(),
@@ -194,8 +194,8 @@ impl ScheduleSpec {
         }
     }
 
-    /// From what an engine stored for the schedule of that name. What cannot be read has no times, and stays what it
-    /// is.
+    /// Parses the stored definition of the schedule with this name. A definition that cannot be read has no
+    /// occurrences, and is preserved.
     pub fn from_stored(name: &str, text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_else(|error| {
             let unreadable = Unreadable { text: text.to_owned(), problem: error.to_string() };
@@ -204,7 +204,7 @@ impl ScheduleSpec {
         })
     }
 
-    /// What an engine stores.
+    /// The text that an engine stores.
     pub fn to_stored(&self) -> Result<String, serde_json::Error> {
         match &self.unreadable {
             Some(unreadable) => Ok(unreadable.text.clone()),
@@ -212,7 +212,7 @@ impl ScheduleSpec {
         }
     }
 
-    /// Refuses what breaks a limit or would never run, as seen from `now`.
+    /// Rejects a definition that is invalid, or would never run after `now`.
     pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
         let timing = self.check_limits()?;
         match timing.next(now) {
@@ -222,8 +222,8 @@ impl ScheduleSpec {
         }
     }
 
-    /// The same, but what has had its time is right: a program does not stop to start because one of its schedules has
-    /// ended.
+    /// The same, but accepts a schedule that has ended: a program must not fail to start because one of its schedules
+    /// has ended.
     pub fn check_defined(&self, now: Timestamp) -> Result<(), Invalid> {
         if self.ends_at.is_some_and(|end| self.starts_at.is_none_or(|start| start < end)) {
             return self.check_limits().map(drop);
@@ -259,7 +259,7 @@ impl ScheduleSpec {
         }
     }
 
-    /// When it runs.
+    /// The times of the schedule.
     pub fn timing(&self) -> Result<Timing, Invalid> {
         if let Some(unreadable) = &self.unreadable {
             let problem =
@@ -273,8 +273,7 @@ impl ScheduleSpec {
         Ok(Timing { cadence: self.cron.parse()?, zone, starts_at: self.starts_at, ends_at: self.ends_at })
     }
 
-    /// The job of the occurrence at `at`. Whoever makes it again makes the same, with the same id, so that it is stored
-    /// once.
+    /// The job of the occurrence at `at`. The job and its id are deterministic, so that it is stored only once.
     pub fn occurrence(&self, at: Timestamp) -> NewJob {
         let mut key = Sha256::new();
         key.update(self.name.as_bytes());
@@ -284,13 +283,13 @@ impl ScheduleSpec {
         let part = |range: std::ops::Range<usize>| {
             digest[range].iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
         };
-        // A number from 0 to the whole jitter, which depends on nothing but the schedule's name and the time.
+        // A number from 0 to the whole jitter that depends only on the schedule's name and the time.
         let late = (u128::from(part(8..16)) * self.jitter.as_micros()) >> 64;
         let delay = Some(Duration::from_micros(late as u64));
         NewJob { delay, ..NewJob::new(JobId::derived(at, part(0..8)), self.job_at(at)) }
     }
 
-    /// What the job of the occurrence at `at` is to do.
+    /// The specification of the job of the occurrence at `at`.
     pub fn job_at(&self, at: Timestamp) -> Spec {
         let mut spec = self.job.clone();
         spec.options.occurrence = Some(Occurrence { schedule: self.name.clone(), at });
@@ -298,17 +297,17 @@ impl ScheduleSpec {
     }
 }
 
-/// Which occurrence of which schedule a job is.
+/// The occurrence of a schedule that a job belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Occurrence {
-    /// The schedule's name.
+    /// Name of the schedule.
     pub schedule: String,
-    /// The time that it was for, without jitter.
+    /// Time of the occurrence, without jitter.
     pub at: Timestamp,
 }
 
-/// When a schedule runs.
+/// The times of a schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
     cadence: Cadence,
@@ -318,12 +317,12 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The cadence in words.
+    /// A description in words.
     pub fn describe(&self) -> String {
         self.cadence.describe()
     }
 
-    /// The first occurrence after `after`; nothing if there is none.
+    /// The first occurrence after `after`, if any.
     pub fn next(&self, after: Timestamp) -> Result<Option<Timestamp>, String> {
         let after = match self.starts_at {
             Some(start) if start > after => start.before(Duration::from_micros(1)),
@@ -333,7 +332,7 @@ impl Timing {
         Ok(next.filter(|next| self.ends_at.is_none_or(|end| *next < end)))
     }
 
-    /// The last occurrence at or before `at`; nothing if there is none.
+    /// The last occurrence at or before `at`, if any.
     pub fn last(&self, at: Timestamp) -> Result<Option<Timestamp>, String> {
         let at = match self.ends_at {
             Some(end) if end <= at => end.before(Duration::from_micros(1)),
@@ -355,61 +354,60 @@ impl Timing {
         Ok(found)
     }
 
-    /// What a period is counted from.
+    /// The instant from which a period is counted.
     fn anchor(&self) -> Timestamp {
         self.starts_at.unwrap_or(Timestamp::MIN)
     }
 }
 
-/// A schedule as the store has it.
+/// A schedule as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     /// Its id.
     pub id: ScheduleId,
-    /// What and when.
+    /// The definition.
     pub spec: ScheduleSpec,
-    /// Whether it runs; otherwise it is paused.
+    /// Whether it is enabled; otherwise it is paused.
     pub enabled: bool,
-    /// Why it was disabled, if not by somebody.
+    /// Why it was disabled, if not by an operator.
     pub problem: Option<String>,
-    /// Counts its changes, so that nobody overwrites what he has not seen.
+    /// The number of changes, for optimistic locking.
     pub revision: u64,
     /// The last occurrence that was enqueued.
     pub last_run_at: Option<Timestamp>,
-    /// The next occurrence; nothing if there is none.
+    /// The next occurrence, if any.
     pub next_run_at: Option<Timestamp>,
-    /// The job that was enqueued last.
+    /// The last job that was enqueued.
     pub last_job: Option<JobId>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was last changed by somebody.
+    /// When its definition was last changed.
     pub updated_at: Timestamp,
-    /// Who last changed it.
+    /// The author of the last change.
     pub updated_by: String,
 }
 
-/// A schedule as it is to be from now on, and jobs to enqueue with it: all of it or, if somebody else was faster,
-/// nothing.
+/// The new state of a schedule, and jobs to enqueue with it. If the schedule was changed meanwhile, nothing is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleSave {
-    /// The schedule. The store counts its revision on.
+    /// The schedule. The store increments its revision.
     pub schedule: Schedule,
-    /// Whether it is new, so that there must be none of its name; otherwise the store's must have its revision.
+    /// Whether it is new, and no schedule of its name may exist; otherwise the stored one must have its revision.
     pub is_new: bool,
     /// The jobs.
     pub jobs: Vec<NewJob>,
-    /// What was done to the schedule, by whom it says was last; nothing if its cursor moves as it should.
+    /// The action on the schedule by the author that it names; nothing if only its cursor advances.
     pub done: Option<String>,
 }
 
-/// Something that was done to a schedule.
+/// An action on a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleEvent {
-    /// When.
+    /// Time of the action.
     pub at: Timestamp,
-    /// Who did it.
+    /// Author of the action.
     pub actor: String,
-    /// What was done, such as `paused`.
+    /// Action, such as `paused`.
     pub action: String,
 }

@@ -1,12 +1,12 @@
-//! Which instants the times of a cron expression are, in a zone whose clocks change.
+//! Converts the times of a cron expression to instants, in time zones whose offset changes.
 //!
-//! Between two changes, wall clock and instants differ by a constant. So each search looks at one such stretch after
-//! the other, and only at their borders there is something to decide:
+//! Between two changes, local time and instants differ by a constant. So each search examines one such period after the
+//! other, and only their borders need a decision:
 //!
-//! - An expression with `*` in its seconds, minutes or hours follows the clock: what the clock leaves out does not
-//!   happen, what it shows twice happens twice.
-//! - Any other names times of day, and each happens once a day: what the clock leaves out happens when the gap ends,
-//!   what it shows twice happens the first time.
+//! - An expression with `*` in its seconds, minutes or hours follows the clock: a time that the clock skips does not
+//!   occur, a time that it shows twice occurs twice.
+//! - Any other expression names times of day, and each occurs once per day: a time that the clock skips occurs when the
+//!   gap ends, a time that it shows twice occurs the first time.
 
 use croner::{Cron, errors::CronError};
 use jiff::{
@@ -35,7 +35,7 @@ pub(super) fn next(cron: &Cron, zone: &TimeZone, after: Timestamp) -> Result<Opt
             }
             from = from.max(left);
         }
-        // A time that was found before and lies ahead is still the next one.
+        // A time that an earlier search found and that lies ahead is still the next one.
         let time = match known.filter(|known| *known >= from) {
             Some(time) => time,
             None => match found(cron.find_next_occurrence(&from, true))? {
@@ -75,12 +75,12 @@ pub(super) fn last(cron: &Cron, zone: &TimeZone, at: Timestamp) -> Result<Option
     Ok(None)
 }
 
-/// A time during which the clock of a zone does not change.
+/// A period during which the offset of a zone does not change.
 struct Stretch {
     offset: Offset,
-    /// When it began, and the offset before; nothing if it has always been so.
+    /// When it began, and the previous offset; nothing if there was no change before.
     begin: Option<(Instant, Offset)>,
-    /// When the next one begins; nothing if it stays so.
+    /// When the next one begins; nothing if there are no further changes.
     end: Option<Instant>,
 }
 
@@ -95,7 +95,7 @@ impl Stretch {
     }
 }
 
-/// Whether an expression names times of day, instead of following the clock.
+/// Whether an expression names times of day instead of following the clock.
 fn names_times_of_day(cron: &Cron) -> bool {
     let fields: Vec<&str> = cron.pattern.as_str().split_whitespace().collect();
     let of_day = fields.len().saturating_sub(3);
@@ -107,7 +107,7 @@ fn matches_within(cron: &Cron, from: DateTime, until: DateTime) -> Result<bool, 
     Ok(from < until && found(cron.find_next_occurrence(&from, true))?.is_some_and(|time| time < until))
 }
 
-/// What a search came to. It gives up after some thousand years.
+/// The result of a search, which gives up after some thousand years.
 fn found(time: Result<DateTime, CronError>) -> Result<Option<DateTime>, String> {
     match time {
         Ok(time) => Ok(Some(time)),
@@ -120,7 +120,7 @@ fn whole_second(at: Timestamp) -> Instant {
     Instant::from_second(at.as_micros().div_euclid(1_000_000)).unwrap_or(Instant::MAX)
 }
 
-/// An instant that a job may have.
+/// The timestamp, if it is in the supported range.
 fn instant(at: Instant) -> Option<Timestamp> {
     let micros = at.as_microsecond();
     (Timestamp::MIN.as_micros()..=Timestamp::MAX.as_micros()).contains(&micros).then(|| Timestamp::from_micros(micros))

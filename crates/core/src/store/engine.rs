@@ -1,4 +1,4 @@
-//! What an engine says of itself, and does for itself.
+//! The engine itself: its properties, maintenance and health.
 
 use std::{
     any::Any,
@@ -14,89 +14,89 @@ use crate::{
     store::{Layer, LockStore, PassOn, StoreResult},
 };
 
-/// The lock that a probe takes, and for how long: it proves a write, and guards nothing.
+/// The lock that a probe acquires, and its duration: acquiring it proves a write, and the lock protects nothing.
 const PROBE_LOCK: &str = "punctual.probe";
 const PROBE_TTL: Duration = Duration::from_millis(1);
 
-/// What layers surround of an engine's own operations.
+/// The operations of this trait that layers wrap.
 pub(super) const OPERATIONS: &[&str] = &["maintain", "metrics", "probe", "clock_step", "schema", "check"];
 
-/// What an engine says of itself, and does for itself.
+/// The engine itself: its properties, maintenance and health.
 #[async_trait]
 pub trait EngineStore: LockStore + Any + Send + Sync + fmt::Debug {
-    /// Which engine this is and where its data lies, without secrets.
+    /// The engine, and the location of its data, without secrets.
     fn info(&self) -> StoreInfo;
 
-    /// The store's clock, as well as this process knows it.
+    /// The current time of the store's clock, as precisely as this process knows it.
     fn now(&self) -> Timestamp;
 
-    /// How long a worker may go without a [`heartbeat`](crate::store::WorkerStore::heartbeat) before it is considered
+    /// The maximum time without a [`heartbeat`](crate::store::WorkerStore::heartbeat) before a worker is considered
     /// dead and its leases are ended, in stores that do so before the leases expire.
     fn worker_silence_max(&self) -> Option<Duration> {
         None
     }
 
-    /// Until when an execution may last that was handed out before the store knew of it, unless that is recorded by
-    /// then; nothing once it is recorded. From then on the job may be handed out again, so the execution ends by the
-    /// worker's own clock. Stores that record each start before they hand out the job have no such executions.
+    /// The deadline of an execution that was handed out before the store recorded it; nothing once it is recorded.
+    /// After the deadline the job may be handed out again, so the execution must end by then, by the worker's own
+    /// clock. Stores that record each start before they hand out the job have no such executions.
     ///
-    /// The answer comes from this process's memory: it must not depend on whether the store can be reached.
+    /// The answer comes from the memory of this process: it must not depend on whether the store can be reached.
     fn unrecorded_until(&self, _attempt: AttemptId) -> Option<Instant> {
         None
     }
 
     /// A listener for hints that some job may have changed: settled, cancelled, retried. Hints may be missing or
-    /// needless; polling is the truth.
+    /// redundant; polling is authoritative.
     fn watch(&self) -> Box<dyn Watch>;
 
-    /// The claims that wait by way of this store wait no longer, and answer with what they have. Unlike one whose
-    /// caller goes, none of them gets anything that has to be given back.
+    /// Ends the wait of all claims that wait through this store; they return what they have. Unlike a claim that is
+    /// abandoned by its caller, none of them receives jobs that have to be returned.
     fn wake_claims(&self);
 
-    /// What the engine needs done for itself, such as partitions for the days ahead. Called about once a second by
-    /// every worker; of several, the engine lets one do it.
+    /// Periodic maintenance of the engine, such as creating partitions for the days ahead. Called about once per second
+    /// by every worker; the engine lets only one of them do the work.
     async fn maintain(&self) -> StoreResult<()> {
         Ok(())
     }
 
-    /// What the engine counts of itself, for metrics.
+    /// Metrics of the engine.
     async fn metrics(&self) -> StoreResult<Vec<Metric>> {
         Ok(Vec::new())
     }
 
-    /// How long a lease that has run out is left alone once it was seen and the store has been written since. Zero
-    /// where renewals are stored as they come.
+    /// The grace period of an expired lease, counted from when it was detected and the store has been written since.
+    /// Zero where renewals are stored immediately.
     ///
-    /// Where all processes wait for one writer, a renewal that was asked for in time may still wait while another
-    /// program holds the lock; it counts when its turn comes ([`extend`](crate::store::LeaseStore::extend)). A reaper
-    /// therefore looks, writes, waits for that long, and takes only what it has seen both times. So a worker whose own
-    /// renewal waits may go on as long as [`check_leases`](crate::store::LeaseStore::check_leases), a read that waits
-    /// for nobody, says that the jobs are its own.
+    /// Where all processes wait for a single writer, a renewal that was requested in time may be delayed while another
+    /// program holds the lock; it is valid when it is executed ([`extend`](crate::store::LeaseStore::extend)). A reaper
+    /// therefore reads, writes, waits for this time, and takes only claims that it has found both times. So a worker
+    /// whose own renewal is delayed may continue as long as [`check_leases`](crate::store::LeaseStore::check_leases), a
+    /// read that does not wait for the writer, confirms that it still holds the jobs.
     fn renewal_grace(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Proves that the store can be written: one small write, as durable as an enqueue's. Readiness is decided by it.
+    /// Proves that the store is writable: one small write, as durable as an enqueue. Readiness depends on it.
     async fn probe(&self) -> StoreResult<()> {
-        // The owner is the same everywhere, so that the lock is never in anybody's way.
+        // The owner is the same in all processes, so that concurrent probes do not block each other.
         self.lock(PROBE_LOCK.to_owned(), PROBE_LOCK.to_owned(), PROBE_TTL).await.map(drop)
     }
 
-    /// Waits until the store has failed for good in this process, and says why; see [`StoreError::Failed`]. Most
-    /// engines never do.
+    /// Waits until the store has failed permanently in this process, and returns the reason; see
+    /// [`StoreError::Failed`]. Most engines never do.
     async fn failed(&self) -> StoreError {
         std::future::pending().await
     }
 
-    /// The last time that the clock of this store was set, where an engine goes by the machine's.
+    /// The last time that the store's clock was set, for engines that use the machine's clock.
     async fn clock_step(&self) -> StoreResult<Option<ClockStep>> {
         Ok(None)
     }
 
-    /// The version of the schema and what it consists of.
+    /// The version of the schema and the applied migrations.
     async fn schema(&self) -> StoreResult<Schema>;
 
-    /// Looks for damage and bad settings. May take long.
+    /// Checks for damage and bad settings. May take long.
     async fn check(&self) -> StoreResult<Vec<Diagnostic>>;
 }
 
@@ -159,7 +159,7 @@ impl<L: Layer + PassOn<dyn EngineStore> + LockStore + fmt::Debug + 'static> Engi
     }
 }
 
-/// Which engine a store is and where its data lies.
+/// The engine of a store, and the location of its data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StoreInfo {
     /// `sqlite`, `postgres`, ….
@@ -170,30 +170,30 @@ pub struct StoreInfo {
     pub location: String,
 }
 
-/// A number that an engine, or a worker, has of itself.
+/// A metric of an engine or a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// Its name in metrics. One that ends in `_total` only grows.
+    /// Its name. A name that ends in `_total` is a counter, which only grows.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub about: &'static str,
-    /// Of what, if there are several.
+    /// Its labels, if there are several of the same name.
     pub labels: Vec<(&'static str, String)>,
-    /// The number.
+    /// Its value.
     pub value: f64,
 }
 
 impl Metric {
-    /// One of its kind.
+    /// A metric without labels.
     pub const fn new(name: &'static str, about: &'static str, value: f64) -> Self {
         Self { name, about, labels: Vec::new(), value }
     }
 }
 
-/// A listener for hints. It remembers hints from its creation on: listen first, then look, then wait.
+/// A listener for hints. It records hints from its creation on: create it first, then poll, then wait.
 #[async_trait]
 pub trait Watch: Send {
-    /// Waits for a hint that came since the last one was taken.
+    /// Waits for a hint that arrived since the last one was taken.
     async fn changed(&mut self);
 }
 
@@ -202,7 +202,7 @@ pub trait Watch: Send {
 pub struct Schema {
     /// The version.
     pub version: u32,
-    /// What it consists of.
+    /// The applied migrations.
     pub migrations: Vec<AppliedMigration>,
 }
 
@@ -219,13 +219,13 @@ pub struct AppliedMigration {
     pub applied_at: Timestamp,
 }
 
-/// What an examination found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// What was looked at.
+    /// The name of the check.
     pub check: String,
-    /// Whether it is well.
+    /// Whether the check passed.
     pub ok: bool,
-    /// What was seen, and what to do if it is not well.
+    /// The details, and what to do if it did not pass.
     pub message: String,
 }

@@ -1,5 +1,5 @@
-//! Stores in front of another store: a dispatcher, injected faults, measurement. What a layer does not change is passed
-//! on.
+//! Stores in front of another store: a dispatcher, injected faults, measurement. Operations that a layer does not
+//! change are passed on.
 
 use std::future::Future;
 
@@ -7,10 +7,10 @@ use super::{Store, StoreResult};
 
 /// A store in front of another one.
 pub trait Layer: Send + Sync {
-    /// The store that it stands in front of.
+    /// The store behind this layer.
     fn inner(&self) -> &dyn Store;
 
-    /// Surrounds an operation that is passed on. `call` does nothing before it is polled.
+    /// Wraps an operation that is passed on. `call` does nothing before it is polled.
     fn around<T: Send>(
         &self,
         operation: &'static str,
@@ -20,11 +20,11 @@ pub trait Layer: Send + Sync {
 
 /// A layer that passes on all operations of a port, each by way of [`Layer::around`].
 ///
-/// `impl PassOn<dyn ScheduleStore> for MyLayer {}` is all it takes to implement
-/// [`ScheduleStore`](super::ScheduleStore).
+/// `impl PassOn<dyn ScheduleStore> for MyLayer {}` is sufficient to implement [`ScheduleStore`](super::ScheduleStore).
 pub trait PassOn<Port: ?Sized> {}
 
-/// Declares a port: the trait, and what a [`Layer`] does that passes it on. This is the only list of its operations.
+/// Declares a port: the trait, and its implementation for a [`Layer`] that passes it on. The only list of its
+/// operations.
 macro_rules! port {
     (
         $(#[$about:meta])*

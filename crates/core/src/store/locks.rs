@@ -9,30 +9,31 @@ use crate::{Timestamp, store::StoreResult};
 port! {
     /// Named locks.
     pub trait LockStore {
-        /// Takes the lock if it is free, expired, or the owner's already. Each acquisition returns a greater token.
+        /// Acquires the lock if it is free, expired, or already held by the owner. Each acquisition returns a greater
+        /// token.
         async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>>;
 
-        /// Keeps a lock that the owner holds; says whether it did.
+        /// Extends a lock that the owner holds; returns whether it did.
         async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool>;
 
-        /// Frees a lock that the owner holds; says whether it did.
+        /// Releases a lock that the owner holds; returns whether it did.
         async fn unlock(&self, name: String, owner: String) -> StoreResult<bool>;
 
-        /// The locks that are held, by name.
+        /// The held locks, by name.
         async fn locks(&self) -> StoreResult<Vec<Lock>>;
     }
 }
 
-/// A lock that is held.
+/// A held lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lock {
-    /// Its name.
+    /// Name of the lock.
     pub name: String,
-    /// Who holds it.
+    /// Owner of the lock.
     pub owner: String,
-    /// Grows with each acquisition: whoever guards a resource can refuse an older one.
+    /// Fencing token. It increases with each acquisition, so a protected resource can reject older tokens.
     pub token: u64,
-    /// Until when.
+    /// Expiry time.
     pub expires_at: Timestamp,
 }

@@ -1,28 +1,28 @@
-//! THE port: what every engine implements. Batch in, batch out; no policy.
+//! The store port: what every engine implements. Batch in, batch out; no policy.
 //!
-//! An engine is told what to store, never why. Decisions come from [`settle`](crate::settle()) and
-//! [`change::apply`](crate::change::apply), limits from [`Spec::check`](crate::Spec::check); callers apply them
-//! before they come here. All times are the store's own: an engine takes `now` from its clock, once for
-//! each call, and adds the durations that it is given.
+//! Engines store decisions; they do not make them. Decisions come from [`settle`](crate::settle()) and
+//! [`change::apply`](crate::change::apply), limits from [`Spec::check`](crate::Spec::check); callers apply them before
+//! they call the engine. All times are those of the store: an engine reads `now` from its clock, once per call, and
+//! adds the given durations.
 //!
-//! Every call is one transaction: all of it happens or nothing does.
+//! Every call is one transaction: it is applied completely or not at all.
 //!
-//! The operations are grouped by noun, one trait and one file for each; a [`Store`] is the sum of them. A store in
-//! front of another is a [`Layer`]: it implements what it changes, and [passes on](PassOn) the rest.
+//! The operations are grouped by noun, one trait and one file each; a [`Store`] implements all of them. A store in
+//! front of another is a [`Layer`]: it implements the operations that it changes, and [passes on](PassOn) the others.
 //!
 //! | question | file |
 //! |---|---|
 //! | how are jobs stored and changed? | `jobs` |
 //! | how do workers get jobs and end them? | `claims` |
-//! | what keeps an execution under way? | `leases` |
-//! | what is read of jobs? | `reader` |
+//! | how do executions keep their leases, and report progress? | `leases` |
+//! | how are jobs read? | `reader` |
 //! | workflows and dependencies | `flow` |
 //! | schedules | `schedules` |
 //! | queues and their limits | `queues` |
 //! | workers | `workers` |
 //! | locks | `locks` |
 //! | messages to users | `notifications` |
-//! | tokens, and requests that count once | `tokens` |
+//! | tokens, and idempotent requests | `tokens` |
 //! | moving between stores | `transfer` |
 //! | retention | `retention` |
 //! | the engine itself: its clock, its schema, its health | `engine` |
@@ -64,10 +64,10 @@ pub use self::{
 };
 use crate::StoreError;
 
-/// What an engine's call returns.
+/// The result of a call to an engine.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// All traits of a store, for whoever calls or implements them on a type of their own.
+/// All traits of a store, for callers, and for implementations by other types.
 pub mod ports {
     pub use super::{
         ClaimStore, EngineStore, FlowStore, JobReader, JobStore, LeaseStore, LockStore, NotificationStore, QueueStore,
@@ -75,7 +75,7 @@ pub mod ports {
     };
 }
 
-/// The names of the operations that a [layer](Layer) sees pass by.
+/// The names of the operations that a [layer](Layer) receives.
 pub fn operations() -> impl Iterator<Item = &'static str> {
     const OF_PORTS: [&[&str]; 14] = [
         <dyn JobStore>::OPERATIONS,
@@ -96,7 +96,7 @@ pub fn operations() -> impl Iterator<Item = &'static str> {
     OF_PORTS.into_iter().flatten().copied()
 }
 
-/// A durable place for jobs.
+/// A durable store of jobs.
 pub trait Store:
     JobStore
     + ClaimStore

@@ -1,4 +1,4 @@
-//! The settings of queues, and what their limits let through.
+//! The settings of queues, and the usage of their limits.
 
 use crate::{
     Queue, QueueEvent, QueueSave,
@@ -7,16 +7,16 @@ use crate::{
 };
 
 port! {
-    /// The settings of queues, and what their limits let through.
+    /// The settings of queues, and the usage of their limits.
     pub trait QueueStore {
-        /// The queues of which something was said, by name.
+        /// The queues that have settings, by name.
         async fn queues(&self) -> StoreResult<Vec<Queue>>;
 
-        /// Changes what is said of a queue, if nobody else has meanwhile; says whether it did. What is paused is not
-        /// claimed from then on.
+        /// Changes the settings of a queue, unless they were changed meanwhile; returns whether it did. Jobs of a
+        /// paused queue are not claimed from then on.
         async fn save_queue(&self, save: QueueSave) -> StoreResult<bool>;
 
-        /// What was done to the queue of that name, latest first, at most `limit`.
+        /// The changes of the queue with this name, latest first, at most `limit`.
         async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>>;
 
         /// The usage of the limits of a queue, or of a key in it.

@@ -1,4 +1,4 @@
-//! What is read of jobs.
+//! Reading jobs.
 
 use serde::Serialize;
 
@@ -8,47 +8,47 @@ use crate::{
 };
 
 port! {
-    /// What is read of jobs.
+    /// Reading jobs.
     pub trait JobReader {
-        /// The job with that id.
+        /// The job with this id.
         async fn get(&self, id: JobId) -> StoreResult<Option<Job>>;
 
         /// A page of the jobs that `filter` selects, in its [`order`](Filter::order).
         async fn list(&self, filter: Filter, page: Page) -> StoreResult<JobPage>;
 
-        /// The executions of a job, oldest first, the one under way included.
+        /// The executions of a job, oldest first, including the current one.
         async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>>;
 
         /// The events of a job, oldest first.
         async fn events(&self, job: JobId) -> StoreResult<Vec<Event>>;
 
-        /// What happened to jobs since a former look, whose cursor is given; nothing, if there was none. In the order
-        /// of time, at most `limit`; what is more than that is passed over, as is everything since a look that was too
-        /// long ago, and [`Changes::missed`] says so.
+        /// The events of jobs since an earlier read, given its cursor; none without a cursor. Ordered by time, at most
+        /// `limit`; further events are skipped, as are all events since a cursor that is too old, which
+        /// [`Changes::missed`] reports.
         ///
-        /// Whatever happened to a job is told by exactly one of the looks that go on from each other, however late it
-        /// was committed. Only of what was over before anybody looked, something may be left out: that it was queued at
-        /// first, that an execution began, an end that was taken back.
+        /// In a sequence of reads that continue from each other, each event is returned by exactly one read, however
+        /// late it was committed. Only events of jobs that ended before the first read may be omitted: the first queued
+        /// event, the start of an execution, an end that was undone.
         async fn changes(&self, since: Option<String>, limit: usize) -> StoreResult<Changes>;
 
         /// The log lines of a job, oldest first, at most `limit`.
         async fn logs(&self, job: JobId, limit: usize) -> StoreResult<Vec<LogLine>>;
 
-        /// How many jobs there are, by queue, name and status. Cheap at any size of the store.
+        /// The number of jobs by queue, name and status. Cheap at any size of the store.
         async fn counts(&self) -> StoreResult<Vec<Count>>;
 
-        /// How many unfinished jobs there are by user and name, most first, at most `limit` rows.
+        /// The number of unfinished jobs by user and name, most first, at most `limit` rows.
         async fn pending_by_user(&self, limit: usize) -> StoreResult<Vec<Pending>>;
 
-        /// How many jobs died from `since` up to `until` and are still dead, by name, most first.
+        /// The number of jobs that died from `since` up to `until` and are still dead, by name, most first.
         async fn dead_by_name(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>>;
 
-        /// What was counted in the hours from that of `since` up to `until`.
+        /// The counters of the hours from that of `since` up to `until`.
         async fn rollups(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Rollup>>;
     }
 }
 
-/// How many jobs of one kind there are.
+/// The number of jobs with the same queue, name and status.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Count {
     /// Their queue.
@@ -57,18 +57,18 @@ pub struct Count {
     pub name: String,
     /// Their status.
     pub status: Status,
-    /// How many.
+    /// The number.
     pub count: u64,
 }
 
-/// How many unfinished jobs a user has.
+/// Unfinished jobs of a user.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pending {
-    /// The user; nothing for the jobs of nobody in particular.
+    /// User; null for jobs without a user.
     pub user_id: Option<String>,
-    /// The jobs' name.
+    /// Name of the jobs.
     pub name: String,
-    /// How many.
+    /// Number of jobs.
     pub count: u64,
 }

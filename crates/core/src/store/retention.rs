@@ -1,46 +1,47 @@
-//! Removing what has been kept long enough. Each call does a bounded amount of work and says how much.
+//! Retention: removal of old data. Each call does a bounded amount of work and returns how much.
 
 use std::time::Duration;
 
 use crate::{Status, Timestamp, store::StoreResult};
 
 port! {
-    /// Removing what has been kept long enough. Each call does a bounded amount of work and says how much.
+    /// Retention: removal of old data. Each call does a bounded amount of work and returns how much.
     pub trait RetentionStore {
-        /// Makes finished jobs deleted once they are older than `keep` says, or than they say themselves.
+        /// Deletes finished jobs once they are older than `keep`, or than their own retention.
         async fn expire(&self, keep: RetentionPolicy, limit: usize) -> StoreResult<usize>;
 
-        /// Removes deleted jobs, with all that belongs to them, once they have been deleted for `after`.
+        /// Removes deleted jobs, with all their data, once they have been deleted for `after`.
         async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
-        /// Removes attempts and logs that ended longer than `after` ago, looking at `limit` of the oldest; and workers,
-        /// counters, sessions and tokens out of time and requests past their [limits](crate::limits). The last token
-        /// that was made stays, expired or not: it shows that the store is closed.
+        /// Removes attempts and logs that ended longer than `after` ago, reading `limit` of the oldest; and workers,
+        /// counters, expired sessions and tokens, and idempotent requests that are older than their
+        /// [limits](crate::limits). The token that was created last is kept, expired or not: it marks the store as
+        /// closed.
         async fn prune(&self, after: Duration, limit: usize) -> StoreResult<usize>;
 
-        /// Removes ephemeral jobs that were enqueued before that instant and that nobody is running.
+        /// Removes ephemeral jobs that were enqueued before this instant and are not running.
         async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize>;
 
-        /// Removes whole days of jobs at once, where an engine keeps jobs by day and most of a day's have been kept
-        /// long enough: finished for as long as `keep` says, then `deleted` more. Such an engine leaves jobs of large
-        /// days out of [`expire`](Self::expire), unless something is kept for less than a day.
+        /// Removes whole days of jobs at once, in engines that partition jobs by day, when the retention of most jobs
+        /// of a day has passed: finished for as long as `keep` defines, then deleted for `deleted`. Such an engine
+        /// excludes jobs of large days from [`expire`](Self::expire), unless some retention is shorter than a day.
         async fn drop_partitions(&self, keep: RetentionPolicy, deleted: Duration) -> StoreResult<usize>;
     }
 }
 
-/// How long finished jobs are kept before they are deleted, unless they say otherwise themselves.
+/// Retention of finished jobs before they are deleted, unless a job has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// Those that succeeded.
+    /// Jobs that succeeded.
     pub succeeded: Duration,
-    /// Those that died.
+    /// Jobs that died.
     pub dead: Duration,
-    /// Those that were cancelled.
+    /// Jobs that were cancelled.
     pub cancelled: Duration,
 }
 
 impl RetentionPolicy {
-    /// The time for jobs of that status.
+    /// The retention of jobs with this status.
     pub const fn of(&self, status: Status) -> Duration {
         match status {
             Status::Succeeded => self.succeeded,
@@ -51,7 +52,7 @@ impl RetentionPolicy {
 }
 
 impl Default for RetentionPolicy {
-    /// A week for what succeeded or was cancelled, ninety days for what died.
+    /// 7 days for succeeded and cancelled jobs, 90 days for dead jobs.
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(24 * 3_600);
         Self { succeeded: 7 * DAY, dead: 90 * DAY, cancelled: 7 * DAY }

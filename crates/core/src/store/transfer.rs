@@ -1,4 +1,4 @@
-//! Moving from one store to another.
+//! Moving jobs from one store to another.
 
 use crate::{
     JobId,
@@ -7,12 +7,12 @@ use crate::{
 };
 
 port! {
-    /// Moving from one store to another.
+    /// Moving jobs from one store to another.
     pub trait TransferStore {
-        /// Which jobs some wait for, or waited for.
+        /// The dependencies of these jobs on their parents, current and former.
         async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>>;
 
-        /// Takes over a part of what another store knows; says how much of it was new here.
-        async fn import(&self, parcel: ExportBatch) -> StoreResult<usize>;
+        /// Imports a batch from another store; returns how many of its records were new.
+        async fn import(&self, batch: ExportBatch) -> StoreResult<usize>;
     }
 }

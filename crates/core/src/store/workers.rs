@@ -1,59 +1,59 @@
-//! The register of workers.
+//! Registered workers.
 
 use serde::Serialize;
 
 use crate::{Timestamp, TokenId, WorkerId, store::StoreResult};
 
 port! {
-    /// The register of workers.
+    /// Registered workers.
     pub trait WorkerStore {
-        /// Registers a worker, or says that it is still there.
-        async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()>;
+        /// Registers a worker, or renews its registration.
+        async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()>;
 
-        /// Takes a worker off the register.
+        /// Removes the registration of a worker.
         async fn deregister(&self, worker: WorkerId) -> StoreResult<()>;
 
-        /// Ends the leases of a worker that is known to be dead, so that others need not wait for them to run out; says
-        /// how many. Slots that its executions occupy are released.
+        /// Ends the leases of a worker that is known to be dead, so that its jobs can be taken before the leases
+        /// expire; returns how many. Slots that its executions occupy are released.
         async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize>;
 
-        /// The workers on the register, by the time of their start.
+        /// The registered workers, by the time of their start.
         async fn workers(&self) -> StoreResult<Vec<WorkerRecord>>;
     }
 }
 
-/// A worker's sign of life.
+/// Heartbeat of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Heartbeat {
-    /// Who.
+    /// Worker ID.
     pub id: WorkerId,
-    /// On which machine.
+    /// Host name of the worker's machine.
     pub host: String,
-    /// In which process.
+    /// Process ID of the worker.
     pub pid: u32,
-    /// Works on these queues; on all when empty.
+    /// Queues that the worker serves; all when empty.
     pub queues: Vec<String>,
-    /// Has handlers for these names.
+    /// Names of jobs that the worker has handlers for.
     pub names: Vec<String>,
-    /// Runs at most so many jobs at once.
+    /// Maximum concurrent jobs of the worker.
     pub concurrency: u32,
-    /// Runs so many now.
+    /// Number of jobs that the worker runs now.
     pub running: u32,
-    /// The token that a remote worker was registered with; it stays that of the first heartbeat.
+    /// Token that a remote worker registered with; the one of its first heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registered_by: Option<TokenId>,
 }
 
-/// A worker on the register.
+/// A registered worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerRecord {
-    /// What it last said.
+    /// Last heartbeat.
     #[serde(flatten)]
-    pub beat: Heartbeat,
-    /// When it first did.
+    pub heartbeat: Heartbeat,
+    /// Time of the first heartbeat.
     pub started_at: Timestamp,
-    /// When it last did.
+    /// Time of the last heartbeat.
     pub seen_at: Timestamp,
 }

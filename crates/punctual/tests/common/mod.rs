@@ -1,4 +1,4 @@
-//! What the tests with real processes share.
+//! Helpers for tests with real processes.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
@@ -33,7 +33,7 @@ pub struct Place {
     pub url: String,
 }
 
-/// Has each test run on each engine; a test is given the way to make a place.
+/// Runs each test on each engine; a test receives the function that creates a place.
 #[macro_export]
 macro_rules! on_each_engine {
     ($($test:ident)*) => {
@@ -68,29 +68,29 @@ impl Place {
         Self { folder, url }
     }
 
-    /// On the PostgreSQL that was started for the tests, in a schema of its own.
+    /// On the PostgreSQL server of the tests, in its own schema.
     pub fn postgres() -> Self {
         let server = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
             .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
         Self::on(&server)
     }
 
-    /// The same, with the Redis in front that was started for the tests.
+    /// On the PostgreSQL server of the tests, with the Redis server of the tests in front.
     pub fn redis() -> Self {
         let server = std::env::var("PUNCTUAL_TEST_REDIS_URL")
             .expect("PUNCTUAL_TEST_REDIS_URL names no server; `cargo xtask test` starts one and names it");
         Self::postgres().dispatched_by(&server)
     }
 
-    /// The same, with a Redis in front.
+    /// The same place, with a Redis server in front.
     pub fn dispatched_by(self, server: &str) -> Self {
         Self { url: format!("{}&dispatch={server}", self.url), ..self }
     }
 
-    /// On a PostgreSQL, in a schema of its own.
+    /// On a PostgreSQL server, in its own schema.
     pub fn on(server: &str) -> Self {
         let schema = format!("test_{:016x}", fastrand::u64(..));
-        // Tests share a few processors with many servers: none of them is to fail because an answer took long.
+        // Tests share a few processors with many servers: a slow answer must not fail a test.
         let url = format!("{server}?answer_timeout=120&schema={schema}");
         Self { folder: tempfile::tempdir().unwrap(), url }
     }
@@ -107,18 +107,18 @@ impl Place {
         Punctual::connect(&self.url).await.unwrap()
     }
 
-    /// With a clock that the test moves.
+    /// Connects with a clock that the test sets.
     pub async fn connect_with_clock(&self) -> (Punctual, ManualClock) {
         let clock = ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap());
         (self.connect_by(&clock).await, clock)
     }
 
-    /// With that clock.
+    /// Connects with this clock.
     pub async fn connect_by(&self, clock: &ManualClock) -> Punctual {
         Punctual::connect_with_clock(&self.url, clock.clone()).await.unwrap()
     }
 
-    /// Starts a worker in a process of its own: this test program once more, at [`worker_process`].
+    /// Starts a worker in its own process: this test program again, at [`worker_process`].
     pub fn start_worker(&self, lease_ms: u64) -> Process {
         self.start("worker_process", lease_ms)
     }
@@ -128,15 +128,15 @@ impl Place {
         self.start("enqueuer_process", 0)
     }
 
-    /// Starts this test program once more, at one of its tests.
+    /// Starts this test program again, at one of its tests.
     pub fn start(&self, test: &str, lease_ms: u64) -> Process {
         self.start_with_env(test, &[("PUNCTUAL_TEST_LEASE_MS", &lease_ms.to_string())])
     }
 
-    /// The same, with more in its environment.
+    /// Starts this test program again, with additional environment variables.
     pub fn start_with_env(&self, test: &str, environment: &[(&str, impl AsRef<OsStr>)]) -> Process {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture", "--quiet"])
+            .args(["--exact", test, "--ignored", "--nocapture", "--quiet"])
             .env("PUNCTUAL_TEST_STORE", &self.url)
             .env("PUNCTUAL_TEST_LEDGER", self.ledger())
             .envs(environment.iter().map(|(name, value)| (name, value)))
@@ -146,7 +146,8 @@ impl Place {
         Process(child)
     }
 
-    /// Stops a process where it stands, but never within a write: nobody could write to the file before it goes on.
+    /// Suspends a process, but never within a write, which would block all other writers of the file until the process
+    /// continues.
     pub fn freeze(&self, process: &Process) {
         let between_writes = self.url.starts_with("sqlite:").then(|| Holder::start(self));
         process.freeze();
@@ -155,13 +156,13 @@ impl Place {
         }
     }
 
-    /// The lines of the ledger: each the job and the run that some worker began, or a job that was acknowledged.
+    /// The lines of the ledger: each is a job and the run that a worker began, or a job that was acknowledged.
     pub fn ledger_lines(&self) -> Vec<String> {
         std::fs::read_to_string(self.ledger()).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 }
 
-/// Another program that holds the file's write lock until it is told to let go.
+/// Another program that holds the file's write lock until it is asked to release it.
 pub struct Holder {
     release: mpsc::Sender<()>,
     thread: std::thread::JoinHandle<()>,
@@ -189,7 +190,7 @@ impl Holder {
     }
 }
 
-/// A child process, killed at the end whatever happens.
+/// A child process, killed on drop.
 pub struct Process(Child);
 
 impl Process {
@@ -197,7 +198,7 @@ impl Process {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// Stops it where it stands.
+    /// Suspends it.
     pub fn freeze(&self) {
         self.signal(Signal::SIGSTOP);
         let stopped = waitpid(self.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
@@ -208,12 +209,12 @@ impl Process {
         Pid::from_raw(self.0.id() as i32)
     }
 
-    /// Whether it has ended by itself.
+    /// Whether it has exited.
     pub fn has_ended(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end.
+    /// Waits until it exits.
     pub fn wait(mut self) -> std::process::ExitStatus {
         self.0.wait().unwrap()
     }
@@ -231,16 +232,13 @@ impl Drop for Process {
     }
 }
 
-/// The body of a process that some test starts: does its work with the address of the store.
+/// The body of a process that a test starts: calls `work` with the URL of the store.
 pub fn in_process(work: impl AsyncFnOnce(String)) {
-    let Ok(url) = std::env::var("PUNCTUAL_TEST_STORE") else {
-        println!("only for the processes that other tests start");
-        return;
-    };
+    let url = std::env::var("PUNCTUAL_TEST_STORE").expect("only for the processes that other tests start");
     tokio::runtime::Runtime::new().unwrap().block_on(work(url));
 }
 
-/// The body of the worker processes. Every test program that starts some has a test of this name which calls it.
+/// The body of the worker processes. Every test program that starts workers has a test of this name that calls it.
 pub fn worker_process() {
     in_process(async |url: String| {
         let lease = std::env::var("PUNCTUAL_TEST_LEASE_MS").unwrap().parse().unwrap();
@@ -253,7 +251,7 @@ pub fn worker_process() {
                 async { Ok(None) }
             })
             .handler("node", |ctx: Context| async move {
-                // As often as it is planned to, then as it is planned to.
+                // The payload sets how often it fails or crashes before it ends.
                 let plan: serde_json::Value = ctx.claim().job.spec.payload.read().unwrap();
                 match plan["failures"].as_u64().unwrap() {
                     failures if u64::from(ctx.attempt()) <= failures => Err(Failure::new("planned")),
@@ -275,7 +273,7 @@ pub fn worker_process() {
     });
 }
 
-/// The body of processes that enqueue from many tasks, and put each job on the ledger once it is acknowledged.
+/// The body of processes that enqueue from many tasks, and write each acknowledged job to the ledger.
 pub fn enqueuer_process() {
     in_process(async |url: String| {
         let ledger = Arc::new(Ledger::open(Path::new(&std::env::var("PUNCTUAL_TEST_LEDGER").unwrap())));
@@ -293,7 +291,7 @@ pub fn enqueuer_process() {
     });
 }
 
-/// An external record of what was run: one write a line, in append mode, so that lines of several processes never mix.
+/// An external record of executions: one write per line, in append mode, so that lines of several processes never mix.
 pub struct Ledger(Mutex<File>);
 
 impl Ledger {
@@ -306,17 +304,17 @@ impl Ledger {
     }
 }
 
-/// Jobs for the worker processes that may lose their worker often.
+/// Jobs for the worker processes with a high crash limit.
 pub fn fast_jobs(count: usize) -> impl Iterator<Item = Draft> {
     (0..count).map(|number| Draft::new("fast", &number).max_attempts(1_000).max_crashes(100))
 }
 
-/// How many jobs have that status.
+/// Number of jobs with this status.
 pub async fn count(punctual: &Punctual, status: Status) -> u64 {
     punctual.admin("test").overview().await.unwrap().jobs[&status]
 }
 
-/// The jobs that have that status.
+/// The jobs with this status.
 pub async fn ids(punctual: &Punctual, status: Status) -> BTreeSet<JobId> {
     let (mut page, mut ids) = (Page::first(1_000), BTreeSet::new());
     loop {
@@ -329,7 +327,7 @@ pub async fn ids(punctual: &Punctual, status: Status) -> BTreeSet<JobId> {
     }
 }
 
-/// Waits until `done` says so. Looks often, and gives up after five minutes with a message.
+/// Waits until `done` returns true. Polls often, and fails with a message after five minutes.
 pub async fn until<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F) {
     let deadline = std::time::Instant::now() + Duration::from_secs(300);
     while !done().await {
@@ -338,7 +336,7 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() 
     }
 }
 
-/// Waits until the one worker has compared its leases with the store, which it does before each sign of life.
+/// Waits until the only worker has checked its leases, which it does before each heartbeat.
 pub async fn leases_compared(punctual: &Punctual) {
     for _ in 0..2 {
         let seen_at = async || punctual.admin("test").workers().await.unwrap()[0].seen_at;

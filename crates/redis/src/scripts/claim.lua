@@ -1,11 +1,12 @@
--- Hands hinted jobs to a worker: moves them from their lanes into the hands of whoever asks, first ones first.
+-- Hands out hinted jobs to a claim: moves the first due jobs from their lanes into `owners`, under the token of the claim.
 --
 -- KEYS: state, held, owners.
--- ARGV: epoch, now, until (later than now: what is due by then may be handed out ahead), how many, for how many milliseconds they are held,
---   token of the claim, prefix of the queue's keys, whether only to look, then for each lane of one queue, first ranks first, its rank and its suffix.
--- Returns nothing if the queue is not open in this epoch, or else the time of the next job (or an empty text), then
---   for each job: number of its lane (negative if it is handed out ahead), id, time, and what is cached of it, if anything is.
---   If only to look: for each job that would be handed out: 1 if ahead, its rank, its time, its id.
+-- ARGV: epoch, now, until (later than now: jobs due by then may be handed out ahead of their time), limit, how long the claim holds the
+--   jobs (milliseconds), token of the claim, prefix of the queue's keys, whether to return candidates only, then for each lane of one
+--   queue, lowest ranks first, its rank and its suffix.
+-- Returns nothing if the queue is not open in this epoch. Otherwise the time of the next job (or an empty text), then for each job: number
+--   of its lane (negative if the job is handed out ahead of its time), id, time, cached document (if any).
+-- For candidates only: for each job that would be handed out: 1 if ahead of its time, its rank, its time, its id.
 
 local state, held, owners = KEYS[1], KEYS[2], KEYS[3]
 local epoch, now, till, room, hold_ms, token, prefix = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
@@ -22,7 +23,7 @@ local known = redis.call('HMGET', state, unpack(fields))
 if known[1] then return {''} end
 if known[2] and tonumber(known[2]) > tonumber(now) then now = known[2] end
 
--- Calls with each key of a lane, first ones first, until that says that it is enough. A long lane has many.
+-- Calls `call` with each key of a lane, earliest jobs first, until `call` returns true. A long lane has several keys.
 local function each_key(lane, call)
   if call(prefix .. suffix(lane)) then return end
   for from in each_time(known[2 + lane]) do
@@ -30,12 +31,12 @@ local function each_key(lane, call)
   end
 end
 
--- What is chosen: in which lane each job is (negative if it is ahead), its id, its time.
+-- The chosen jobs: number of the lane (negative if ahead of its time), id, time.
 local lane_of, ids, times, chosen = {}, {}, {}, 0
--- How many of each lane: they are always its first ones.
+-- The number of jobs chosen from each lane: always the first ones of the lane.
 local taken = {}
 
--- The first jobs of a lane that are due between two times.
+-- Returns the first jobs of a lane that are due between two times.
 local function first_of(lane, from, to)
   local row = nil
   each_key(lane, function(key)
@@ -46,7 +47,7 @@ local function first_of(lane, from, to)
   return row
 end
 
--- Removes the first jobs of a lane, and the parts of it that have none then.
+-- Removes the first jobs of a lane, and the parts that this empties.
 local function remove(lane, count)
   local empty = nil
   each_key(lane, function(key, from)
@@ -59,7 +60,7 @@ local function remove(lane, count)
   redis.call('HSET', state, suffix(lane), string.sub(known[2 + lane], last + 1))
 end
 
--- Chooses the first jobs of some lanes that are due between two times.
+-- Chooses the first jobs of the given lanes that are due between two times.
 local function choose(from_lane, to_lane, from, to, sign)
   local found, count = {}, 0
   for lane = from_lane, to_lane do
@@ -119,7 +120,7 @@ if chosen > 0 then
     rest[of_lane] = ' ' .. suffix(of_lane)
     rest[-of_lane] = rest[of_lane]
   end
-  -- Documents are cached by the hour; nearly always all are of the same.
+  -- Documents are cached by hour. Nearly always, all chosen jobs belong to the same hour.
   local cached, first, hour_from, hour_to = {}, 1, 0, 0
   for i = 1, chosen do
     own[2 * i - 1], own[2 * i] = ids[i], token .. ' ' .. times[i] .. rest[lane_of[i]]

@@ -1,7 +1,7 @@
--- What scripts share.
+-- Functions that all scripts share.
 
--- Which run of the server this is, and which history of its data. A server that was started again may have forgotten the last writes; so may one that
--- was a replica meanwhile: then its run is the same, but its history has another id.
+-- Returns the run id of the server and the id of its replication history. A restarted server may have lost its last writes. A server that
+-- was a replica meanwhile may have, too: its run id is the same, but its history has another id.
 local function server_run()
   local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
   return run .. (string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') or '')
@@ -13,7 +13,7 @@ local function is_open(state, epoch)
   return known[1] == epoch and known[2] == server_run()
 end
 
--- A queued job may start whatever the clock says, also if somebody has set it back: the queue remembers the latest time of any.
+-- The queue remembers the latest time of any queued job, so that a queued job may start even if the clock was set back since.
 local function remember_clock(state, run_at)
   if run_at > tonumber(redis.call('HGET', state, 'clock') or 0) then
     redis.call('HSET', state, 'clock', string.format('%.0f', run_at))
@@ -27,12 +27,12 @@ local function hour(run_at)
   return math.floor(run_at / HOUR)
 end
 
--- Where jobs of an hour are cached.
+-- The key under which jobs of an hour are cached.
 local function documents_key(prefix, epoch, run_at)
   return prefix .. 'jobs:' .. epoch .. ':' .. string.format('%d', hour(tonumber(run_at)))
 end
 
--- A new hour, cached at a key with that suffix: those of hours ago have gone by themselves.
+-- Called for a new hour, cached under a key with that suffix: removes the fields of hours whose keys have expired.
 local function forget_hours(state, documents, suffix)
   local prefix = string.sub(documents, 1, -1 - #suffix)
   for _, field in ipairs(redis.call('HKEYS', state)) do
@@ -40,32 +40,32 @@ local function forget_hours(state, documents, suffix)
   end
 end
 
--- A long lane is kept in parts, each a sorted set of its own, so that a claim is as quick behind ten million jobs as behind ten thousand. Under
--- the lane's own key are the jobs before the time of its first part, in each part those from its own time on. What the queue's state has under the
--- lane's suffix are these times.
+-- A long lane is stored in parts, each a sorted set, so that a claim costs the same among ten million jobs as among ten thousand. The
+-- lane's own key contains the jobs before the start time of the first part; each part contains the jobs from its start time on. The queue's
+-- state stores these start times in a field named by the lane's suffix.
 
--- A part that has more is ended, so that what comes next goes into a new one.
+-- A part with more jobs is ended: later jobs go into a new part.
 local PART_MAX_JOBS = 50000
--- What comes after that end goes along, unless it is too much for one step.
+-- Jobs after the end of a part move to the new part, unless there are more than this, which is too much for one step.
 local MOVED_MAX_JOBS = 10000
 
 local function part_key(prefix, suffix, from)
   return prefix .. 'part:' .. from .. ':' .. suffix
 end
 
--- Each time at which a part of a lane begins, first ones first, from what the state has of it.
+-- Iterates over the start times of a lane's parts, earliest first, from the field of the queue's state.
 local function each_time(text)
   return string.gmatch(text or '', '%d+')
 end
 
--- All of them.
+-- Returns the start times of a lane's parts as a table.
 local function times_of(text)
   local times = {}
   for from in each_time(text) do times[#times + 1] = from end
   return times
 end
 
--- Under which key of a lane a job of that time is.
+-- Returns the key of a lane that contains jobs of that time.
 local function place(prefix, suffix, times, run_at)
   local time = tonumber(run_at)
   for i = #times, 1, -1 do
@@ -74,14 +74,14 @@ local function place(prefix, suffix, times, run_at)
   return prefix .. suffix
 end
 
--- The parts of a lane that jobs are about to be added to.
+-- Returns the start times of a lane's parts, for adding jobs; registers the lane in the queue's state.
 local function parts_of(state, suffix)
   local text = redis.call('HGET', state, suffix)
   if not text then redis.call('HSET', state, suffix, '') end
   return times_of(text)
 end
 
--- Adds jobs to a lane, each its time and its id; only those that are not there, if that is said. Returns how many were not.
+-- Adds jobs, each a time and an id, to a lane; with `only_new`, jobs that exist keep their time. Returns the number of jobs that were new.
 local function add(prefix, suffix, times, members, only_new)
   local keys = {}
   if #times == 0 then
@@ -100,7 +100,7 @@ local function add(prefix, suffix, times, members, only_new)
   return added
 end
 
--- Ends the part of a lane that has the jobs of that time, if it is long: there is a new one from a time on.
+-- Ends the part that contains jobs of time `run_at`, if it is long: a new part starts at `from`.
 local function part(state, prefix, suffix, times, run_at, from)
   local key = place(prefix, suffix, times, run_at)
   if redis.call('ZCARD', key) <= PART_MAX_JOBS or redis.call('ZCOUNT', key, from, '+inf') > MOVED_MAX_JOBS then return end
@@ -113,7 +113,7 @@ local function part(state, prefix, suffix, times, run_at, from)
   redis.call('HSET', state, suffix, table.concat(all, ' '))
 end
 
--- Every key of every lane of a queue.
+-- Returns every key of every lane of a queue.
 local function lane_keys(state, prefix)
   local keys, fields = {}, redis.call('HGETALL', state)
   for i = 1, #fields, 2 do
@@ -125,7 +125,7 @@ local function lane_keys(state, prefix)
   return keys
 end
 
--- Puts a job back into its lane that was in somebody's hands, by what is known of that.
+-- Puts a claimed job back into its lane, which its entry in `owners` names.
 local function put_back(prefix, id, owner)
   local run_at, suffix = string.match(owner, '^%S+ (%S+) (.+)$')
   add(prefix, suffix, parts_of(prefix .. 'state', suffix), {run_at, id}, true)

@@ -1,5 +1,5 @@
--- Counts what a queue has. KEYS: state, owners. ARGV: epoch, prefix of the queue's keys.
--- Returns how many hints, and how many jobs are in somebody's hands; nothing if the queue is not open in this epoch.
+-- Counts the jobs of a queue. KEYS: state, owners. ARGV: epoch, prefix of the queue's keys.
+-- Returns the number of hints and the number of claimed jobs; nothing if the queue is not open in this epoch.
 
 if not is_open(KEYS[1], ARGV[1]) then return false end
 local hints = 0

@@ -1,4 +1,4 @@
--- Forgets jobs of a lane that are not to be handed out any more.
+-- Removes jobs of a lane that must not be handed out any more.
 --
 -- KEYS: state. ARGV: prefix of the queue's keys, epoch, suffix of the lane, then for each job its time and its id.
 

@@ -1,7 +1,7 @@
--- Takes locks that are free, out of time, or the owner's already.
+-- Takes locks that are free, expired, or held by the same owner.
 --
--- KEYS: the locks. ARGV: owner, now and until (microseconds, the primary store's time), how long they are kept (milliseconds).
--- Returns 1 or 0 for each.
+-- KEYS: the locks. ARGV: owner, now and until (microseconds, the primary store's time), lifetime of the keys (milliseconds).
+-- Returns 1 or 0 for each lock.
 
 local answer = {}
 for i, key in ipairs(KEYS) do

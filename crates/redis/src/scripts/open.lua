@@ -1,7 +1,7 @@
--- Opens a queue in an epoch. Whatever is left of an earlier one goes.
+-- Opens a queue in an epoch. Removes all data of earlier epochs.
 --
 -- KEYS: state, held, owners.
--- ARGV: prefix of the queue's keys, epoch, whether it is paused.
+-- ARGV: prefix of the queue's keys, epoch, whether the queue is paused.
 
 for _, key in ipairs(lane_keys(KEYS[1], ARGV[1])) do redis.call('UNLINK', key) end
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do

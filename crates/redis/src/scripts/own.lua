@@ -1,8 +1,8 @@
--- Shows that this server takes writes, and that the jobs in it are of one run of one primary store's server.
+-- Verifies that this server accepts writes, and that its jobs belong to this run of the primary store's server.
 --
 -- KEYS: owner.
--- ARGV: the run, the run before (or an empty text), how long it owns them, in milliseconds.
--- Returns the run that owns them, this server's time (seconds, microseconds), and 1 if there is memory enough to cache jobs.
+-- ARGV: the current run, the previous run (or an empty text), how long the ownership lasts (milliseconds).
+-- Returns the run that owns the jobs, this server's time (seconds, microseconds), and 1 if there is enough memory to cache jobs.
 
 local owner = redis.call('GET', KEYS[1])
 if not owner or owner == ARGV[1] or owner == ARGV[2] then

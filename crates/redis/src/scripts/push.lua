@@ -1,10 +1,11 @@
--- Tells of jobs that have just been stored, with what their worker needs to know.
+-- Adds jobs that have just been stored, with the documents that their workers need.
 --
--- KEYS: state, then where jobs are cached.
--- ARGV: epoch, until when they are new (milliseconds, this server's time), how long they are cached (seconds), channel, queue, how many lanes,
---   the latest time of a queued one (or 0), prefix of the queue's keys, up to how many jobs of a lane any are cached, then for each lane its suffix, how many jobs, and for each its time and its id; then for each place
---   where jobs are cached its suffix, how many, and for each its id and its document.
--- Returns whether the queue is open in this epoch; if not, it has been told of nothing.
+-- KEYS: state, then the keys under which documents are cached.
+-- ARGV: epoch, until when the jobs are new (milliseconds, this server's time), how long documents are cached (seconds), channel, queue,
+--   number of lanes, the latest time of a queued job (or 0), prefix of the queue's keys, the lane length above which nothing is cached,
+--   then for each lane its suffix, the number of jobs, and for each job its time and its id; then for each key of documents its suffix, the
+--   number of jobs, and for each job its id and its document.
+-- Returns whether the queue is open in this epoch; if not, nothing is added.
 
 local state, lanes, latest, prefix = KEYS[1], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 if redis.call('HGET', state, 'epoch') ~= ARGV[1] then return 0 end
@@ -23,7 +24,8 @@ for lane = 1, lanes do
 end
 
 local clock = redis.call('TIME')
--- What comes late may have been told by others, and be done already. Of a long backlog nothing more is cached: it would fill this server.
+-- If this call is late, other processes may have added these jobs, and the jobs may be done: nothing is cached then. Nothing more is cached
+-- for a long backlog either: it would fill this server's memory.
 if clock[1] * 1000 + math.floor(clock[2] / 1000) <= tonumber(ARGV[2]) and not long then
   for number = 2, #KEYS do
     local last = at + 1 + 2 * tonumber(ARGV[at + 1])

@@ -1,8 +1,8 @@
--- Puts jobs back into their lanes that nobody has said anything of for too long, or that a dead worker had.
+-- Puts jobs back into their lanes whose claims have expired, or that a dead worker had claimed.
 --
 -- KEYS: held, owners.
--- ARGV: prefix of the queue's keys, channel, queue, what the tokens of the dead worker's claims begin with (or an empty text).
--- Returns how many.
+-- ARGV: prefix of the queue's keys, channel, queue, prefix of the tokens of the dead worker's claims (or an empty text: expired claims).
+-- Returns the number of jobs that were put back.
 
 local dead, tokens = ARGV[4], {}
 if dead == '' then
@@ -20,7 +20,7 @@ for _, token in ipairs(tokens) do
   redis.call('ZREM', KEYS[1], token)
   overdue[token] = true
 end
--- Nearly always it is empty here, or nearly so: what goes well is released within the hundredth part of that time.
+-- This hash is nearly always almost empty: normally a job is released within a hundredth of the hold time.
 local owned = redis.call('HGETALL', KEYS[2])
 for i = 1, #owned, 2 do
   if overdue[string.match(owned[i + 1], '^%S+')] then

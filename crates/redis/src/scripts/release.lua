@@ -1,8 +1,8 @@
--- Lets go of jobs that claims took, as far as they are still in their hands; into their lanes again, if they were not wanted.
+-- Releases claimed jobs, if the claims still hold them; optionally puts them back into their lanes.
 --
 -- KEYS: owners.
--- ARGV: prefix of the queue's keys, whether to put them back, then for each claim its token, how many jobs, and their ids.
--- Returns how many it let go.
+-- ARGV: prefix of the queue's keys, whether to put the jobs back, then for each claim its token, the number of jobs, and their ids.
+-- Returns the number of released jobs.
 
 local at, gone = 3, 0
 while at <= #ARGV do

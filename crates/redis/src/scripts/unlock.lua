@@ -1,4 +1,4 @@
--- Frees locks that the owner holds. KEYS: the locks. ARGV: owner. Returns how many.
+-- Frees locks that the owner holds. KEYS: the locks. ARGV: owner. Returns the number of freed locks.
 
 local freed = 0
 for _, key in ipairs(KEYS) do

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Fixtures that the tests share.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -24,17 +24,17 @@ pub fn redis() -> Address {
     url("PUNCTUAL_TEST_REDIS_URL").parse().unwrap()
 }
 
-/// A schema that nobody else has.
+/// The name of a schema that no other test uses.
 pub fn schema() -> String {
     format!("test_{:016x}", fastrand::u64(..))
 }
 
-/// A store with these options, if they are good.
+/// Opens a store with these options, if they are valid.
 pub async fn try_open(options: Options) -> StoreResult<DispatchStore> {
     DispatchStore::open(Arc::new(primary(&schema(), None).await), options).await
 }
 
-/// The store in a schema, as one process has it; by its own clock if none is given.
+/// Opens the store of a schema, as one process does; with the server's clock if none is given.
 pub async fn open(schema: &str, clock: Option<&ManualClock>, options: impl Into<Options>) -> DispatchStore {
     DispatchStore::open(Arc::new(primary(schema, clock).await), options).await.unwrap()
 }
@@ -43,7 +43,7 @@ async fn primary(schema: &str, clock: Option<&ManualClock>) -> PostgresStore {
     primary_at(&url("PUNCTUAL_TEST_POSTGRES_URL"), schema, clock).await
 }
 
-/// PostgreSQL at an address, opened to be dispatched.
+/// PostgreSQL at an address, opened for dispatching.
 pub async fn primary_at(url: &str, schema: &str, clock: Option<&ManualClock>) -> PostgresStore {
     let mut primary: postgres::Options = url.parse().unwrap();
     (primary.schema, primary.days_ahead, primary.dispatched) = (schema.to_owned(), 0, true);
@@ -53,41 +53,42 @@ pub async fn primary_at(url: &str, schema: &str, clock: Option<&ManualClock>) ->
     PostgresStore::open(primary).await.unwrap()
 }
 
-/// A store of its own for a behaviour.
+/// A fixture with a store of its own.
 pub async fn fixture(options: impl Into<Options>) -> Fixture {
     let clock = Fixture::start();
     Fixture::new(open(&schema(), Some(&clock), options).await, clock).ties(Ties::Id)
 }
 
-/// Two ends of one execution in one batch, before its start is recorded: the later one counted once.
+/// Found: two ends of one execution in one batch, before its start was recorded: the later one was applied.
 const TWO_ENDS: u64 = 13_672_616_674_303_588_797;
 
-/// A job waits for its time in a queue whose limit ends, and a worker of another queue looks first: it started late.
+/// Found: a scheduled job in a queue whose limit ends, while a worker of another queue polls first: it started late.
 const LIMIT_ENDS: u64 = 15_526_164_152_184;
 
-/// A job that waits for its time goes, and another one is next: within 250 ms a claim still named the first one's time.
+/// Found: a scheduled job starts, and another one is next: for up to 250 ms a claim still reported the first one's
+/// time.
 const NEXT_HAS_GONE: u64 = 448_642_631_248;
 
-/// The seeds by which something was found, and a new one.
+/// The seeds that have found bugs, and a new one.
 pub fn seeds() -> Vec<u64> {
     [TWO_ENDS, LIMIT_ENDS, NEXT_HAS_GONE, new_seed()].into()
 }
 
-/// A seed that is new in every run, so that the suite keeps looking; its number is printed when it fails.
-/// `PUNCTUAL_TEST_SEED` names it.
+/// A seed that is new in every run, so that the suite keeps exploring; its number is printed when it fails.
+/// `PUNCTUAL_TEST_SEED` sets it.
 pub fn new_seed() -> u64 {
     let given = std::env::var("PUNCTUAL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     given.unwrap_or_else(|| fastrand::u64(..))
 }
 
-/// A machine that pauses for so long passes bounds of time that the dispatch goes by: an answer of Redis counts as lost
-/// after two seconds, and what was handed out meanwhile comes back later than the model says.
+/// Longer pauses of the machine exceed timeouts of the dispatch: an answer of Redis counts as lost after two seconds,
+/// and jobs that were handed out meanwhile are put back later than the model expects.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Only a machine that pauses all the time voids so many runs.
+/// Only a machine that pauses all the time voids this many runs.
 const RUNS_MAX: usize = 5;
 
-/// Runs `replay` on a store of its own. Where it fails and the machine paused meanwhile, it runs again: what happens
-/// within pauses is the subject of other tests.
+/// Runs `replay` on a store of its own. If it fails and the machine paused meanwhile, it runs again: behaviour during
+/// pauses is covered by other tests.
 pub async fn without_pauses<F: Future<Output = ()> + Send + 'static>(
     fixture: impl AsyncFn() -> Fixture,
     replay: impl Fn(Fixture) -> F,
@@ -109,7 +110,7 @@ pub async fn without_pauses<F: Future<Output = ()> + Send + 'static>(
     panic!("{RUNS_MAX} runs failed, and in each of them nothing went on for more than {PAUSE_MAX:?}");
 }
 
-/// When the servers answered.
+/// When the servers last answered, and the longest interval between answers.
 struct Answers {
     last: Instant,
     longest_pause: Duration,
@@ -122,7 +123,7 @@ impl Answers {
     }
 }
 
-/// Asks both servers again and again.
+/// Queries both servers periodically.
 async fn watch(store: Arc<dyn Store>, answers: Arc<Mutex<Answers>>) {
     loop {
         let (metrics, read) = (store.metrics().await.unwrap_or_default(), store.schedules(None, 1).await);

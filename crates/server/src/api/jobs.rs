@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use super::{OfJob, PAGE_DEFAULT, Why};
 use crate::{call::Call, problem::Problem, route::Nothing};
 
-/// How long to wait for a job if nothing is said.
+/// Default wait for a job.
 const WAIT_DEFAULT: Duration = Duration::from_secs(30);
-/// The longest that one request waits for a job.
+/// Maximum wait of one request.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Jobs that one request changes; whoever wants more sends it again.
+/// Maximum number of jobs that one bulk request changes; repeat the request to change more.
 const BULK_MAX_JOBS: u64 = 100_000;
 
 /// Jobs to enqueue.
@@ -30,14 +30,14 @@ const BULK_MAX_JOBS: u64 = 100_000;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewJobs")]
 pub(crate) struct Batch {
-    /// All of them are enqueued, or none.
+    /// The jobs. Either all of them are enqueued, or none.
     jobs: Vec<JobInput<Json>>,
 }
 
-/// What became of jobs that were to be enqueued.
+/// Results of enqueued jobs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EnqueuedAll {
-    /// One for each, in order.
+    /// One result per job, in order.
     jobs: Vec<Enqueued>,
 }
 
@@ -59,37 +59,37 @@ pub(crate) async fn enqueue_all(call: Call, _: Nothing, Batch { jobs }: Batch) -
     Ok(EnqueuedAll { jobs: call.enqueue(drafts).await? })
 }
 
-/// Which jobs. Every part that is given must fit; without any, all but the deleted.
+/// A filter for jobs: all given conditions must match. Without conditions, all jobs that are not deleted.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Which {
-    /// Any of these; may be given several times.
+pub(crate) struct JobQuery {
+    /// Jobs with any of these statuses; may be repeated.
     status: Vec<Status>,
-    /// Exactly this queue.
+    /// Jobs of this queue.
     queue: Option<String>,
-    /// Exactly this name.
+    /// Jobs with this name.
     name: Option<String>,
-    /// Exactly this user.
+    /// Jobs of this user.
     user: Option<String>,
-    /// Exactly this correlation id.
+    /// Jobs with this correlation id.
     correlation: Option<String>,
-    /// Among its tags.
+    /// Jobs with this tag.
     tag: Option<String>,
-    /// An occurrence of this schedule.
+    /// Jobs of this schedule.
     schedule: Option<String>,
-    /// Not before this instant.
+    /// Start of the period, inclusive.
     since: Option<When>,
-    /// Before this instant.
+    /// End of the period, exclusive.
     until: Option<When>,
-    /// So many at most.
+    /// Maximum number of rows.
     limit: Option<usize>,
-    /// The `next` of the page before.
+    /// Cursor: the `next` of the previous page.
     after: Option<String>,
-    /// Only of a bulk action: what to do.
+    /// Action of a bulk request; ignored by other requests.
     verb: Option<Verb>,
 }
 
-impl Which {
+impl JobQuery {
     fn filter(&self) -> Filter {
         Filter {
             statuses: self.status.clone(),
@@ -105,7 +105,7 @@ impl Which {
     }
 }
 
-pub(crate) async fn list(call: Call, which: Which) -> Result<JobList, Problem> {
+pub(crate) async fn list(call: Call, which: JobQuery) -> Result<JobList, Problem> {
     let page = Page { limit: which.limit.unwrap_or(PAGE_DEFAULT), after: which.after.clone() };
     Ok(call.admin().jobs(which.filter(), page).await?)
 }
@@ -133,13 +133,13 @@ pub(crate) async fn explain(call: Call, OfJob { id }: OfJob) -> Result<Explanati
     Ok(call.admin().explain(id).await?)
 }
 
-/// How long to wait for a job.
+/// A wait for a job to finish.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Waiting {
-    /// The job.
+    /// Job id.
     id: JobId,
-    /// So long at most, such as `10s`; 30 seconds if nothing is said, 60 seconds at most.
+    /// Maximum wait, such as `10s`; by default 30 seconds, at most 60 seconds.
     timeout: Option<Span>,
 }
 
@@ -168,13 +168,13 @@ pub(crate) async fn delete(call: Call, OfJob { id }: OfJob, _: Nothing) -> Resul
     Ok(call.admin().delete(id).await?)
 }
 
-/// A job that runs now.
+/// The job that runs now.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RunningJob")]
 pub(crate) struct Running {
-    /// The job itself or, if it had finished, a new one like it.
+    /// Id of the job, or of the copy that was enqueued if the job had finished.
     job: JobId,
-    /// Whether it is a new one.
+    /// Whether the job is a new copy.
     again: bool,
 }
 
@@ -185,8 +185,8 @@ pub(crate) async fn run(call: Call, OfJob { id }: OfJob, _: Nothing) -> Result<R
     })
 }
 
-/// What to do, and with which jobs.
-fn bulk_of(which: &Which) -> Result<(Verb, Filter), Problem> {
+/// The action and the filter of a bulk request.
+fn bulk_of(which: &JobQuery) -> Result<(Verb, Filter), Problem> {
     if which.limit.is_some() || which.after.is_some() {
         return Err(Problem::invalid("limit", "a bulk action has no pages; narrow it by the filter"));
     }
@@ -194,12 +194,12 @@ fn bulk_of(which: &Which) -> Result<(Verb, Filter), Problem> {
     Ok((verb, which.filter()))
 }
 
-pub(crate) async fn preview(call: Call, which: Which) -> Result<Preview, Problem> {
+pub(crate) async fn preview(call: Call, which: JobQuery) -> Result<Preview, Problem> {
     let (verb, filter) = bulk_of(&which)?;
     Ok(call.admin().preview(verb, filter).await?)
 }
 
-pub(crate) async fn bulk(call: Call, which: Which, _: Nothing) -> Result<BulkDone, Problem> {
+pub(crate) async fn bulk(call: Call, which: JobQuery, _: Nothing) -> Result<BulkDone, Problem> {
     let (verb, filter) = bulk_of(&which)?;
     if filter == Filter::default() {
         return Err(Problem::invalid(

@@ -13,10 +13,10 @@ pub(crate) async fn list(call: Call, _: Nothing) -> Result<Vec<Lock>, Problem> {
     Ok(call.admin().locks().await?)
 }
 
-/// Whether anybody held it.
+/// Result of a lock release.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Freed {
-    /// Whether anybody did.
+    /// Whether the lock was held.
     freed: bool,
 }
 
@@ -26,36 +26,40 @@ pub(crate) async fn free(call: Call, Named { name }: Named, _: Nothing) -> Resul
     Ok(Freed { freed })
 }
 
-/// Whose lock, and for how long.
+/// A request for a lock.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "LockWish")]
-pub(crate) struct Wish {
-    /// Who wants it: a name that nobody else has.
+#[schemars(rename = "LockParams")]
+pub(crate) struct LockParams {
+    /// Owner of the lock: a unique name.
     owner: String,
-    /// For how long, such as `30s`.
+    /// How long the lock is held unless it is released, such as `30s`.
     ttl: Span,
 }
 
-/// A lock, if it was to be had.
+/// Result of a request for a lock.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "AcquiredLock")]
 pub(crate) struct Acquired {
-    /// Nothing if somebody else holds it.
+    /// The lock; null if another owner holds it.
     lock: Option<Lock>,
 }
 
-pub(crate) async fn acquire(call: Call, Named { name }: Named, Wish { owner, ttl }: Wish) -> Result<Acquired, Problem> {
+pub(crate) async fn acquire(
+    call: Call,
+    Named { name }: Named,
+    LockParams { owner, ttl }: LockParams,
+) -> Result<Acquired, Problem> {
     check_wish(&name, &owner, Some(ttl.0))?;
     Ok(Acquired { lock: call.punctual().store().lock(name, owner, ttl.0).await? })
 }
 
-/// Whose lock.
+/// Selects the owner of a lock.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LockOwner")]
 pub(crate) struct Owner {
-    /// Who holds it.
+    /// Owner of the lock.
     owner: String,
 }
 

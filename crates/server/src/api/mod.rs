@@ -1,4 +1,4 @@
-//! What each route does. A file for each noun.
+//! Route handlers, one file per resource.
 
 use punctual_core::{JobId, WorkflowId};
 use schemars::JsonSchema;
@@ -15,38 +15,38 @@ pub(crate) mod tokens;
 pub(crate) mod work;
 pub(crate) mod workflows;
 
-/// Rows of a page if nothing is said.
+/// Default number of rows per page.
 const PAGE_DEFAULT: usize = 50;
 
-/// Which job.
+/// Selects a job.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfJob {
-    /// The job.
+    /// Job id.
     pub(crate) id: JobId,
 }
 
-/// Which workflow.
+/// Selects a workflow.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfWorkflow {
-    /// The workflow.
+    /// Workflow id.
     pub(crate) id: WorkflowId,
 }
 
-/// Which one, by its name.
+/// Selects a resource by its name.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Named {
-    /// Its name.
+    /// Name of the resource.
     pub(crate) name: String,
 }
 
-/// Why something is done.
+/// Reason for an action.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Reasoned")]
 pub(crate) struct Why {
-    /// Kept with what was done.
+    /// Reason, recorded with the event.
     pub(crate) reason: Option<String>,
 }

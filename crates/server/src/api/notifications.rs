@@ -1,4 +1,4 @@
-//! Messages to people.
+//! Notifications to users.
 
 use punctual_core::{Json, NewNotification, Notification, check, limits};
 use schemars::JsonSchema;
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{call::Call, problem::Problem, route::Nothing};
 
-/// Something to tell.
+/// A notification to send.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewNotification")]
 pub(crate) struct Message {
-    /// To whom; to everybody if nothing is said.
+    /// Recipient; all users by default.
     user: Option<String>,
-    /// Anything.
+    /// The message, any JSON value.
     message: Json,
 }
 
@@ -21,27 +21,27 @@ pub(crate) async fn tell(call: Call, _: Nothing, Message { user, message }: Mess
     Ok(call.punctual().tell(NewNotification { user_id: user, message, job: None }).await?)
 }
 
-/// Which messages.
+/// A filter for notifications.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Told {
-    /// What this user was told, and everybody; all messages if nothing is said.
+pub(crate) struct NewNotice {
+    /// Notifications to this user and to all users; by default, all notifications.
     user: Option<String>,
-    /// After the message with this number.
+    /// Notifications after the one with this id.
     #[serde(default)]
     after: u64,
-    /// So many at most.
+    /// Maximum number of rows.
     limit: Option<usize>,
 }
 
-/// Messages, oldest first.
+/// Notifications, oldest first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Notifications")]
 pub(crate) struct Messages {
     notifications: Vec<Notification>,
 }
 
-pub(crate) async fn list(call: Call, Told { user, after, limit }: Told) -> Result<Messages, Problem> {
+pub(crate) async fn list(call: Call, NewNotice { user, after, limit }: NewNotice) -> Result<Messages, Problem> {
     let max = limits::PAGE_MAX_NOTIFICATIONS;
     let limit = limit.unwrap_or(max);
     check::range("limit", limit, 1..=max)?;

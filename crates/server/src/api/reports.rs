@@ -1,4 +1,4 @@
-//! How things stand.
+//! Statistics and reports.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use serde::Deserialize;
 use crate::{call::Call, problem::Problem, route::Nothing};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-/// How long a job runs before it counts as stuck, if nothing is said.
+/// Default minimum duration of a stuck job.
 const STUCK: Duration = Duration::from_secs(3_600);
 
 pub(crate) async fn stats(call: Call, _: Nothing) -> Result<Overview, Problem> {
     Ok(call.admin().overview().await?)
 }
 
-/// A period: the last day if nothing is said.
+/// A period; by default the last 24 hours.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Period {
-    /// From this instant on.
+    /// Start of the period, inclusive.
     since: Option<When>,
-    /// Up to this instant; until now if nothing is said.
+    /// End of the period; by default now.
     until: Option<When>,
 }
 
@@ -56,11 +56,11 @@ pub(crate) async fn durations(call: Call, period: Period) -> Result<Vec<Duration
     Ok(call.admin().durations(since, until).await?)
 }
 
-/// How long a job runs before it counts as stuck.
+/// Minimum duration of stuck jobs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Stuck {
-    /// Such as `10m`; an hour if nothing is said.
+    /// Minimum duration, such as `10m`; by default 1 hour.
     longer_than: Option<Span>,
 }
 

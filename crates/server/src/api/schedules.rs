@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use super::{Named, PAGE_DEFAULT};
 use crate::{call::Call, problem::Problem, route::Nothing};
 
-/// Occurrences ahead that are shown.
+/// Number of upcoming occurrences in the details of a schedule.
 const UPCOMING: usize = 10;
 
-/// Which page.
+/// Selects a page of a list.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Paged {
-    /// So many at most.
+    /// Maximum number of rows.
     limit: Option<usize>,
-    /// The `next` of the page before.
+    /// Cursor: the `next` of the previous page.
     after: Option<String>,
 }
 
@@ -32,10 +32,10 @@ pub(crate) async fn show(call: Call, Named { name }: Named) -> Result<ScheduleDe
     Ok(call.admin().schedule(&name, UPCOMING).await?)
 }
 
-/// What became of a schedule.
+/// Result of storing a schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WasPut {
-    /// Whether it is new, or different now.
+    /// Whether the schedule is new, changed or unchanged.
     put: Put,
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn resume(call: Call, Named { name }: Named, _: Nothing) -> Res
 /// The job that was enqueued.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Triggered {
-    /// Its id.
+    /// Job id.
     job: JobId,
 }
 
@@ -66,15 +66,15 @@ pub(crate) async fn trigger(call: Call, Named { name }: Named, _: Nothing) -> Re
     Ok(Triggered { job: call.admin().trigger_schedule(&name).await? })
 }
 
-/// A past time.
+/// A past period of a schedule.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Past {
-    /// The schedule.
+    /// Name of the schedule.
     name: String,
-    /// From this instant on.
+    /// Start of the period, inclusive.
     since: When,
-    /// Up to this instant; until now if nothing is said.
+    /// End of the period; by default now.
     until: Option<When>,
 }
 
@@ -87,7 +87,7 @@ impl Past {
 /// Occurrences that have no job.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Missing {
-    /// When they were.
+    /// Times of the occurrences.
     occurrences: Vec<Timestamp>,
 }
 

@@ -13,106 +13,107 @@ use crate::{
     subscriber::{self, Subscriber},
 };
 
-/// What there is to hear.
+/// A kind of stream message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "StreamKind")]
 pub(crate) enum Kind {
-    /// What happens to jobs.
+    /// Job events.
     Events,
-    /// What the user is told.
+    /// Notifications to the user.
     Notifications,
-    /// What everybody is told.
+    /// Notifications to all users.
     Broadcasts,
 }
 
-/// What to listen to. Of jobs, every part that is given must fit.
+/// A filter for the stream. Job events must match all given conditions.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Wish {
-    /// Any of these, may be given several times; everything if nothing is said.
+pub(crate) struct StreamParams {
+    /// Kinds of messages to receive, all by default; may be repeated.
     kind: Vec<Kind>,
-    /// Events by which jobs got any of these statuses; may be given several times.
+    /// Events that set any of these statuses; may be repeated.
     status: Vec<Status>,
-    /// Exactly this queue.
+    /// Events of jobs in this queue.
     queue: Option<String>,
-    /// Exactly this name.
+    /// Events of jobs with this name.
     name: Option<String>,
-    /// Exactly this user: jobs on their behalf, and what they are told.
+    /// Events of jobs of this user, and notifications to the user.
     user: Option<String>,
-    /// Exactly this correlation id.
+    /// Events of jobs with this correlation id.
     correlation: Option<String>,
-    /// Among the job's tags.
+    /// Events of jobs with this tag.
     tag: Option<String>,
-    /// Occurrences of this schedule.
+    /// Events of jobs of this schedule.
     schedule: Option<String>,
-    /// Jobs of this workflow.
+    /// Events of jobs of this workflow.
     workflow: Option<WorkflowId>,
-    /// This job.
+    /// Events of this job.
     job: Option<JobId>,
-    /// The `cursor` of the last message that was received: what came since then is told first.
+    /// Cursor of the last message received: messages after it are sent first.
     cursor: Option<String>,
 }
 
-impl Wish {
+impl StreamParams {
     fn wants(&self, kind: Kind) -> bool {
         self.kind.is_empty() || self.kind.contains(&kind)
     }
 
-    /// Whether it wants to know of what happened to a job.
-    pub(crate) fn selects(&self, told: &JobEvent) -> bool {
-        let same = |wish: &Option<String>, found: Option<&String>| wish.is_none() || wish.as_ref() == found;
-        (self.status.is_empty() || self.status.contains(&told.event.status))
-            && same(&self.queue, Some(&told.queue))
-            && same(&self.name, Some(&told.name))
-            && same(&self.user, told.user_id.as_ref())
-            && same(&self.correlation, told.correlation_id.as_ref())
-            && same(&self.schedule, told.schedule.as_ref())
-            && self.tag.as_ref().is_none_or(|tag| told.tags.contains(tag))
-            && self.workflow.is_none_or(|workflow| told.workflow_id == Some(workflow))
-            && self.job.is_none_or(|job| told.job == job)
+    /// Whether a job event matches the filter.
+    pub(crate) fn selects(&self, event: &JobEvent) -> bool {
+        let same = |params: &Option<String>, found: Option<&String>| params.is_none() || params.as_ref() == found;
+        (self.status.is_empty() || self.status.contains(&event.event.status))
+            && same(&self.queue, Some(&event.queue))
+            && same(&self.name, Some(&event.name))
+            && same(&self.user, event.user_id.as_ref())
+            && same(&self.correlation, event.correlation_id.as_ref())
+            && same(&self.schedule, event.schedule.as_ref())
+            && self.tag.as_ref().is_none_or(|tag| event.tags.contains(tag))
+            && self.workflow.is_none_or(|workflow| event.workflow_id == Some(workflow))
+            && self.job.is_none_or(|job| event.job == job)
     }
 
-    /// Whether it wants to know of a message.
-    pub(crate) fn hears(&self, told: &Notification) -> bool {
-        self.wants(if told.user_id.is_some() { Kind::Notifications } else { Kind::Broadcasts })
+    /// Whether a notification matches the filter.
+    pub(crate) fn selects_notification(&self, notification: &Notification) -> bool {
+        self.wants(if notification.user_id.is_some() { Kind::Notifications } else { Kind::Broadcasts })
     }
 }
 
-/// A message of the stream. Each carries the cursor by which whoever has received it can go on later.
+/// A message of the stream. Its cursor resumes the stream after the message.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[schemars(rename = "StreamMessage")]
 pub(crate) enum Message<'a> {
-    /// The stream has begun.
+    /// The stream is open.
     Open { cursor: &'a str },
-    /// What happened to jobs, in the order of time.
+    /// Job events, in order of time.
     Events { cursor: &'a str, events: Vec<&'a JobEvent> },
-    /// The user was told something.
+    /// A notification to the user.
     Notification {
         cursor: &'a str,
         #[serde(flatten)]
-        told: &'a Notification,
+        notification: &'a Notification,
     },
-    /// Everybody was told something.
+    /// A notification to all users.
     Broadcast {
         cursor: &'a str,
         #[serde(flatten)]
-        told: &'a Notification,
+        notification: &'a Notification,
     },
-    /// Events are not told: the reader was too slow, was away for too long, or there were too many at once.
+    /// Events were not sent: the client was too slow, was disconnected for too long, or there were too many events at
+    /// once.
     Missed {
         cursor: &'a str,
-        /// So many, of any jobs; not known if it was away.
+        /// Number of missed events, of any jobs; null if unknown.
         events: Option<u64>,
-        /// Since about then.
+        /// Approximate time since when events are missing.
         since: Timestamp,
     },
-    /// Nothing was to be told for a while, but the cursor has moved.
+    /// No messages matched for a while, but the cursor has moved.
     Heartbeat { cursor: &'a str },
 }
 
-/// Where a reader has come to: the number of the last notification, and the store's cursor of jobs' events.
+/// A position in the stream: the id of the last notification, and the store's cursor of job events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) notification: Option<u64>,
@@ -140,28 +141,28 @@ fn bad_cursor() -> Problem {
     Problem::invalid("cursor", "invalid cursor; expected the cursor of the last message, or none to start now")
 }
 
-pub(crate) async fn open(call: Call, wish: Wish, upgrade: WebSocketUpgrade) -> Result<Response, Problem> {
-    if wish.user.is_none() && wish.kind.contains(&Kind::Notifications) {
+pub(crate) async fn open(call: Call, params: StreamParams, upgrade: WebSocketUpgrade) -> Result<Response, Problem> {
+    if params.user.is_none() && params.kind.contains(&Kind::Notifications) {
         return Err(Problem::invalid("user", "is required for notifications"));
     }
     let Ok(slot) = std::sync::Arc::clone(&call.app.sockets).try_acquire_owned() else {
         return Err(Problem::new(Code::Unavailable, "there are too many who listen; try again later"));
     };
-    let from = wish.cursor.as_deref().map(|text| Cursor::parse(text).ok_or_else(bad_cursor)).transpose()?;
+    let from = params.cursor.as_deref().map(|text| Cursor::parse(text).ok_or_else(bad_cursor)).transpose()?;
     let (after, since) = from.map(|from| (from.notification, from.events)).unwrap_or_default();
-    let listener = listener(&call, &wish, since.as_deref()).await?;
-    let (notification, subscription) = subscription(&call, &wish, after).await?.unzip();
+    let listener = listener(&call, &params, since.as_deref()).await?;
+    let (notification, subscription) = subscription(&call, &params, after).await?.unzip();
     let cursor = Cursor { notification, events: listener.as_ref().map(|listener| listener.cursor.clone()) };
-    let ears = Subscriber { wish, sent: cursor.to_string(), cursor, listener, subscription };
+    let subscriber = Subscriber { params, sent: cursor.to_string(), cursor, listener, subscription };
     let alive = call.app.open_sockets.token();
     Ok(subscriber::bounded(upgrade).on_upgrade(move |socket| async move {
-        subscriber::serve(call.app, call.caller, socket, ears).await;
+        subscriber::serve(call.app, call.caller, socket, subscriber).await;
         drop((slot, alive));
     }))
 }
 
-async fn listener(call: &Call, wish: &Wish, since: Option<&str>) -> Result<Option<Listener>, Problem> {
-    if !wish.wants(Kind::Events) {
+async fn listener(call: &Call, params: &StreamParams, since: Option<&str>) -> Result<Option<Listener>, Problem> {
+    if !params.wants(Kind::Events) {
         return Ok(None);
     }
     match call.app.follower.join(since).await {
@@ -171,16 +172,20 @@ async fn listener(call: &Call, wish: &Wish, since: Option<&str>) -> Result<Optio
     }
 }
 
-async fn subscription(call: &Call, wish: &Wish, after: Option<u64>) -> Result<Option<(u64, Subscription)>, Problem> {
-    if !wish.wants(Kind::Notifications) && !wish.wants(Kind::Broadcasts) {
+async fn subscription(
+    call: &Call,
+    params: &StreamParams,
+    after: Option<u64>,
+) -> Result<Option<(u64, Subscription)>, Problem> {
+    if !params.wants(Kind::Notifications) && !params.wants(Kind::Broadcasts) {
         return Ok(None);
     }
     let after = match after {
         Some(after) => after,
         None => call.punctual().store().last_notification().await?,
     };
-    // Nobody has an empty name, so that only what everybody is told comes.
-    let user = wish.user.clone().unwrap_or_default();
+    // No user has an empty name, so that only notifications to all users arrive.
+    let user = params.user.clone().unwrap_or_default();
     Ok(Some((after, call.punctual().subscribe(user, Some(after)).await?)))
 }
 

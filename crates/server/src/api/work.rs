@@ -1,5 +1,5 @@
-//! Remote workers: they claim jobs, keep them while they run, and tell how they ended. A claim is fenced by its attempt
-//! and its worker, as any other is.
+//! Remote workers: claim jobs, extend their leases, report progress and settle them. A claim is fenced by its attempt
+//! and its worker, as claims of other workers are.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -23,34 +23,34 @@ use crate::{
     route::Nothing,
 };
 
-/// How long jobs are held if nothing is said.
+/// Default lease.
 const LEASE_DEFAULT: Duration = Duration::from_secs(30);
-/// The longest that one request waits for jobs.
+/// Maximum wait of one claim request.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) async fn workers(call: Call, _: Nothing) -> Result<Vec<WorkerRecord>, Problem> {
     Ok(call.admin().workers().await?)
 }
 
-/// A worker that is there. Say it every ten seconds.
+/// Registers a worker and is its heartbeat. Send it every 10 seconds.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SignOfLife {
-    /// Its id: `wrk_` and 32 hexadecimal digits by chance, new for each start.
+    /// Worker id: `wrk_` and 32 random hexadecimal digits, new for each start of the worker.
     worker: WorkerId,
-    /// On which machine.
+    /// Host name of its machine.
     host: String,
-    /// In which process.
+    /// Process id.
     #[serde(default)]
     pid: u32,
-    /// Works on these queues; on all when empty.
+    /// Queues it works on; all queues if empty.
     #[serde(default)]
     queues: Vec<String>,
-    /// Has handlers for these names.
+    /// Job names it has handlers for.
     names: Vec<String>,
-    /// Runs at most so many jobs at once.
+    /// Maximum concurrent jobs.
     concurrency: u32,
-    /// Runs so many now.
+    /// Number of jobs it runs now.
     #[serde(default)]
     running: u32,
 }
@@ -60,8 +60,8 @@ pub(crate) async fn heartbeat(call: Call, _: Nothing, sign: SignOfLife) -> Resul
     check::word("host", &host, limits::LABEL_MAX_CHARS)?;
     check_words(&queues, &names)?;
     let registered_by = call.caller.token_id();
-    let beat = Heartbeat { id: worker, host, pid, queues, names, concurrency, running, registered_by };
-    Ok(call.punctual().store().heartbeat(beat).await?)
+    let heartbeat = Heartbeat { id: worker, host, pid, queues, names, concurrency, running, registered_by };
+    Ok(call.punctual().store().heartbeat(heartbeat).await?)
 }
 
 fn check_words(queues: &[String], names: &[String]) -> Result<(), Problem> {
@@ -77,51 +77,52 @@ fn check_words(queues: &[String], names: &[String]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A wish for jobs.
+/// A request for jobs.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ClaimWish")]
-pub(crate) struct Wish {
-    /// Who asks.
+#[schemars(rename = "ClaimParams")]
+pub(crate) struct ClaimParams {
+    /// Id of the worker.
     worker: WorkerId,
-    /// From these queues; from any when empty.
+    /// Queues to claim from; any queue if empty.
     #[serde(default)]
     queues: Vec<String>,
-    /// In the order in which the queues are listed, whatever the priority of their jobs.
+    /// Strict order: take from a queue only while those listed before it are empty, whatever the priority of their
+    /// jobs.
     #[serde(default)]
     strict: bool,
-    /// With these names: those that the worker has handlers for.
+    /// Job names to claim: those that the worker has handlers for.
     names: Vec<String>,
-    /// At most so many.
+    /// Maximum number of jobs.
     limit: usize,
-    /// How long they are held, such as `30s`.
+    /// Lease of the claimed jobs, such as `30s`.
     lease: Option<Span>,
-    /// How long to wait if there is none, a minute at most.
+    /// How long to wait if no job is ready, such as `20s`; at most 1 minute.
     wait: Option<Span>,
-    /// Which of the jobs that were running when their worker was lost. They may crash their process again, so that no
-    /// two of them may run in one.
+    /// How to handle suspects: jobs that were running when their worker was lost. They may crash their process again,
+    /// so a process must not run two of them.
     #[serde(default)]
     suspects: Suspects,
-    /// Whether the worker confirms starts itself, as `confirm` of a job says. If not, they count as started once this
-    /// is answered.
+    /// Whether the worker confirms starts itself, as `confirm` of a job describes. Otherwise jobs count as started when
+    /// this request is answered.
     #[serde(default)]
     confirms: bool,
 }
 
-/// Which suspects a worker is given: jobs that were running when their worker was lost.
+/// Which suspects a worker receives: jobs that were running when their worker was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Suspects {
-    /// One at a time, each alone in its answer, before other jobs.
+    /// One suspect at a time, alone in its response, before other jobs.
     #[default]
     Beside,
-    /// None: another process asks for them.
+    /// No suspects: another process claims them.
     Elsewhere,
-    /// One at a time, and no other jobs.
+    /// One suspect at a time, and no other jobs.
     Only,
 }
 
-impl Wish {
+impl ClaimParams {
     fn request(self) -> Result<ClaimRequest, Problem> {
         check_words(&self.queues, &self.names)?;
         if self.names.is_empty() {
@@ -148,64 +149,64 @@ impl Wish {
     }
 }
 
-/// Jobs in the hands of a worker.
+/// Claimed jobs.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "Claimed")]
 pub(crate) struct Handed {
-    /// First to start first.
+    /// The jobs, in the order in which to start them.
     jobs: Vec<RemoteJob>,
 }
 
-/// A job to run.
+/// A claimed job to run.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ClaimedJob")]
 pub(crate) struct RemoteJob {
-    /// The execution: whoever extends or settles it names it.
+    /// Id of this execution, used to extend and settle it.
     attempt_id: AttemptId,
-    /// The job.
+    /// Job id.
     id: punctual_core::JobId,
-    /// Which handler is to run it.
+    /// Job name, which selects the handler.
     name: String,
-    /// The queue it stood in.
+    /// Queue of the job.
     queue: String,
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     attempt: u32,
-    /// Attempts allowed.
+    /// Maximum number of attempts.
     max_attempts: u32,
-    /// How long this one may take.
+    /// Timeout of this attempt in milliseconds.
     timeout_ms: u64,
-    /// Until when it is held, unless it is extended.
+    /// JobEnd of the lease, unless it is extended.
     lease_until: Option<Timestamp>,
-    /// On whose behalf it runs.
+    /// User the job belongs to.
     user_id: Option<String>,
-    /// What it belongs to.
+    /// Correlation id that related jobs share.
     correlation_id: Option<String>,
-    /// The span it continues, as a W3C `traceparent`.
+    /// Trace context to continue, as a W3C `traceparent`.
     trace: Option<String>,
-    /// What goes with it, as a W3C `tracestate`.
+    /// Trace state, as a W3C `tracestate`.
     trace_state: Option<String>,
-    /// What was kept with it.
+    /// Metadata of the job.
     metadata: Option<Value>,
-    /// Lines of its log below this level are not wanted.
+    /// Minimum level of log lines; lines below it are not kept.
     log_level: Option<LogLevel>,
-    /// Whether it was running when its worker was lost. Ask for no other suspect (`"suspects": "elsewhere"`) before it
-    /// has ended.
+    /// Whether the job was running when its worker was lost. Claim no other suspect (`"suspects": "elsewhere"`) before
+    /// this job has ended.
     suspect: bool,
-    /// Whether nothing else may run in its process while it runs: let the others end first.
+    /// Whether the job must run alone in its process: let other jobs end before it starts.
     runs_alone: bool,
-    /// Whether its start has to be confirmed right before it starts, because it does not run again if its worker is
-    /// lost after that.
+    /// Whether the start must be confirmed right before the job starts, because the job does not run again if its
+    /// worker is lost after that.
     confirm: bool,
-    /// What it is given.
+    /// Payload of the job.
     payload: Json,
-    /// What its parents returned, by their ids and by their names in the workflow, if it wants that.
+    /// Results of the parent jobs, by job id and by name in the workflow, if the job requests them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     parents: BTreeMap<String, Option<Json>>,
 }
 
-pub(crate) async fn claim(call: Call, _: Nothing, wish: Wish) -> Result<Handed, Problem> {
-    let (suspects, confirms) = (wish.suspects, wish.confirms);
-    let request = wish.request()?;
+pub(crate) async fn claim(call: Call, _: Nothing, params: ClaimParams) -> Result<Handed, Problem> {
+    let (suspects, confirms) = (params.suspects, params.confirms);
+    let request = params.request()?;
     let waits = !request.wait.is_zero();
     let closed = async {
         match &call.peer {
@@ -218,7 +219,7 @@ pub(crate) async fn claim(call: Call, _: Nothing, wish: Wish) -> Result<Handed, 
         () = call.app.stopping.cancelled() => return Ok(Handed::default()),
         () = closed => return Ok(Handed::default()),
     };
-    // The worker may speak to another server next. Where that fails, it may still speak to this one.
+    // The worker's next request may reach another server. If sharing fails, the worker may still reach this one.
     let attempts = claimed.claims.iter().map(Claim::attempt_id).collect();
     if let Err(error) = call.punctual().store().share_claims(attempts).await {
         tracing::warn!(%error, "cannot make claims known to other servers yet");
@@ -228,14 +229,14 @@ pub(crate) async fn claim(call: Call, _: Nothing, wish: Wish) -> Result<Handed, 
     for claim in claims {
         match remote(&call, &claim, confirms).await {
             Ok(job) => handed.jobs.push(job),
-            // Nobody can run it like this.
+            // The job cannot be run: the attempt fails.
             Err(failure) => end(&call, vec![decide(&claim, failure.into_outcome(), fastrand::f64())]).await,
         }
     }
     Ok(handed)
 }
 
-/// Claims jobs, or one suspect: what else runs in its process, only the remote worker knows.
+/// Claims jobs, or one suspect. Only the remote worker knows what else runs in its process.
 async fn claimed(store: &dyn Store, request: ClaimRequest, suspects: Suspects) -> StoreResult<Claimed> {
     let one = ClaimRequest { suspects: true, limit: 1, ..request.clone() };
     match suspects {
@@ -248,8 +249,8 @@ async fn claimed(store: &dyn Store, request: ClaimRequest, suspects: Suspects) -
     }
 }
 
-/// The claims, without those that need confirmation and could not be confirmed. If nobody can be asked, all of them go
-/// back.
+/// Confirms the claims that need it, and drops those that could not be confirmed. If the store fails, all claims are
+/// released.
 async fn confirmed(call: &Call, mut claims: Vec<Claim>) -> Result<Vec<Claim>, Problem> {
     let unconfirmed: Vec<&Claim> = claims.iter().filter(|claim| claim.job.needs_confirmation()).collect();
     let Some(worker) = unconfirmed.first().map(|claim| claim.worker) else { return Ok(claims) };
@@ -266,7 +267,7 @@ async fn confirmed(call: &Call, mut claims: Vec<Claim>) -> Result<Vec<Claim>, Pr
     Ok(claims)
 }
 
-/// Ends executions that never began. Where that fails, their leases run out.
+/// Ends executions that never started. If that fails, their leases expire.
 async fn end(call: &Call, settlements: Vec<Settlement>) {
     if let Err(error) = call.punctual().store().settle(settlements).await {
         tracing::warn!(%error, "cannot settle jobs that are not handed out; their leases expire");
@@ -305,22 +306,23 @@ async fn remote(call: &Call, claim: &Claim, confirms: bool) -> Result<RemoteJob,
     })
 }
 
-/// Leases to extend.
+/// A request to extend leases.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Extension {
-    /// Who holds them.
+    /// Id of the worker that holds them.
     worker: WorkerId,
-    /// The executions.
+    /// Ids of the executions.
     attempts: Vec<AttemptId>,
-    /// For how long from now on, such as `30s`.
+    /// New lease from now on, such as `30s`.
     lease: Option<Span>,
 }
 
-/// Which jobs are still held.
+/// Which leases were extended.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Held {
-    /// One for each, in order. What is no longer held is to be stopped: it was cancelled, or is somebody else's by now.
+    /// One entry per execution, in order. Stop a job whose entry is false: it was cancelled, or the worker no longer
+    /// holds it.
     held: Vec<bool>,
 }
 
@@ -340,9 +342,9 @@ pub(crate) async fn extend(
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Confirmation")]
 pub(crate) struct Starting {
-    /// Who holds them.
+    /// Id of the worker that holds them.
     worker: WorkerId,
-    /// The executions.
+    /// Ids of the executions.
     attempts: Vec<AttemptId>,
 }
 
@@ -364,7 +366,7 @@ fn check_count(field: &str, count: usize) -> Result<(), Problem> {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "JobReports")]
 pub(crate) struct Reports {
-    /// The worker that runs them.
+    /// Id of the worker that runs them.
     worker: WorkerId,
     /// One report per attempt.
     reports: Vec<RemoteReport>,
@@ -375,27 +377,27 @@ pub(crate) struct Reports {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "JobReport")]
 pub(crate) struct RemoteReport {
-    /// The attempt.
+    /// Id of the execution.
     attempt_id: AttemptId,
     /// Progress in percent, 0 to 100.
     percent: Option<f32>,
-    /// What the job is doing.
+    /// Status message of the job.
     message: Option<String>,
     /// New log lines.
     #[serde(default)]
     lines: Vec<RemoteLine>,
 }
 
-/// A line of a log.
+/// A log line.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewLogLine")]
 pub(crate) struct RemoteLine {
-    /// Its number, from 1: one that is sent again, with the same time, is kept once.
+    /// Number of the line, from 1. A line that is sent again with the same time is stored once.
     number: u32,
-    /// When it was written.
+    /// Time of the line.
     at: Option<Timestamp>,
-    /// How serious it is; `info` if nothing is said.
+    /// Level of the line; by default `info`.
     #[serde(default)]
     level: LogLevel,
     /// The text.
@@ -425,7 +427,7 @@ pub(crate) async fn progress(call: Call, _: Nothing, Reports { worker, reports }
     Ok(call.punctual().store().report_progress(all).await?)
 }
 
-/// The keys whose values a job keeps secret, if anything is said that may have some.
+/// The keys whose values are redacted in the job's messages and log lines, if the report has any.
 async fn redact_keys(call: &Call, note: &RemoteReport) -> Result<Vec<String>, Problem> {
     if note.lines.is_empty() && note.message.is_none() {
         return Ok(Vec::new());
@@ -434,54 +436,54 @@ async fn redact_keys(call: &Call, note: &RemoteReport) -> Result<Vec<String>, Pr
     Ok(job.map(|job| job.spec.options.redact_keys).unwrap_or_default())
 }
 
-/// How jobs ended.
+/// Outcomes of executions.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "JobEnds")]
 pub(crate) struct Ends {
-    /// Who ran them.
+    /// Id of the worker that ran them.
     worker: WorkerId,
-    /// How each ended.
-    jobs: Vec<End>,
+    /// One outcome per execution.
+    jobs: Vec<JobEnd>,
 }
 
-/// How a job ended.
+/// Outcome of an execution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "JobEnd")]
-pub(crate) struct End {
-    /// The execution.
+pub(crate) struct JobEnd {
+    /// Id of the execution.
     attempt_id: AttemptId,
-    /// How.
+    /// The outcome.
     outcome: RemoteOutcome,
-    /// What it returned, if it succeeded.
+    /// Result of the job, if it succeeded.
     result: Option<Json>,
-    /// Why it failed.
+    /// Error message, if it failed.
     error: Option<String>,
-    /// Whether it is to be tried again if it failed: by its policy if nothing is said, not at all if false.
+    /// Whether to retry a failed job: by default as its retry policy says; false for no retry.
     retry: Option<bool>,
-    /// When it is to be tried again, if it failed or is snoozed, such as `5m`.
+    /// Delay before a failed job is retried or a snoozed job runs again, such as `5m`.
     after: Option<Span>,
 }
 
-/// How a job may end.
+/// How an execution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Outcome")]
 pub(crate) enum RemoteOutcome {
-    /// It is done.
+    /// The job succeeded.
     Succeeded,
-    /// It failed.
+    /// The job failed.
     Failed,
-    /// It ran too long.
+    /// The job exceeded its timeout.
     TimedOut,
-    /// It wants to be run later, without having failed.
+    /// The job asks to run again later; not a failure.
     Snoozed,
-    /// It goes back unfinished, and the attempt does not count.
+    /// The job is returned unfinished; the attempt does not count.
     Released,
 }
 
-impl End {
+impl JobEnd {
     fn into_outcome(self, place: usize) -> Result<Outcome, Problem> {
         let wrong = |field: &str, problem: &str| Problem::invalid(format!("jobs[{place}].{field}"), problem);
         if self.after.is_some_and(|span| span.0 > limits::DELAY_MAX) {
@@ -514,11 +516,12 @@ impl End {
     }
 }
 
-/// What became of it.
+/// Which outcomes were recorded.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Settled")]
 pub(crate) struct WereSettled {
-    /// One for each, in order: whether it counts. If not, the execution was no longer the worker's.
+    /// One entry per execution, in order: whether its outcome was recorded. False if the worker no longer held the
+    /// execution.
     settled: Vec<bool>,
 }
 
@@ -534,8 +537,8 @@ pub(crate) async fn settle(call: Call, _: Nothing, Ends { worker, jobs }: Ends) 
         let settlement = match outcome {
             Outcome::Succeeded { result } => Some(Settlement::succeed(attempt, worker, result)),
             Outcome::Released => Some(Settlement::release(attempt, worker)),
-            // What follows is decided by the job as it is; the fence holds only if it still is what the worker was
-            // given.
+            // The next step depends on the job's current state; the fence holds only if the job is still as the worker
+            // received it.
             outcome => store.get(attempt.job).await?.map(|job| {
                 let job = Box::new(Job { run: attempt.run, ..job });
                 decide(&Claim::new(job, worker), outcome, fastrand::f64())
@@ -549,19 +552,19 @@ pub(crate) async fn settle(call: Call, _: Nothing, Ends { worker, jobs }: Ends) 
     Ok(WereSettled { settled })
 }
 
-/// A worker that ends.
+/// A worker that shuts down.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Leaving {
-    /// Who.
+    /// Id of the worker.
     worker: WorkerId,
 }
 
-/// What it still held.
+/// Jobs that the worker still held.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LeftJobs")]
 pub(crate) struct Left {
-    /// So many jobs, which others may run at once.
+    /// Number of jobs released; other workers may run them at once.
     jobs: usize,
 }
 
@@ -572,11 +575,11 @@ pub(crate) async fn deregister(call: Call, _: Nothing, Leaving { worker }: Leavi
     let store = call.punctual().store();
     if !call.caller.has(Role::Admin) {
         let own = call.caller.token_id();
-        let found = store.workers().await?.into_iter().find(|known| known.beat.id == worker);
-        match found.map(|known| known.beat.registered_by) {
+        let found = store.workers().await?.into_iter().find(|known| known.heartbeat.id == worker);
+        match found.map(|known| known.heartbeat.registered_by) {
             Some(registered_by) if registered_by == own => {}
             Some(_) => return Err(Problem::new(Code::Forbidden, OTHERS_WORKER)),
-            // It has left already, or has never sent a heartbeat: its leases expire.
+            // The worker was deregistered already, or never sent a heartbeat: its leases expire.
             None => return Ok(Left { jobs: 0 }),
         }
     }

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::{OfWorkflow, PAGE_DEFAULT, Why};
 use crate::{call::Call, problem::Problem, route::Nothing};
 
-/// A workflow that was submitted.
+/// The submitted workflow.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Submitted {
-    /// Its id.
+    /// Workflow id.
     id: WorkflowId,
 }
 
@@ -23,13 +23,13 @@ pub(crate) async fn submit(call: Call, _: Nothing, words: WorkflowInput<Json>) -
     Ok(Submitted { id: call.submit(workflow).await? })
 }
 
-/// Which page.
+/// Selects a page of a list.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Paged {
-    /// So many at most.
+    /// Maximum number of rows.
     limit: Option<usize>,
-    /// The `next` of the page before.
+    /// Cursor: the `next` of the previous page.
     after: Option<WorkflowId>,
 }
 
@@ -41,10 +41,10 @@ pub(crate) async fn show(call: Call, OfWorkflow { id }: OfWorkflow) -> Result<Wo
     Ok(call.admin().workflow(id).await?)
 }
 
-/// What was cancelled.
+/// Result of a cancellation.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Cancelled {
-    /// So many jobs.
+    /// Number of jobs that were cancelled.
     cancelled: u64,
 }
 

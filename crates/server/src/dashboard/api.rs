@@ -1,4 +1,4 @@
-//! The API, to browse: drawn from the OpenAPI document.
+//! The API reference, generated from the OpenAPI document.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,10 @@ use crate::{
     router,
 };
 
-/// Levels of a schema that are opened.
+/// Levels of a schema that are expanded.
 const LEVELS_MAX: usize = 4;
 
-/// It is the same for as long as the program runs.
+/// The page's content, drawn once: it never changes while the process runs.
 static CONTENT: LazyLock<Markup> = LazyLock::new(draw);
 
 pub(super) async fn show(visit: PageContext, _: Nothing) -> Answer {
@@ -70,7 +70,7 @@ fn operation(route: &Route, document: &Value) -> Markup {
     }
 }
 
-/// Follows a reference.
+/// Resolves a reference to a schema.
 fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
     match schema["$ref"].as_str().and_then(|to| to.strip_prefix('#')).and_then(|to| document.pointer(to)) {
         Some(found) => found,
@@ -103,7 +103,7 @@ fn schema(of: &Value, document: &Value, level: usize) -> Markup {
     }
 }
 
-/// The type in a word or two.
+/// A short name of the type of a schema.
 fn kind(schema: &Value) -> Markup {
     let words = match (&schema["type"], schema["$ref"].as_str(), schema["enum"].as_array()) {
         (_, _, Some(choices)) => choices.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),

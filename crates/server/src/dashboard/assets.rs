@@ -1,4 +1,4 @@
-//! The style, the script and the mark, which are part of the program.
+//! The stylesheet, the script and the icon, which are compiled into the program.
 
 use axum::{
     extract::Path,
@@ -13,7 +13,7 @@ const FILES: [(&str, &str, &str); 3] = [
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 
-/// The address of a file. It changes with the file, so that a browser may keep it for ever.
+/// The URL of a file. It changes with the file's content, so that browsers may cache it without expiry.
 pub(super) fn address(name: &str) -> String {
     static MARK: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
         let digest = FILES.iter().fold(Sha256::new(), |hash, (.., text)| hash.chain_update(text)).finalize();

@@ -1,4 +1,4 @@
-//! Charts as SVG. Zero is on the axis, a gap is a gap, and a script reads values out.
+//! Charts as SVG. The y axis begins at zero, missing values are gaps, and a script displays values under the pointer.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -8,17 +8,17 @@ use serde_json::json;
 
 use super::components;
 
-/// The measures of a chart, in its own units.
+/// Dimensions of a chart in SVG units.
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 168.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 8.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 22.0;
-/// Lines of the grid above zero.
+/// Number of grid lines above zero.
 const LINES: usize = 3;
 
-/// What the values are.
+/// The unit of the values.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Unit {
     PerSecond,
@@ -58,12 +58,12 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// One line, or one layer.
+/// One line or layer of a chart.
 pub(super) struct Series {
     pub(super) name: &'static str,
-    /// Its class: `s-…` in the colour of a state.
+    /// CSS class: `s-…` for the colour of a status.
     pub(super) class: &'static str,
-    /// One for each time; none where nothing is known.
+    /// One value per time; `None` where no data exists.
     pub(super) values: Vec<Option<f64>>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Series {
 pub(super) struct Chart {
     pub(super) title: &'static str,
     pub(super) unit: Unit,
-    /// Layers upon each other, or lines.
+    /// Whether the series are stacked layers; otherwise they are lines.
     pub(super) stacked: bool,
     pub(super) from: Timestamp,
     pub(super) until: Timestamp,
@@ -98,7 +98,7 @@ impl Chart {
         }
     }
 
-    /// The highest value, rounded up so that the grid has round numbers.
+    /// The maximum of the y axis: the highest value, rounded up so that grid lines have round numbers.
     fn top(&self) -> f64 {
         let sum = |place: usize| -> f64 {
             let values = self.series.iter().filter_map(|series| series.values.get(place).copied().flatten());
@@ -156,7 +156,7 @@ impl Chart {
         out
     }
 
-    /// Stretches of times of which something is known.
+    /// Runs of consecutive indexes that have values.
     fn stretches(&self, values: &[Option<f64>]) -> Vec<Vec<usize>> {
         let mut stretches: Vec<Vec<usize>> = vec![Vec::new()];
         for (place, value) in values.iter().enumerate() {
@@ -194,7 +194,7 @@ impl Chart {
                 let at = |place: &usize, heights: &[f64]| (self.x(self.times[*place]), Self::y(heights[*place], top));
                 let mut points: Vec<(f64, f64)> = stretch.iter().map(|place| at(place, &roof)).collect();
                 if let [(x, _)] = points.as_slice() {
-                    // A single known time is a thin bar.
+                    // A single value is drawn as a thin bar.
                     let (x, base) = (*x, Self::y(floor[stretch[0]], top));
                     points = vec![(x - 1.5, points[0].1), (x + 1.5, points[0].1), (x + 1.5, base), (x - 1.5, base)];
                 } else {
@@ -206,7 +206,7 @@ impl Chart {
         }
     }
 
-    /// The last known values, for those who cannot see them.
+    /// The latest values as text, for screen readers.
     fn in_words(&self) -> String {
         let last = |series: &Series| {
             let value = series.values.iter().rev().find_map(|value| *value)?;
@@ -216,7 +216,7 @@ impl Chart {
         format!("{}: {}", self.title, said.join(", "))
     }
 
-    /// What the script reads out. Names are ours, so that nothing in it could end the attribute.
+    /// The data for the script. Names are constants of the program, so that nothing in it can end the attribute.
     fn data(&self) -> String {
         let round = |value: &Option<f64>| value.map(|value| (value * 1e6).round() / 1e6);
         let series = self.series.iter().map(|series| {

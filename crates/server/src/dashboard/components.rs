@@ -1,4 +1,4 @@
-//! The small things of which pages are made: a time, a state, an id, a number. Each looks the same everywhere.
+//! Elements that pages share, such as times, statuses, ids and numbers, so that they look the same everywhere.
 
 use std::{fmt::Display, time::Duration};
 
@@ -9,34 +9,34 @@ use serde_json::Value;
 
 use super::page_context::PageContext;
 
-/// Levels of a document that are open at first.
+/// Levels of a JSON document that are expanded at first.
 const OPEN_LEVELS: usize = 2;
-/// Fields of one level that are shown.
+/// Maximum number of fields or items shown per level.
 const FIELDS_SHOWN: usize = 200;
 
-/// A state: a dot and its word.
+/// A status: a dot and its name.
 pub(super) fn status(status: impl Display) -> Markup {
     html! { span class={ "state s-" (status) } { i {} (status) } }
 }
 
-/// Only the dot of a state, where the words say more.
+/// The dot of a status without its name.
 pub(super) fn status_dot(class: &str) -> Markup {
     html! { span class={ "state " (class) } { i {} } }
 }
 
-/// How many of something, as a cell of a table that leads to its list; a zero is quiet and leads nowhere.
+/// A count in a table cell, linked to its list; a zero is dimmed and has no link.
 pub(super) fn count_cell(count: u64, to: &str) -> Markup {
     html! {
         td.num { @if count == 0 { span.zero { "0" } } @else { a href=(to) { (number(count)) } } }
     }
 }
 
-/// One or several of something.
+/// A count with its noun in singular or plural.
 pub(super) fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", number(count), if count == 1 { one } else { many })
 }
 
-/// How often.
+/// A number of times: `once`, `twice`, `3 times`.
 pub(super) fn times(count: u32) -> String {
     match count {
         1 => "once".to_owned(),
@@ -45,7 +45,7 @@ pub(super) fn times(count: u32) -> String {
     }
 }
 
-/// An instant as seen from now; the exact one when it is pointed at, in the viewer's zone if there is a script.
+/// An instant relative to now. The tooltip shows the exact time, with JavaScript in the viewer's time zone.
 pub(super) fn when(at: Timestamp, now: Timestamp) -> Markup {
     html! { time datetime=(at) title=(exact(at)) { (relative(at, now)) } }
 }
@@ -54,12 +54,12 @@ pub(super) fn when_some(at: Option<Timestamp>, now: Timestamp) -> Markup {
     html! { @match at { Some(at) => (when(at, now)), None => span.zero { "–" } } }
 }
 
-/// An instant to the second.
+/// An exact instant, to the second.
 pub(super) fn when_exact(at: Timestamp) -> Markup {
     html! { time.exact datetime=(at) title=(exact(at)) { (exact(at)) } }
 }
 
-/// An instant as seen from now, in words.
+/// An instant relative to now, as text.
 pub(super) fn relative(at: Timestamp, now: Timestamp) -> String {
     if at > now { format!("in {}", in_words(at.since(now))) } else { format!("{} ago", in_words(now.since(at))) }
 }
@@ -75,7 +75,7 @@ pub(super) fn took(duration: Duration) -> Markup {
     html! { span.took { (in_words(duration)) } }
 }
 
-/// An id, shortened in the middle; the whole of it is copied with a click.
+/// An id, shortened in the middle; a click copies all of it.
 pub(super) fn id(id: impl Display) -> Markup {
     let whole = id.to_string();
     html! { code.id data-copy=(whole) title=(whole) { (shortened(&whole)) } }
@@ -89,7 +89,7 @@ pub(super) fn shortened(id: &str) -> String {
     }
 }
 
-/// The beginning of a text, if it is long.
+/// A text, truncated if it is long.
 pub(super) fn cut(text: &str, max_chars: usize) -> String {
     if text.chars().count() <= max_chars {
         return text.to_owned();
@@ -97,7 +97,7 @@ pub(super) fn cut(text: &str, max_chars: usize) -> String {
     text.chars().take(max_chars.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A query without what is empty.
+/// A URL with its query, without empty parameters.
 pub(super) fn query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
     let given = pairs.iter().filter_map(|(name, value)| Some((*name, value.filter(|value| !value.is_empty())?)));
     let mut text = form_urlencoded::Serializer::new(String::new());
@@ -106,12 +106,12 @@ pub(super) fn query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
     if text.is_empty() { path.to_owned() } else { format!("{path}?{text}") }
 }
 
-/// A part of a path.
+/// Encodes one segment of a path.
 pub(super) fn part(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
-/// What every form carries: its proof, and where to come back to.
+/// The hidden fields of every form: the CSRF token, and the page to return to.
 pub(super) fn proof(visit: &PageContext) -> Markup {
     html! {
         input type="hidden" name="csrf" value=(visit.csrf());
@@ -119,14 +119,14 @@ pub(super) fn proof(visit: &PageContext) -> Markup {
     }
 }
 
-/// A button that does something at once.
+/// A button that acts without confirmation.
 pub(super) fn button(visit: &PageContext, to: &str, label: &str, key: Option<&str>) -> Markup {
     html! {
         form.inline method="post" action=(to) { (proof(visit)) button type="submit" data-key=[key] { (label) } }
     }
 }
 
-/// A button that asks first, in place.
+/// A button that asks for confirmation, in place.
 pub(super) fn asking(visit: &PageContext, to: &str, label: &str, question: &str, key: Option<&str>) -> Markup {
     html! {
         details.ask {
@@ -140,12 +140,12 @@ pub(super) fn asking(visit: &PageContext, to: &str, label: &str, question: &str,
     }
 }
 
-/// A button that cannot be pressed, and says why.
+/// A disabled button; its tooltip gives the reason.
 pub(super) fn disabled(label: &str, why: &str) -> Markup {
     html! { button type="button" disabled title=(why) aria-label={ (label) ": " (why) } { (label) } }
 }
 
-/// A page with nothing on it teaches what would be there, and how it comes there.
+/// The empty state of a page: what it would show, and how to create the first item.
 pub(super) fn empty(what: &str, how: &str, command: &str) -> Markup {
     html! {
         div.empty {
@@ -156,13 +156,13 @@ pub(super) fn empty(what: &str, how: &str, command: &str) -> Markup {
     }
 }
 
-/// A bar of how far something is.
+/// A progress bar.
 pub(super) fn progress(percent: f32, label: &str) -> Markup {
     let percent = percent.clamp(0.0, 100.0);
     html! { progress value=(format!("{percent:.1}")) max="100" aria-label=(label) title=(label) { (format!("{percent:.0} %")) } }
 }
 
-/// A choice between views of a page.
+/// Tabs between views of a page.
 pub(super) fn tabs<'a>(label: &str, choices: impl IntoIterator<Item = (String, &'a str, bool)>) -> Markup {
     html! {
         nav.tabs aria-label=(label) {
@@ -171,12 +171,12 @@ pub(super) fn tabs<'a>(label: &str, choices: impl IntoIterator<Item = (String, &
     }
 }
 
-/// Facts, a row each.
+/// Names and values, one row each.
 pub(super) fn facts(rows: Vec<(&str, Markup)>) -> Markup {
     html! { dl.facts { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
 }
 
-/// A JSON document, folded by level.
+/// A JSON document with collapsible levels.
 pub(super) fn document(value: &Value) -> Markup {
     html! { div.json { (level(value, 0)) } }
 }
@@ -210,7 +210,7 @@ fn fold(rows: &[(String, &Value)], open: &str, close: &str, depth: usize) -> Mar
     }
 }
 
-/// A drawing of a single stroke, 16 by 16.
+/// An icon, drawn as a stroke in 16 by 16 units.
 pub(super) fn icon(name: &str) -> Markup {
     let path = match name {
         "overview" => "M2 9l3-4 3 3 3-6 3 5M2 14h12",

@@ -1,4 +1,4 @@
-//! A job tells its story.
+//! The page of a job: status, attempts, events and log.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use serde::Deserialize;
 use super::{Answer, components, layout::Page, overview::like, page_context::PageContext};
 use crate::{api::OfJob, problem::Problem};
 
-/// Lines of the log that are shown at first, from the end.
+/// Number of log lines shown at first, from the end.
 const LOG_SHOWN: usize = 200;
-/// Attempts that are drawn, from the end.
+/// Number of attempts drawn, from the end.
 const ATTEMPTS_SHOWN: usize = 50;
 
 pub(super) async fn show(visit: PageContext, OfJob { id }: OfJob) -> Answer {
@@ -27,7 +27,7 @@ pub(super) async fn show(visit: PageContext, OfJob { id }: OfJob) -> Answer {
         _ => None,
     };
     let content = html! {
-        section.story #story data-live {
+        section.history #history data-live {
             p.sentence { (components::status(job.status)) span { (sentence(job, &detail.attempts, visit.now)) } }
             @if let Some(progress) = &job.progress { p { (components::progress(progress.percent, "progress")) @if let Some(message) = &progress.message { " " (message) } } }
             @if let Some(why) = &why { (reasons(why)) }
@@ -56,7 +56,7 @@ pub(super) async fn show(visit: PageContext, OfJob { id }: OfJob) -> Answer {
     Ok(visit.html(page, &content))
 }
 
-/// How it stands, in a sentence.
+/// The job's status, in a sentence.
 fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) -> String {
     let (attempt, max) = (job.attempt, job.max_attempts);
     let took = || Some(in_words(job.finished_at?.since(job.started_at?)));
@@ -99,7 +99,7 @@ fn reasons(why: &Explanation) -> Markup {
     }
 }
 
-/// What can be done now; what cannot says why.
+/// The buttons of the actions; an action that is not possible is disabled and gives the reason.
 async fn actions(visit: &PageContext, view: &JobView) -> Result<Markup, Problem> {
     let job = visit.call.punctual().job(view.id).await?;
     let to = |verb: &str| format!("/jobs/{}/{verb}", view.id);
@@ -131,7 +131,7 @@ async fn actions(visit: &PageContext, view: &JobView) -> Result<Markup, Problem>
     })
 }
 
-/// The first line, then the whole.
+/// An error: the first line of its message, then the rest.
 fn fault(error: &punctual_core::JobError) -> Markup {
     let (first, rest) = error.message.split_once('\n').unwrap_or((&error.message, ""));
     html! {
@@ -143,7 +143,7 @@ fn fault(error: &punctual_core::JobError) -> Markup {
     }
 }
 
-/// The attempts with their lengths drawn to scale.
+/// The attempts, with their durations drawn to scale.
 fn attempts(attempts: &[Attempt], now: punctual_core::Timestamp) -> Markup {
     let shown = &attempts[attempts.len().saturating_sub(ATTEMPTS_SHOWN)..];
     let Some(begin) = shown.iter().map(|attempt| attempt.started_at).min() else {
@@ -268,14 +268,14 @@ fn family(detail: &JobDetail) -> Markup {
     html! { (list("Waits for", &detail.parents)) (list("Children", &detail.children)) }
 }
 
-/// What to do to which job.
+/// The form of an action on a job.
 #[derive(Deserialize)]
-pub(super) struct Act {
+pub(super) struct JobActionForm {
     id: JobId,
     verb: Verb,
 }
 
-pub(super) async fn act(visit: PageContext, Act { id, verb }: Act) -> Answer {
+pub(super) async fn act(visit: PageContext, JobActionForm { id, verb }: JobActionForm) -> Answer {
     let admin = visit.admin();
     let said = match verb {
         Verb::Retry => admin.retry(id).await.map(|()| "Job retried.".to_owned())?,

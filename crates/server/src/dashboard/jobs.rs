@@ -1,4 +1,4 @@
-//! The jobs: filtered, searched, and changed many at a time.
+//! The jobs page: filters, search, and bulk actions.
 
 use std::ops::ControlFlow;
 
@@ -16,12 +16,12 @@ use super::{
 use crate::problem::Problem;
 
 const PAGE_JOBS: usize = 50;
-/// Jobs that a search looks at, so that it stays fast however many there are.
+/// Maximum number of jobs that one search reads, so that its cost is bounded.
 const SEARCH_MAX_JOBS: usize = 1_000;
 const SEARCH_PAGE: usize = 500;
-/// Jobs that one form changes.
+/// Maximum number of jobs that one form changes.
 const BULK_MAX_JOBS: u64 = 100_000;
-/// States to choose from.
+/// Statuses of the filter.
 const CHOICES: [Status; 9] = [
     Status::Queued,
     Status::Processing,
@@ -34,10 +34,10 @@ const CHOICES: [Status; 9] = [
     Status::Deleted,
 ];
 
-/// Which jobs, as the address says.
+/// The query parameters of the page: a filter, and a bulk action.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Which {
+pub(super) struct JobListQuery {
     status: Vec<Status>,
     #[serde(deserialize_with = "given")]
     queue: Option<String>,
@@ -51,26 +51,26 @@ pub(super) struct Which {
     correlation: Option<String>,
     #[serde(deserialize_with = "given")]
     schedule: Option<String>,
-    /// What to look for in all that is shown of a job.
+    /// Search text, matched against the fields that the list shows.
     #[serde(deserialize_with = "given")]
     q: Option<String>,
     #[serde(deserialize_with = "given")]
     after: Option<String>,
-    /// What may be to be done to all of them: it is asked whether that is meant.
+    /// Bulk action to confirm for all jobs that match the filter.
     bulk: Option<Verb>,
-    /// Only of a form: what to do, to those that are selected or to all of them, and whether it was asked already.
+    /// Form only: the action, for the selected jobs or for all that match, and whether the user has confirmed it.
     verb: Option<Verb>,
     id: Vec<JobId>,
     all: bool,
     sure: bool,
 }
 
-/// An empty field of a form is none.
+/// Treats an empty form field as absent.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
 }
 
-impl Which {
+impl JobListQuery {
     fn filter(&self) -> Filter {
         Filter {
             statuses: self.status.clone(),
@@ -85,7 +85,7 @@ impl Which {
         }
     }
 
-    /// The address of these jobs with other words.
+    /// The URL of the page with the same filter but other statuses and further parameters.
     fn link(&self, statuses: &[Status], more: &[(&str, Option<&str>)]) -> String {
         let mut pairs: Vec<(&str, Option<&str>)> =
             statuses.iter().map(|status| ("status", Some(status.as_str()))).collect();
@@ -103,7 +103,7 @@ impl Which {
     }
 }
 
-/// Which time of a job a list shows.
+/// JobListQuery of a job's times the list shows.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Time {
     Created,
@@ -113,7 +113,7 @@ pub(super) enum Time {
 }
 
 impl Time {
-    fn of(which: &Which) -> Self {
+    fn of(which: &JobListQuery) -> Self {
         match which.filter().order() {
             _ if which.status == [Status::Processing] => Self::Started,
             Order::Finished => Self::Finished,
@@ -132,7 +132,7 @@ impl Time {
     }
 }
 
-pub(super) async fn show(visit: PageContext, which: Which) -> Answer {
+pub(super) async fn show(visit: PageContext, which: JobListQuery) -> Answer {
     if let Some(address) = which.q.as_deref().and_then(address_of) {
         return Ok(redirect(&address));
     }
@@ -168,22 +168,22 @@ pub(super) async fn show(visit: PageContext, which: Which) -> Answer {
     Ok(visit.html(Shell::new("Jobs", "/jobs"), &content))
 }
 
-/// Where an id leads.
+/// The page of the job or workflow with this id.
 fn address_of(text: &str) -> Option<String> {
     let job = text.parse::<JobId>().ok().map(|id| format!("/jobs/{id}"));
     job.or_else(|| text.parse::<WorkflowId>().ok().map(|id| format!("/workflows/{id}")))
 }
 
-/// What was found.
+/// The result of a query or search.
 struct Found {
     jobs: Vec<JobView>,
     next: Option<String>,
-    /// How many jobs were looked at, if something was looked for in them.
+    /// The number of jobs that a search has read; `None` without a search.
     searched: Option<usize>,
     more: bool,
 }
 
-async fn find(visit: &PageContext, which: &Which) -> Result<Found, Problem> {
+async fn find(visit: &PageContext, which: &JobListQuery) -> Result<Found, Problem> {
     let Some(q) = &which.q else {
         let page = Page { limit: PAGE_JOBS, after: which.after.clone() };
         let list = visit.admin().jobs(which.filter(), page).await?;
@@ -202,7 +202,7 @@ async fn find(visit: &PageContext, which: &Which) -> Result<Found, Problem> {
     }
 }
 
-/// Whether anything that is shown of a job has that text in it.
+/// Whether any field that the list shows contains the text.
 fn mentions(job: &JobView, wanted: &str) -> bool {
     let has = |text: &str| text.to_lowercase().contains(wanted);
     let words = [
@@ -219,7 +219,7 @@ fn mentions(job: &JobView, wanted: &str) -> bool {
         || has(&job.payload_preview.to_string())
 }
 
-fn filters(which: &Which, overview: &Overview) -> Markup {
+fn filters(which: &JobListQuery, overview: &Overview) -> Markup {
     let fields = [
         ("queue", "Queue", &which.queue, "queue-names"),
         ("name", "Name", &which.name, "job-names"),
@@ -252,7 +252,7 @@ fn filters(which: &Which, overview: &Overview) -> Markup {
     }
 }
 
-fn nothing(which: &Which) -> Markup {
+fn nothing(which: &JobListQuery) -> Markup {
     if which.filter() == Filter::default() && which.q.is_none() {
         return components::empty(
             "There are no jobs yet.",
@@ -263,7 +263,7 @@ fn nothing(which: &Which) -> Markup {
     components::empty("No matching jobs.", "Change the filters, or clear them.", "")
 }
 
-/// Jobs in a table.
+/// A table of jobs.
 pub(super) fn table(visit: &PageContext, jobs: &[JobView], time: Time, picks: bool) -> Markup {
     html! {
         div.scroll {
@@ -307,7 +307,7 @@ fn row(visit: &PageContext, job: &JobView, time: Time, picks: bool) -> Markup {
     }
 }
 
-/// What a button says.
+/// The label of an action's button.
 const fn label(verb: Verb) -> &'static str {
     match verb {
         Verb::Retry => "Retry",
@@ -317,8 +317,8 @@ const fn label(verb: Verb) -> &'static str {
     }
 }
 
-/// What can be done to the jobs that are selected, and to all that the filters show.
-fn toolbar(which: &Which) -> Markup {
+/// The actions for the selected jobs, and for all jobs that match the filter.
+fn toolbar(which: &JobListQuery) -> Markup {
     let applies =
         |verb: Verb| which.status.is_empty() || which.status.iter().any(|status| verb.applies_to().contains(status));
     let verbs = || {
@@ -340,8 +340,8 @@ fn toolbar(which: &Which) -> Markup {
     }
 }
 
-/// Asks whether all of them are meant, and says how many they are.
-async fn ask(visit: &PageContext, which: &Which, verb: Verb) -> Result<Markup, Problem> {
+/// Asks the user to confirm an action on all jobs that match the filter, and shows their number.
+async fn ask(visit: &PageContext, which: &JobListQuery, verb: Verb) -> Result<Markup, Problem> {
     let preview = visit.admin().preview(verb, which.filter()).await?;
     let count =
         format!("{}{}", if preview.more { "more than " } else { "" }, components::plural(preview.count, "job", "jobs"));
@@ -366,8 +366,8 @@ async fn ask(visit: &PageContext, which: &Which, verb: Verb) -> Result<Markup, P
     })
 }
 
-/// Asks whether those that were selected are meant.
-fn ask_again(visit: &PageContext, bulk: &Which, verb: Verb) -> Response {
+/// Asks the user to confirm an action on the selected jobs.
+fn ask_again(visit: &PageContext, bulk: &JobListQuery, verb: Verb) -> Response {
     let count = components::plural(bulk.id.len() as u64, "job", "jobs");
     let back = visit.back.as_deref().unwrap_or("/jobs");
     let content = html! {
@@ -385,7 +385,7 @@ fn ask_again(visit: &PageContext, bulk: &Which, verb: Verb) -> Response {
     visit.html(Shell::new("Are you sure?", "/jobs"), &content)
 }
 
-pub(super) async fn bulk(visit: PageContext, bulk: Which) -> Answer {
+pub(super) async fn bulk(visit: PageContext, bulk: JobListQuery) -> Answer {
     let verb = bulk.verb.ok_or_else(|| Problem::invalid("verb", "is missing"))?;
     let admin = visit.admin();
     if bulk.all {

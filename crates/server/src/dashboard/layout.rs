@@ -1,4 +1,4 @@
-//! What is around every page.
+//! The layout around every page: head, navigation, title and messages.
 
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, html};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::problem::Problem;
 
-/// The pages of the rail: address, word, key after `g`.
+/// The pages of the navigation: address, icon, label, and the key after `g`.
 const RAIL: [(&str, &str, &str, &str); 10] = [
     ("/", "overview", "Overview", "o"),
     ("/jobs", "jobs", "Jobs", "j"),
@@ -23,14 +23,14 @@ const RAIL: [(&str, &str, &str, &str); 10] = [
     ("/api", "api", "API", "a"),
 ];
 
-/// What a page is called, where it belongs, and what stands beside its title.
+/// A page's title, its entry in the navigation, and the tools beside the title.
 pub(super) struct Page<'a> {
     pub(super) title: &'a str,
-    /// The address of its place on the rail.
+    /// The address of its navigation entry.
     pub(super) under: &'a str,
-    /// In place of the title, where that says more than text can.
+    /// Shown instead of the title, if the heading needs more than text.
     pub(super) heading: Option<Markup>,
-    /// Filters and actions, on the line of the title.
+    /// Filters and actions, in the title's line.
     pub(super) tools: Markup,
 }
 
@@ -54,7 +54,7 @@ fn head(title: &str) -> Markup {
     }
 }
 
-/// A page with the rail.
+/// A page with the navigation.
 pub(super) fn page(visit: &PageContext, page: Page<'_>, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -130,7 +130,7 @@ fn help() -> Markup {
     }
 }
 
-/// A page without the rail, for those who are not in yet.
+/// A page without the navigation, for users who are not logged in.
 pub(super) fn bare(title: &str, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -138,7 +138,7 @@ pub(super) fn bare(title: &str, content: &Markup) -> Markup {
     }
 }
 
-/// What went wrong, on a page.
+/// An error page.
 pub(super) fn problem(visit: &PageContext, problem: Problem) -> Response {
     let content = html! {
         div.empty role="alert" {
@@ -149,7 +149,7 @@ pub(super) fn problem(visit: &PageContext, problem: Problem) -> Response {
     document(problem.code.status(), page(visit, Page::new(problem.title, ""), &content))
 }
 
-/// The same without the rail.
+/// An error page without the navigation.
 pub(super) fn bare_problem(problem: Problem) -> Response {
     let content =
         html! { h1 { (problem.title) } p role="alert" { (problem.detail) } p { a href="/login" { "Log in" } } };

@@ -1,4 +1,4 @@
-//! Tells open pages that something has changed; they ask for themselves again.
+//! Notifies open pages of changes by server-sent events; the pages then fetch their content again.
 
 use std::convert::Infallible;
 

@@ -2,11 +2,11 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | which pages are there, and for which role? | here |
+//! | which pages exist, and which role do they need? | here |
 //! | what is on a page? | `overview`, `jobs`, `job`, `workflows`, `schedules`, `queues`, `queue`, `workers`, `reports`, `notifications`, `api` |
 //! | what surrounds it? | `layout` |
-//! | what does a page know of its request? | `page_context` |
-//! | how does a time, a state, an id look? | `components`, `chart` |
+//! | what is the context of a request? | `page_context` |
+//! | how are times, statuses and ids shown? | `components`, `chart` |
 //! | how does a user log in? | `session` |
 //! | how do open pages update? | `live`, `assets` |
 
@@ -52,10 +52,10 @@ use crate::{
     route,
 };
 
-/// What a page answers.
+/// The result of a page handler.
 type Answer = Result<Response, Problem>;
 
-/// A page, or what a form of one does.
+/// A page, or an action of its forms.
 pub(crate) struct Page {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
@@ -69,7 +69,7 @@ type Run = Arc<
         + Sync,
 >;
 
-/// Every page and every form.
+/// All pages and form actions.
 pub(crate) fn pages() -> Vec<Page> {
     vec![
         page("/", overview::show),
@@ -99,7 +99,7 @@ pub(crate) fn pages() -> Vec<Page> {
     ]
 }
 
-/// Adds the pages to the routes.
+/// Adds the pages to the router.
 pub(crate) fn add_to(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
     router = router
         .route("/login", get(session::page).post(session::log_in))
@@ -117,7 +117,7 @@ pub(crate) fn add_to(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
     router
 }
 
-/// A page, which everybody may see who may look.
+/// A page, which needs the role `read`.
 fn page<Q, F, H>(path: &'static str, handler: H) -> Page
 where
     Q: DeserializeOwned + Send + 'static,
@@ -132,7 +132,7 @@ where
     Page { method: Method::GET, path, role: Read, run }
 }
 
-/// What a form does, for administrators only.
+/// The action of a form, for administrators only.
 fn form<B, F, H>(path: &'static str, handler: H) -> Page
 where
     B: DeserializeOwned + Send + 'static,
@@ -147,7 +147,7 @@ where
     Page { method: Method::POST, path, role: Admin, run }
 }
 
-/// What every form carries.
+/// The hidden fields of every form.
 #[derive(Deserialize)]
 struct Proof {
     #[serde(default)]
@@ -192,10 +192,10 @@ impl Page {
     }
 }
 
-/// Whether an address is one of this server.
+/// Whether a URL is a path of this server.
 fn is_own(address: &str) -> bool {
-    // Browsers drop tabs and line breaks from an address, and take a backslash for a slash, before they look for a host
-    // in it.
+    // Browsers remove tabs and line breaks from a URL, and treat a backslash as a slash, before they look for a host in
+    // it.
     let is_path = address.strip_prefix('/').is_some_and(|rest| !rest.starts_with('/'));
     is_path && !address.contains(|c: char| c == '\\' || c.is_control())
 }

@@ -1,4 +1,4 @@
-//! What people were told.
+//! The notifications page.
 
 use maud::html;
 use punctual_core::limits;
@@ -6,20 +6,20 @@ use serde::Deserialize;
 
 use super::{Answer, components, layout::Page, page_context::PageContext};
 
-/// Messages that are shown.
+/// Maximum number of notifications that are listed.
 const SHOWN: usize = 100;
 
-/// Whose.
+/// The query parameters of the page: the recipient.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct NotificationsQuery {
     #[serde(default)]
     user: String,
 }
 
-pub(super) async fn show(visit: PageContext, Asked { user }: Asked) -> Answer {
+pub(super) async fn show(visit: PageContext, NotificationsQuery { user }: NotificationsQuery) -> Answer {
     let store = visit.call.punctual().store();
     let whose = Some(user.clone()).filter(|user| !user.is_empty());
-    // They are read from the oldest on; what is shown are the last ones.
+    // The store lists notifications from the oldest on; the page shows the latest.
     let last = store.last_notification().await?;
     let from = last.saturating_sub(limits::PAGE_MAX_NOTIFICATIONS as u64);
     let mut found = store.notifications(whose, from, limits::PAGE_MAX_NOTIFICATIONS).await?;

@@ -1,4 +1,4 @@
-//! Is it fine? What is not? Why?
+//! The overview page: what needs attention, counts by status, charts, queues and running jobs.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{
     problem::Problem,
 };
 
-/// States that have a number on top.
+/// Statuses that are counted at the top.
 const TILES: [Status; 8] = [
     Status::Queued,
     Status::Processing,
@@ -31,24 +31,24 @@ const TILES: [Status; 8] = [
     Status::Succeeded,
     Status::Cancelled,
 ];
-/// Jobs that run which are shown.
+/// Number of running jobs that are listed.
 const RUNNING_SHOWN: usize = 8;
-/// A day: what died in it needs somebody.
+/// Jobs that died within this time need attention.
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-/// Jobs that have been ready for longer than this are worth a word.
+/// A job that has been ready for longer than this needs attention.
 const LATE: Duration = Duration::from_secs(60);
-/// Queues whose first job is looked at.
+/// Maximum number of queues whose first job is queried.
 const QUEUES_ASKED: usize = 25;
 const SCHEDULES_ASKED: usize = 500;
 
-/// How far back.
+/// The query parameters of the page.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct OverviewQuery {
     #[serde(default)]
     range: Range,
 }
 
-pub(super) async fn show(visit: PageContext, Asked { range }: Asked) -> Answer {
+pub(super) async fn show(visit: PageContext, OverviewQuery { range }: OverviewQuery) -> Answer {
     let admin = visit.admin();
     let (overview, queues) = (admin.overview().await?, admin.queues().await?);
     let attention = attention(&visit, &queues).await?;
@@ -72,7 +72,7 @@ pub(super) async fn show(visit: PageContext, Asked { range }: Asked) -> Answer {
     Ok(visit.html(page, &content))
 }
 
-/// The choice of how far back charts go.
+/// The tabs that select the period of charts.
 pub(super) fn ranges(path: &str, chosen: Range) -> Markup {
     let choice = |(range, word): (Range, &'static str)| (format!("{path}?range={word}"), word, range == chosen);
     components::tabs("How far back", Range::ALL.map(choice))
@@ -91,7 +91,7 @@ fn tiles(overview: &Overview) -> Markup {
     }
 }
 
-/// Something that needs somebody.
+/// A problem that needs attention.
 struct Trouble {
     status: Status,
     text: String,
@@ -168,7 +168,7 @@ fn attention_list(found: &[Trouble]) -> Markup {
     }
 }
 
-/// The four charts, of all or of a queue.
+/// The four charts, of all queues or of one.
 pub(super) async fn charts(visit: &PageContext, range: Range, queue: Option<&str>) -> Result<Markup, Problem> {
     let samples = visit.app().history.samples(range, queue).await?;
     let drawing = Drawing { from: visit.now.before(range.span()), until: visit.now, samples: &samples };
@@ -219,7 +219,7 @@ pub(super) async fn charts(visit: &PageContext, range: Range, queue: Option<&str
     )
 }
 
-/// What charts of one page share.
+/// The period and the samples that the charts of one page share.
 struct Drawing<'a> {
     from: Timestamp,
     until: Timestamp,
@@ -238,7 +238,7 @@ impl Drawing<'_> {
     }
 }
 
-/// The word for how an attempt ended, as a state.
+/// The job status with the colour of an attempt's status.
 pub(super) const fn like(status: AttemptStatus) -> Status {
     match status {
         AttemptStatus::Running => Status::Processing,

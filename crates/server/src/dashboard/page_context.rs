@@ -1,4 +1,4 @@
-//! Somebody looks at a page.
+//! The context of a request for a page.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use punctual_core::{Role, Timestamp};
 use super::layout;
 use crate::{app::App, auth, call::Call};
 
-/// Tells the next page what was done.
+/// Cookie with the message that the next page shows after an action.
 const SAID_COOKIE: &str = "punctual_said";
 const SAID_MAX_CHARS: usize = 300;
 
-/// Who looks, at what, and when.
+/// The request, its time, and where to return to.
 #[derive(Clone)]
 pub(super) struct PageContext {
     pub(super) call: Arc<Call>,
     pub(super) now: Timestamp,
-    /// The address, with its query.
+    /// The path and query of the page.
     pub(super) at: String,
-    /// Where a form was sent from.
+    /// The page from which a form was sent.
     pub(super) back: Option<String>,
 }
 
@@ -42,29 +42,29 @@ impl PageContext {
         self.call.admin()
     }
 
-    /// Whether they may change anything.
+    /// Whether the user may change anything.
     pub(super) fn may_change(&self) -> bool {
         self.call.caller.has(Role::Admin)
     }
 
-    /// What their forms carry.
+    /// The CSRF token of the session.
     pub(super) fn csrf(&self) -> &str {
         self.call.caller.csrf.as_deref().unwrap_or_default()
     }
 
-    /// What was done a moment ago.
+    /// The message about the action that was performed before this page.
     pub(super) fn said(&self) -> Option<String> {
         let said = auth::cookie(&self.call.headers, SAID_COOKIE).filter(|said| !said.is_empty())?;
         form_urlencoded::parse(said.as_bytes()).next().map(|(said, _)| said.chars().take(SAID_MAX_CHARS).collect())
     }
 
-    /// Where the server is, as the browser calls it.
+    /// The server's origin, as the browser addresses it.
     pub(super) fn origin(&self) -> String {
         let host = self.call.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7878");
         format!("{}://{host}", if self.app().has_tls { "https" } else { "http" })
     }
 
-    /// A whole page.
+    /// A page with the layout.
     pub(super) fn html(&self, page: layout::Page<'_>, content: &Markup) -> Response {
         let mut response = html(StatusCode::OK, layout::page(self, page, content));
         if self.said().is_some() {
@@ -73,7 +73,7 @@ impl PageContext {
         response
     }
 
-    /// Back to where the form was, or to that page, with a word of what was done.
+    /// Redirects to the page of the form, or to `to`, which shows the message.
     pub(super) fn done(&self, to: &str, said: &str) -> Response {
         let to = self.back.as_deref().unwrap_or(to);
         let mut response = redirect(to);
@@ -84,9 +84,9 @@ impl PageContext {
     }
 }
 
-/// To another page.
+/// Redirects to a page.
 pub(super) fn redirect(to: &str) -> Response {
-    // What cannot be a header cannot be an address either.
+    // An address that is no valid header value is replaced by the overview.
     let to = HeaderValue::try_from(to).unwrap_or_else(|_| HeaderValue::from_static("/"));
     (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
 }
@@ -97,7 +97,7 @@ pub(super) fn add_cookie(response: &mut Response, cookie: &str) {
     }
 }
 
-/// A document, which runs no script but ours and loads nothing from elsewhere.
+/// An HTML document, which may run only scripts of this server and load nothing from elsewhere.
 pub(super) fn html(status: StatusCode, page: Markup) -> Response {
     const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
          manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";

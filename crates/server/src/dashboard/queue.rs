@@ -1,4 +1,4 @@
-//! A queue: what stands in it, what was said of it, and by whom.
+//! The page of a queue: its jobs, its settings, and who changed them.
 
 use std::{convert::identity as same, num::ParseIntError, str::FromStr, time::Duration};
 
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{api::Named, history::Range, problem::Problem};
 
-/// Jobs that are next which are shown.
+/// Number of next jobs that are listed.
 const NEXT_SHOWN: usize = 10;
 const TILES: [Status; 7] = [
     Status::Queued,
@@ -34,15 +34,15 @@ const TILES: [Status; 7] = [
     Status::Dead,
 ];
 
-/// Which queue, and how far back.
+/// The query parameters of the page: the queue, and the period of the charts.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct QueueQuery {
     name: String,
     #[serde(default)]
     range: Range,
 }
 
-pub(super) async fn show(visit: PageContext, Asked { name, range }: Asked) -> Answer {
+pub(super) async fn show(visit: PageContext, QueueQuery { name, range }: QueueQuery) -> Answer {
     let admin = visit.admin();
     let detail = admin.queue(&name).await?;
     let filter = Filter { queue: Some(name.clone()), ..Filter::status(Status::Queued) };
@@ -149,7 +149,7 @@ pub(super) async fn resume(visit: PageContext, Named { name }: Named) -> Answer 
     Ok(visit.done("/queues", &format!("{name} resumed.")))
 }
 
-/// Limits as they are typed; an empty field is none.
+/// The limits form; an empty field means no limit.
 #[derive(Deserialize)]
 pub(super) struct LimitsForm {
     name: String,
@@ -165,7 +165,7 @@ pub(super) struct LimitsForm {
     fair: bool,
 }
 
-/// What was typed; nothing if that is nothing.
+/// Parses a field of a form; `None` if it is empty.
 fn typed<T: FromStr>(field: &'static str, text: &str, wrong: impl Fn(T::Err) -> String) -> Result<Option<T>, Problem> {
     let text = text.trim();
     if text.is_empty() {
@@ -193,7 +193,7 @@ pub(super) async fn set_limits(visit: PageContext, form: LimitsForm) -> Answer {
     Ok(visit.done(&format!("/queues/{}", components::part(&form.name)), "Limits saved."))
 }
 
-/// What jobs are by default, as it is typed; an empty field is Punctual's own default.
+/// The defaults form; an empty field means Punctual's own default.
 #[derive(Deserialize)]
 pub(super) struct DefaultsForm {
     name: String,
@@ -222,7 +222,7 @@ pub(super) async fn set_defaults(visit: PageContext, form: DefaultsForm) -> Answ
     };
     let mut defaults = words.defaults()?;
     if is_known {
-        // It may have a longest wait of its own, which a form cannot say.
+        // The policy may have a maximum delay of its own, which the form cannot express.
         defaults.retry = known;
     }
     visit.admin().set_queue_defaults(&form.name, defaults).await?;

@@ -1,4 +1,4 @@
-//! The queues.
+//! The queues page.
 
 use maud::{Markup, html};
 use punctual_client::admin::QueueView;
@@ -16,7 +16,7 @@ pub(super) async fn show(visit: PageContext, _: Nothing) -> Answer {
     Ok(visit.html(Page::new("Queues", "/queues"), &content))
 }
 
-/// Queues in a table.
+/// A table of queues.
 pub(super) fn table(visit: &PageContext, queues: &[QueueView]) -> Markup {
     if queues.is_empty() {
         let how = "A queue exists once a job is enqueued in it, or it is configured:";
@@ -60,7 +60,7 @@ fn row(visit: &PageContext, queue: &QueueView) -> Markup {
     }
 }
 
-/// Pauses it or lets it go on.
+/// The button that pauses or resumes a queue.
 pub(super) fn switch(visit: &PageContext, queue: &QueueView) -> Markup {
     let path = format!("/queues/{}", components::part(&queue.name));
     if queue.settings.paused {
@@ -69,7 +69,7 @@ pub(super) fn switch(visit: &PageContext, queue: &QueueView) -> Markup {
     components::button(visit, &format!("{path}/pause"), "Pause", None)
 }
 
-/// Limits in a few words.
+/// A short text of the limits.
 pub(super) fn limits_in_words(limits: &Limits) -> Markup {
     let mut words = Vec::new();
     words.extend(limits.concurrency.map(|count| format!("{count} concurrent")));

@@ -1,4 +1,4 @@
-//! Reports: how jobs of each name fared, what died, how long things took, and who waits.
+//! Reports: success by job name, failures, durations, unfinished jobs by user, stuck jobs.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use serde::Deserialize;
 
 use super::{Answer, components, jobs, layout::Page, page_context::PageContext};
 
-/// Jobs that run for longer are shown as stuck.
+/// Jobs that run for longer than this are listed as stuck.
 const STUCK: Duration = Duration::from_secs(3_600);
 const ROWS_SHOWN: usize = 50;
 const HOUR: u64 = 3_600;
 
-/// How far back.
+/// The period of the reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 enum Period {
     #[serde(rename = "1h")]
@@ -38,14 +38,14 @@ impl Period {
     }
 }
 
-/// Which period.
+/// The query parameters of the page.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ReportsQuery {
     #[serde(default)]
     period: Period,
 }
 
-pub(super) async fn show(visit: PageContext, Asked { period }: Asked) -> Answer {
+pub(super) async fn show(visit: PageContext, ReportsQuery { period }: ReportsQuery) -> Answer {
     let (admin, until) = (visit.admin(), visit.now);
     let since = until.before(period.span());
     let (success, durations) = (admin.success_rates(since, until).await?, admin.durations(since, until).await?);

@@ -1,4 +1,4 @@
-//! Schedules: what they did, and what they will do.
+//! The schedules pages: last jobs and next runs.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use super::{Answer, components, jobs, layout::Page, page_context::PageContext};
 use crate::{api::Named, problem::Problem};
 
 const PAGE_SCHEDULES: usize = 100;
-/// Next runs that are shown.
+/// Number of next runs that are listed.
 const UPCOMING_SHOWN: usize = 10;
 
-/// Where the page begins.
+/// The query parameters of the page.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct SchedulesQuery {
     after: Option<String>,
 }
 
-pub(super) async fn list(visit: PageContext, Asked { after }: Asked) -> Answer {
+pub(super) async fn list(visit: PageContext, SchedulesQuery { after }: SchedulesQuery) -> Answer {
     let list = visit.admin().schedules(after, PAGE_SCHEDULES).await?;
     let content = html! {
         section #schedules data-live {
@@ -71,7 +71,7 @@ pub(super) async fn show(visit: PageContext, Named { name }: Named) -> Answer {
     let detail = visit.admin().schedule(&name, UPCOMING_SHOWN).await?;
     let (schedule, now) = (&detail.schedule, visit.now);
     let content = html! {
-        section.story #story data-live {
+        section.history #history data-live {
             p.sentence { (in_a_sentence(&visit, schedule)) }
             @if let Some(problem) = &schedule.problem { p.wrong { (problem) } }
         }
@@ -136,7 +136,7 @@ fn facts(visit: &PageContext, schedule: &ScheduleView) -> Markup {
     components::facts(rows)
 }
 
-/// A choice as users write it.
+/// A choice as it is written in requests.
 fn word(choice: &impl Serialize) -> String {
     serde_json::to_value(choice)
         .ok()
@@ -144,14 +144,14 @@ fn word(choice: &impl Serialize) -> String {
         .unwrap_or_default()
 }
 
-/// What to do to which schedule.
+/// The form of an action on a schedule.
 #[derive(Deserialize)]
-pub(super) struct Act {
+pub(super) struct ScheduleActionForm {
     name: String,
     verb: String,
 }
 
-pub(super) async fn act(visit: PageContext, Act { name, verb }: Act) -> Answer {
+pub(super) async fn act(visit: PageContext, ScheduleActionForm { name, verb }: ScheduleActionForm) -> Answer {
     let (admin, page) = (visit.admin(), format!("/schedules/{}", components::part(&name)));
     match verb.as_str() {
         "pause" => admin.pause_schedule(&name).await?,

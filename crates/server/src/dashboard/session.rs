@@ -1,4 +1,4 @@
-//! How somebody comes in: with a token, for which their browser gets a session.
+//! Login: a token is exchanged for a browser session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,26 +21,26 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// How long a session is good for.
+/// Lifetime of a session.
 const SESSION: Duration = Duration::from_secs(12 * 3_600);
 
-/// Bytes of what the login page sends: anyone may send it.
+/// Maximum bytes of a login request, which needs no authentication.
 const LOGIN_MAX_BYTES: usize = 8 * 1024;
 
-/// What the login page sends.
+/// The login form.
 #[derive(Deserialize)]
 struct Login {
     token: String,
     to: Option<String>,
 }
 
-/// What a page asks of the login page.
+/// The query parameters of the login page: the page to open after the login.
 #[derive(Deserialize)]
 pub(super) struct Wanted {
     to: Option<String>,
 }
 
-/// Lets them log in and go on to where they wanted to go.
+/// Redirects to the login page, which returns to the requested page afterwards.
 pub(super) fn send_to_login(parts: &Parts) -> Response {
     let wanted = parts.uri.path_and_query().map_or("/", |at| at.as_str());
     if parts.method != Method::GET || wanted == "/" {
@@ -117,7 +117,7 @@ pub(super) async fn log_out(State(app): State<Arc<App>>, request: Request) -> Re
     response
 }
 
-/// Nobody is logged in by a page of another site.
+/// Refuses logins that pages of other sites send.
 fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let host = text(header::HOST).unwrap_or_default();

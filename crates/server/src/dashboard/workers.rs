@@ -1,4 +1,4 @@
-//! Who works, and who holds a lock.
+//! The workers page and the locks page.
 
 use maud::html;
 use punctual_client::admin::is_live;
@@ -21,14 +21,14 @@ pub(super) async fn show(visit: PageContext, _: Nothing) -> Answer {
                         @let live = is_live(worker, visit.now);
                         tr {
                             td { span class={ "state s-" (if live { "succeeded" } else { "dead" }) } { i {} (if live { "live" } else { "lost" }) } }
-                            td.main { (worker.beat.host) }
-                            td.num.wide { (worker.beat.pid) }
-                            td { (words(&worker.beat.queues, "all")) }
-                            td.wide title=(words(&worker.beat.names, "all")) { (components::cut(&words(&worker.beat.names, "all"), 60)) }
-                            td.num { (worker.beat.running) span.muted { " / " (worker.beat.concurrency) } }
+                            td.main { (worker.heartbeat.host) }
+                            td.num.wide { (worker.heartbeat.pid) }
+                            td { (words(&worker.heartbeat.queues, "all")) }
+                            td.wide title=(words(&worker.heartbeat.names, "all")) { (components::cut(&words(&worker.heartbeat.names, "all"), 60)) }
+                            td.num { (worker.heartbeat.running) span.muted { " / " (worker.heartbeat.concurrency) } }
                             td.num.wide { (in_words(visit.now.since(worker.started_at))) }
                             td.num { (components::when(worker.seen_at, visit.now)) }
-                            td { (components::id(worker.beat.id)) }
+                            td { (components::id(worker.heartbeat.id)) }
                         }
                     } }
                 } }

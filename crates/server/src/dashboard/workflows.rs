@@ -1,4 +1,4 @@
-//! Workflows, drawn.
+//! The workflows pages, with the graph of a workflow.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use super::{Answer, components, layout::Page, page_context::PageContext};
 use crate::{api::OfWorkflow, problem::Problem};
 
 const PAGE_WORKFLOWS: usize = 50;
-/// Jobs that are drawn, and listed; the API has all.
+/// Maximum number of jobs that are drawn and listed; the API returns all.
 const DRAWN_MAX_JOBS: usize = 500;
 
-/// Where the page begins.
+/// The query parameters of the page.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct WorkflowsQuery {
     after: Option<WorkflowId>,
 }
 
-/// A workflow's state in the colour of a job's.
+/// The job status with the colour of a workflow's status.
 const fn like(status: WorkflowStatus) -> Status {
     match status {
         WorkflowStatus::Running => Status::Processing,
@@ -34,7 +34,7 @@ fn state(status: WorkflowStatus) -> Markup {
     html! { span class={ "state s-" (like(status)) } { i {} (status) } }
 }
 
-pub(super) async fn list(visit: PageContext, Asked { after }: Asked) -> Answer {
+pub(super) async fn list(visit: PageContext, WorkflowsQuery { after }: WorkflowsQuery) -> Answer {
     let list = visit.admin().workflows(after, PAGE_WORKFLOWS).await?;
     let content = html! {
         section #workflows data-live {
@@ -71,7 +71,7 @@ fn row(visit: &PageContext, view: &WorkflowView) -> Markup {
 pub(super) async fn show(visit: PageContext, OfWorkflow { id }: OfWorkflow) -> Answer {
     let detail = visit.admin().workflow(id).await?;
     let content = html! {
-        section.story #story data-live {
+        section.history #history data-live {
             p.sentence { (state(detail.view.status)) span { (sentence(&detail.view)) } }
             p { (components::progress(detail.view.progress, "progress")) }
         }
@@ -142,14 +142,14 @@ fn nodes(detail: &WorkflowDetail) -> Markup {
     }
 }
 
-/// What to do to which workflow.
+/// The form of an action on a workflow.
 #[derive(Deserialize)]
-pub(super) struct Act {
+pub(super) struct WorkflowActionForm {
     id: WorkflowId,
     verb: String,
 }
 
-pub(super) async fn act(visit: PageContext, Act { id, verb }: Act) -> Answer {
+pub(super) async fn act(visit: PageContext, WorkflowActionForm { id, verb }: WorkflowActionForm) -> Answer {
     let page = format!("/workflows/{id}");
     match verb.as_str() {
         "cancel" => {

@@ -1,4 +1,4 @@
-//! What the tests share: a server on a store of its own, and somebody who asks it.
+//! Test helpers: a server on its own store, and a client.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
@@ -18,7 +18,7 @@ pub struct World {
     _folder: TempDir,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -27,19 +27,19 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What it says, if all went well.
+    /// The body of a successful response.
     pub fn good(self) -> Value {
         assert!(self.status.is_success(), "{self:?}");
         self.body
     }
 
-    /// The code of the problem, and its status.
+    /// Status and code of a problem.
     pub fn problem(&self) -> (u16, &str) {
         assert_eq!(self.headers["content-type"], "application/problem+json", "{self:?}");
         (self.status.as_u16(), self.body["code"].as_str().unwrap())
     }
 
-    /// What is wrong with which field.
+    /// The invalid field and the detail.
     pub fn field(&self) -> (&str, &str) {
         assert_eq!(self.problem(), (400, "invalid"));
         (self.body["field"].as_str().unwrap_or(""), self.body["detail"].as_str().unwrap())
@@ -56,13 +56,13 @@ impl World {
         let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
         let punctual = Punctual::connect(&url).await.unwrap();
         let server = change(Server::new(punctual.clone())).start("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        // The client wants one, whether or not it speaks TLS.
+        // The HTTP client needs a provider, even without TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
         Self { punctual, server, client, _folder: folder }
     }
 
-    /// The secret of a token with that role.
+    /// The secret of a new token with this role.
     pub async fn token(&self, role: Role) -> String {
         self.punctual.admin("test").create_token(role.as_str(), [role], None).await.unwrap().secret
     }
@@ -71,7 +71,7 @@ impl World {
         format!("{}{path}", self.server.url())
     }
 
-    /// Asks without a token.
+    /// Sends a request without a token.
     pub async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
         let request = self.client.request(method, self.url(path));
         self.send(match body {

@@ -9,9 +9,9 @@ use punctual_core::{
 
 use super::{
     independent_batches::independent_batches,
-    places::standing,
     queue_limits, read,
-    rows::{self, Known},
+    ready::standing,
+    rows::{self, JobRow},
     running::Running,
     settle::close,
     statements as sql,
@@ -19,28 +19,28 @@ use super::{
 };
 use crate::db::params;
 
-/// Applies operators' wishes.
+/// Applies operators' changes.
 pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> StoreResult<Vec<Changed>> {
     let mut changed = Vec::with_capacity(changes.len());
-    // A wish may be for what an earlier one has made of the job.
+    // A change may depend on the result of an earlier change to the same job.
     for some in independent_batches(changes, |change, is_new| is_new(change.job)) {
         let found = tx.db.all_each(
-            sql::GET,
+            sql::JOB,
             &mut |row| some.iter().try_for_each(|change| row(params![change.job.to_bytes()])),
-            Known::of,
+            JobRow::of,
         )?;
-        let mut found: HashMap<usize, Known> = found.into_iter().collect();
-        let decide = |(place, wish): (usize, &Change)| decide(found.remove(&place), wish, tx.now);
+        let mut found: HashMap<usize, JobRow> = found.into_iter().collect();
+        let decide = |(place, change): (usize, &Change)| decide(found.remove(&place), change, tx.now);
         let decided: Vec<_> = some.iter().enumerate().map(decide).collect();
         tx.expect_events(decided.iter().filter(|decided| decided.is_ok()).count())?;
-        for (wish, decided) in some.iter().zip(decided) {
+        for (change, decided) in some.iter().zip(decided) {
             changed.push(match decided {
                 Ok((known, job)) => {
-                    if let Err(refused) = retake_key(tx, wish.verb, &known)? {
+                    if let Err(refused) = retake_key(tx, change.verb, &known)? {
                         changed.push(Changed::Refused(refused));
                         continue;
                     }
-                    replace(tx, &known, &job, (Some(wish.actor.as_str()), wish.reason.as_deref()))?;
+                    replace(tx, &known, &job, (Some(change.actor.as_str()), change.reason.as_deref()))?;
                     Changed::Done
                 }
                 Err(changed) => changed,
@@ -50,19 +50,19 @@ pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> StoreResult<Vec<Cha
     Ok(changed)
 }
 
-/// What a wish makes of a job, or why nothing.
-fn decide(known: Option<Known>, wish: &Change, now: Timestamp) -> Result<(Known, Job), Changed> {
+/// The job after the change, or the reason why nothing changes.
+fn decide(known: Option<JobRow>, change: &Change, now: Timestamp) -> Result<(JobRow, Job), Changed> {
     let known = known.ok_or(Changed::NotFound)?;
     let mut job = known.job.clone();
-    match change::apply(wish.verb, &mut job, now) {
+    match change::apply(change.verb, &mut job, now) {
         Ok(false) => Ok((known, job)),
         Ok(true) => Err(Changed::Already),
         Err(refused) => Err(Changed::Refused(refused)),
     }
 }
 
-/// A job that is to run again takes its unique key, unless another one is in the way.
-fn retake_key(tx: &Tx<'_>, verb: Verb, known: &Known) -> StoreResult<Result<(), Refused>> {
+/// Takes the unique key for a job that is to run again, unless another job holds it.
+fn retake_key(tx: &Tx<'_>, verb: Verb, known: &JobRow) -> StoreResult<Result<(), Refused>> {
     let Some((scope, key)) = change::needed_key(verb, &known.job) else { return Ok(Ok(())) };
     let found = tx.db.all_each(sql::FIND_KEY, &mut |row| row(params![scope, key]), |row| {
         let (job, status) = (JobId::from_bytes(row.get(1)?), rows::word(row, 3)?);
@@ -79,14 +79,14 @@ fn retake_key(tx: &Tx<'_>, verb: Verb, known: &Known) -> StoreResult<Result<(), 
     }
 }
 
-/// Moves a job from where it stands to where `after` stands, with one event.
+/// Moves a job from its current index to that of `after`, with one event.
 pub(crate) fn replace(
     tx: &mut Tx<'_>,
-    known: &Known,
+    known: &JobRow,
     after: &Job,
     (actor, detail): (Option<&str>, Option<&str>),
 ) -> StoreResult<()> {
-    let Known { seq, job: before, last_event } = known;
+    let JobRow { seq, job: before, last_event } = known;
     let (queue, name) = (&after.spec.queue, &after.spec.name);
     match before.status {
         Status::Queued => queue_limits::leave(tx, standing(before, *seq))?,
@@ -113,10 +113,10 @@ pub(crate) fn replace(
         tx.write(sql::DELETE_KEY, params![scope, key, seq])?;
     }
     if let Some(expires_at) = kept_until(before) {
-        tx.write(sql::DELETE_KEPT, params![expires_at, seq])?;
+        tx.write(sql::DELETE_EXPIRY, params![expires_at, seq])?;
     }
     if let Some(expires_at) = kept_until(after) {
-        tx.write(sql::INSERT_KEPT, params![expires_at, seq])?;
+        tx.write(sql::INSERT_EXPIRY, params![expires_at, seq])?;
     }
     forget_death(tx, *seq, before)?;
     if after.status == Status::Deleted {
@@ -152,7 +152,7 @@ pub(crate) fn replace(
     Ok(())
 }
 
-/// Takes a job off the list of the dead, if it is on it.
+/// Removes a dead job from the list of dead jobs.
 pub(crate) fn forget_death(tx: &Tx<'_>, seq: i64, job: &Job) -> StoreResult<()> {
     if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
         tx.write(sql::DELETE_DEAD, params![died_at.as_micros(), seq])?;
@@ -160,34 +160,34 @@ pub(crate) fn forget_death(tx: &Tx<'_>, seq: i64, job: &Job) -> StoreResult<()> 
     Ok(())
 }
 
-/// Until when a finished job is kept by its own wish. A deleted one has no wishes left.
+/// When a finished job expires by its own retention setting. A deleted job has none.
 pub(crate) fn kept_until(job: &Job) -> Option<i64> {
     let finished_at = job.finished_at.filter(|_| job.status != Status::Deleted)?;
     job.spec.keep_for.map(|keep| finished_at.after(keep).as_micros())
 }
 
-/// A finished job is kept for longer.
-fn keep_longer(tx: &Tx<'_>, Known { seq, job: before, .. }: &Known, after: &Job) -> StoreResult<()> {
+/// Stores a longer retention for a finished job.
+fn keep_longer(tx: &Tx<'_>, JobRow { seq, job: before, .. }: &JobRow, after: &Job) -> StoreResult<()> {
     if let Some(expires_at) = kept_until(before) {
-        tx.write(sql::DELETE_KEPT, params![expires_at, seq])?;
+        tx.write(sql::DELETE_EXPIRY, params![expires_at, seq])?;
     }
     if let Some(expires_at) = kept_until(after) {
-        tx.write(sql::INSERT_KEPT, params![expires_at, seq])?;
+        tx.write(sql::INSERT_EXPIRY, params![expires_at, seq])?;
     }
     let keep_for_ms = after.spec.keep_for.map(|keep| keep.as_millis() as i64);
-    tx.write(sql::KEEP_JOB, params![seq, keep_for_ms])
+    tx.write(sql::SET_RETENTION, params![seq, keep_for_ms])
 }
 
-/// Makes finished jobs deleted that have been kept long enough.
-pub(crate) fn retire(tx: &mut Tx<'_>, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
+/// Marks finished jobs as deleted whose retention has passed.
+pub(crate) fn expire(tx: &mut Tx<'_>, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
     let mut seqs: Vec<i64> = Vec::new();
     for status in [Status::Succeeded, Status::Dead, Status::Cancelled] {
         let cutoff = tx.now.before(keep.of(status)).as_micros();
         let room = (limit - seqs.len()) as i64;
-        seqs.extend(tx.db.all(sql::RETIRABLE, params![status.as_str(), cutoff, room], |row| row.get::<i64>(0))?);
+        seqs.extend(tx.db.all(sql::EXPIRABLE, params![status.as_str(), cutoff, room], |row| row.get::<i64>(0))?);
     }
     let room = (limit - seqs.len()) as i64;
-    seqs.extend(tx.db.all(sql::RETIRABLE_KEPT, params![tx.now.as_micros(), room], |row| row.get::<i64>(0))?);
+    seqs.extend(tx.db.all(sql::EXPIRABLE_BY_JOB, params![tx.now.as_micros(), room], |row| row.get::<i64>(0))?);
     tx.expect_events(seqs.len())?;
     for known in read::known(tx.db, &seqs)? {
         let mut job = known.job.clone();

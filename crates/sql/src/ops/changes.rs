@@ -1,6 +1,5 @@
-//! What happened since a former look. Events are numbered, so that a number is a cursor. Where several write at once,
-//! an event can be seen after others with greater numbers; the numbers that are missing are part of the cursor, and
-//! looked for again.
+//! Events since a cursor. Events are numbered, so a number is a cursor. With concurrent writers, an event can become
+//! visible after events with greater numbers; the missing numbers are part of the cursor and are queried again.
 
 use std::{ops::Range, time::Duration};
 
@@ -13,11 +12,11 @@ use punctual_core::{
 use super::{rows, statements as sql};
 use crate::db::{Db, Row, params};
 
-/// At a first look, so many of the last numbers are looked at for missing ones.
+/// How many of the last numbers are searched for gaps, where no cursor has them.
 const FIRST_LOOK_MAX_NUMBERS: u64 = 10_000;
-/// A cursor has at most so many gaps; after that the oldest are given up.
+/// Maximum number of gaps in a cursor; the oldest are given up.
 const GAPS_MAX_COUNT: usize = 64;
-/// For so long an operation may take until what it did can be seen.
+/// How long an operation may take until its events become visible.
 const GAP_MAY_FILL_FOR: Duration = Duration::from_secs(120);
 
 pub(crate) fn changes(db: &dyn Db, now: Timestamp, since: Option<&str>, limit: usize) -> StoreResult<Changes> {
@@ -28,7 +27,7 @@ pub(crate) fn changes(db: &dyn Db, now: Timestamp, since: Option<&str>, limit: u
         Ok(Changes::none(CountCursor { last: next - 1, at: now, gaps }.to_string(), missed))
     };
     let Some(since) = since.map(CountCursor::parse).transpose()? else { return end(false) };
-    // A number that no event has yet is that of another store.
+    // A number that no event has yet comes from the cursor of another store.
     if since.is_too_old(now) || since.last >= next {
         return end(true);
     }
@@ -40,20 +39,20 @@ pub(crate) fn changes(db: &dyn Db, now: Timestamp, since: Option<&str>, limit: u
     let missed = events.len() > limit;
     events.truncate(limit);
     let number = |event: &JobEvent| event.event.id.number();
-    // Others may have stored some since the number was looked at.
+    // Other writers may have stored events since `next` was read.
     let last = events.last().map_or(0, number).max(next - 1);
     let mut gaps = match missed {
         true => open_gaps(db, now, last)?,
         false if db.is_only_writer() => Vec::new(),
         false => still_open(&since, now, last, events.iter().map(number)),
     };
-    // A gap that has been there for long belongs to what was never committed.
+    // An old gap belongs to an operation that was never committed.
     let given_up = newest(&mut gaps);
     let missed = missed || given_up.iter().any(|gap| gap.since > now.before(GAP_MAY_FILL_FOR));
     Ok(Changes { events, cursor: CountCursor { last, at: now, gaps }.to_string(), missed })
 }
 
-/// Numbers up to the last one of which no event can be seen.
+/// Gaps up to `last`: numbers without a visible event.
 fn open_gaps(db: &dyn Db, now: Timestamp, last: u64) -> StoreResult<Vec<Gap>> {
     if db.is_only_writer() {
         return Ok(Vec::new());
@@ -63,14 +62,14 @@ fn open_gaps(db: &dyn Db, now: Timestamp, last: u64) -> StoreResult<Vec<Gap>> {
     Ok(between(first + 1..last + 1, seen.into_iter(), now))
 }
 
-/// What is missing after a look that saw these numbers.
+/// The gaps that remain after a query that returned these numbers.
 fn still_open(before: &CountCursor, now: Timestamp, last: u64, seen: impl Iterator<Item = u64> + Clone) -> Vec<Gap> {
     let young = before.gaps.iter().filter(|gap| gap.since > now.before(limits::CHANGES_MAX_AGE));
     let old = young.flat_map(|gap| between(gap.numbers.clone(), seen.clone(), gap.since));
     old.chain(between(before.last + 1..last + 1, seen.clone(), now)).collect()
 }
 
-/// The numbers between those that were seen, which are in their order.
+/// The gaps between the numbers that were seen, which are in ascending order.
 fn between(numbers: Range<u64>, seen: impl Iterator<Item = u64>, since: Timestamp) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let mut next = numbers.start;
@@ -83,12 +82,12 @@ fn between(numbers: Range<u64>, seen: impl Iterator<Item = u64>, since: Timestam
     gaps
 }
 
-/// Gives up the oldest of too many gaps, and returns them.
+/// Removes and returns the oldest gaps above the maximum.
 fn newest(gaps: &mut Vec<Gap>) -> Vec<Gap> {
     gaps.drain(..gaps.len().saturating_sub(GAPS_MAX_COUNT)).collect()
 }
 
-/// Events with these numbers.
+/// The events with these numbers.
 fn read(db: &dyn Db, numbers: Range<u64>, limit: usize) -> StoreResult<Vec<JobEvent>> {
     let end = numbers.end.min(i64::MAX.cast_unsigned());
     db.all(sql::CHANGES, params![numbers.start, end, limit], job_event)

@@ -1,4 +1,4 @@
-//! Which of the queued jobs that the limits allow a claim takes.
+//! Chooses which queued jobs a claim takes under limits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,41 +8,42 @@ use punctual_core::{
 };
 
 use super::{
-    places::{Lane, Place, heads},
     queue_controls::QueueControls,
     queue_limits::{KEYLESS, Key, QUEUE, Turns, first_of, look_at, passed_keys, passed_queue, starts, turns},
-    read, statements as sql,
+    read,
+    ready::{Lane, ReadyJob, heads},
+    statements as sql,
     tx::Tx,
 };
 use crate::db::params;
 
-/// The lanes in which keys have something to start that the worker serves.
+/// The lanes served by the worker in which keys have a job that may start.
 pub(crate) fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
     let lanes = read::lanes_by(tx.db, (sql::HEAD_QUEUE, sql::HEAD_NAME), &request.queues, &request.names)?;
     Ok(Lane::of_request(request, lanes))
 }
 
-/// What a claim chooses from.
-struct Choice<'l> {
+/// The candidates of a claim.
+struct Candidates<'l> {
     names: Vec<&'l str>,
     queues: Vec<QueueLimiter>,
-    /// How far the queues had come before.
+    /// The fairness clocks of the queues before the choice.
     clocks: Vec<u64>,
     /// The key of each line.
     keys: Vec<Option<String>>,
-    lines: Vec<Line<Place<'l>>>,
+    lines: Vec<Line<ReadyJob<'l>>>,
 }
 
-/// What a claim chose: the jobs in their order, and the keys that are to be looked at once they are held.
+/// The chosen jobs in claim order, and the keys to re-evaluate once the jobs are held.
 pub(crate) struct Chosen<'l> {
-    pub(crate) places: Vec<Place<'l>>,
-    /// And whether they may start more at once.
+    pub(crate) places: Vec<ReadyJob<'l>>,
+    /// The value is whether the key may start more jobs at once.
     keys: BTreeMap<(&'l str, String), bool>,
-    /// The queues that have more.
+    /// The queues with more candidates than were chosen.
     left: BTreeSet<&'l str>,
 }
 
-/// Chooses the first jobs that may start, of lanes whose jobs have no key and of lanes whose jobs have one.
+/// Chooses the first jobs that may start, from lanes of jobs without a key and lanes of jobs with one.
 pub(crate) fn choose<'l>(
     tx: &Tx<'_>,
     request: &ClaimRequest,
@@ -63,7 +64,7 @@ pub(crate) fn choose<'l>(
         });
     }
     let clocks = queues.iter().map(|queue| queue.clock).collect();
-    let mut choice = Choice { names, queues, clocks, keys: Vec::new(), lines: Vec::new() };
+    let mut choice = Candidates { names, queues, clocks, keys: Vec::new(), lines: Vec::new() };
     add_plain(tx, request, controls, (plain, &turns), &mut choice)?;
     add_keyed(tx, request, controls, keyed, &mut choice)?;
     let chosen = limiter::choose(&mut choice.queues, &mut choice.lines, request.limit);
@@ -82,12 +83,12 @@ fn add_plain<'l>(
     request: &ClaimRequest,
     controls: &QueueControls,
     (lanes, turns): (&'l [Lane], &Turns<'_>),
-    choice: &mut Choice<'l>,
+    choice: &mut Candidates<'l>,
 ) -> StoreResult<()> {
-    let mut waiting: BTreeMap<usize, Vec<(Order, Place<'l>)>> = BTreeMap::new();
+    let mut waiting: BTreeMap<usize, Vec<(Order, ReadyJob<'l>)>> = BTreeMap::new();
     for place in heads(tx, lanes, request.limit)? {
         let queue = choice.names.partition_point(|name| *name < place.lane.queue.as_str());
-        let place = Place { limit_key: controls.guards(&place.lane.queue).then(String::new), ..place };
+        let place = ReadyJob { limit_key: controls.guards(&place.lane.queue).then(String::new), ..place };
         waiting.entry(queue).or_default().push((place.order(request), place));
     }
     for (queue, mut jobs) in waiting {
@@ -105,7 +106,7 @@ fn add_keyed<'l>(
     request: &ClaimRequest,
     controls: &QueueControls,
     lanes: &'l [Lane],
-    choice: &mut Choice<'l>,
+    choice: &mut Candidates<'l>,
 ) -> StoreResult<()> {
     let found = keys_to_start(tx, request, lanes, &choice.names)?;
     let keys: Vec<Key<'_>> = found.keys().map(|(queue, key)| (choice.names[*queue], key.as_str())).collect();
@@ -125,7 +126,7 @@ fn add_keyed<'l>(
     Ok(())
 }
 
-/// The keys that have something to start, by the places of their queues among `names`, and in which lanes.
+/// The keys with a job that may start and the lanes of these jobs, by the index of their queue in `names`.
 fn keys_to_start<'l>(
     tx: &Tx<'_>,
     request: &ClaimRequest,
@@ -150,33 +151,33 @@ fn keys_to_start<'l>(
     Ok(found)
 }
 
-/// The first jobs of keys in some lanes, as many as each may start, in the order of claims.
+/// The first jobs of keys in some lanes, as many as each key may start, in claim order.
 fn first_jobs<'l>(
     tx: &Tx<'_>,
     request: &ClaimRequest,
     wanted: &[(Key<'_>, &[&'l Lane], u32)],
-) -> StoreResult<Vec<Vec<(Order, Place<'l>)>>> {
+) -> StoreResult<Vec<Vec<(Order, ReadyJob<'l>)>>> {
     let (mut lines, mut of) = (Vec::new(), Vec::new());
     for (place, (key, lanes, free)) in wanted.iter().enumerate() {
         lines.extend(lanes.iter().map(|lane| (*key, *lane, (*free).min(request.limit as u32))));
         of.extend(lanes.iter().map(|lane| (place, *lane)));
     }
-    let mut jobs: Vec<Vec<(Order, Place<'l>)>> = wanted.iter().map(|_| Vec::new()).collect();
+    let mut jobs: Vec<Vec<(Order, ReadyJob<'l>)>> = wanted.iter().map(|_| Vec::new()).collect();
     for (line, (level, run_at, seq)) in first_of(tx, &lines)? {
         let (key, lane) = of[line];
-        let place = Place { lane, level, run_at, seq, limit_key: Some(wanted[key].0.1.to_owned()) };
+        let place = ReadyJob { lane, level, run_at, seq, limit_key: Some(wanted[key].0.1.to_owned()) };
         jobs[key].push((place.order(request), place));
     }
     jobs.iter_mut().for_each(|jobs| jobs.sort_by_key(|(order, _)| *order));
     Ok(jobs)
 }
 
-/// Keeps what limits must know of what they let through, besides that it is held.
+/// Stores the starts and fairness positions of the chosen jobs.
 fn remember(
     tx: &Tx<'_>,
     controls: &QueueControls,
-    choice: &Choice<'_>,
-    chosen: &[(usize, Place<'_>)],
+    choice: &Candidates<'_>,
+    chosen: &[(usize, ReadyJob<'_>)],
 ) -> StoreResult<()> {
     let mut started: BTreeMap<Key<'_>, (Rate, usize)> = BTreeMap::new();
     for (number, _) in chosen {
@@ -189,7 +190,7 @@ fn remember(
         }
     }
     for ((queue, key), (rate, _)) in &started {
-        tx.write(sql::FORGET_STARTS, params![queue, key, rate.horizon(tx.now).as_micros()])?;
+        tx.write(sql::DELETE_OLD_STARTS, params![queue, key, rate.horizon(tx.now).as_micros()])?;
     }
     for ((queue, key), (rate, count)) in started {
         tx.write(sql::ADD_START, params![queue, key, rate.moment(tx.now).as_micros(), count])?;
@@ -205,15 +206,15 @@ fn remember(
             tx.write(sql::SAVE_TURN, params![queue, QUEUE, limiter.clock as i64])?;
         }
         if limiter::begins_round(*before, limiter.clock) {
-            tx.write(sql::FORGET_TURNS, params![queue, limiter.clock as i64])?;
+            tx.write(sql::DELETE_OLD_TURNS, params![queue, limiter.clock as i64])?;
         }
     }
     Ok(())
 }
 
 impl Chosen<'_> {
-    /// The chosen jobs are held now: looks what their keys may start after that. Says when a rate lets more through of
-    /// what it holds back.
+    /// Re-evaluates the keys of the chosen jobs, which are held now. Returns when a rate next allows a job that it
+    /// holds back.
     pub(crate) fn look_after(&self, tx: &Tx<'_>, controls: &QueueControls) -> StoreResult<Option<Timestamp>> {
         let keys = self.keys.iter().map(|((queue, key), more)| ((*queue, key.as_str()), *more));
         let (more, full): (Vec<_>, Vec<_>) =

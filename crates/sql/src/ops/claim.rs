@@ -1,8 +1,8 @@
-//! Jobs go out to workers.
+//! Claims: assigns queued jobs to workers.
 //!
-//! Tried in a spike, in jobs a second from enqueue to settle: one jobs row updated in place behind partial indexes
-//! 20,000; slim ready and running tables with the jobs row untouched until the end, as below, 26,000 to 28,000. The
-//! figures and their limits are in docs/adr/0002.
+//! Measured in a prototype, in jobs per second from enqueue to settle: one jobs table, updated in place behind partial
+//! indexes, 20,000; slim ready and running tables with the jobs row untouched until the end, as below, 26,000 to
+//! 28,000. See docs/adr/0002 for the figures and their limits.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,9 +13,10 @@ use punctual_core::{
 
 use super::{
     choice,
-    places::{Lane, Place, Standing, read_heads},
     queue_controls::QueueControls,
-    queue_limits, read, rows,
+    queue_limits, read,
+    ready::{Lane, ReadyEntry, ReadyJob, read_heads},
+    rows,
     running::Running,
     settle, statements as sql,
     tx::{EventLine, Tx},
@@ -23,28 +24,28 @@ use super::{
 use crate::db::{Db, Row, params};
 use crate::level::Level;
 
-/// A claim of at most so many jobs reads them in the writer's transaction; of more, a reader does it afterwards, while
-/// the writer goes on. For few, the way to another thread takes longer than it saves.
+/// A claim of at most this many jobs reads them in the writer's transaction. For a larger claim, a reader reads them
+/// afterwards while the writer continues. For few jobs, switching to another thread costs more than it saves.
 const READ_AT_ONCE_MAX_JOBS: usize = 64;
 
-/// A look ahead reads so many jobs for each one that it wants; the others may be for other workers.
+/// A claim ahead of time reads this many due jobs per requested job, because others may be for other workers.
 const AHEAD_LOOK_FACTOR: usize = 4;
 
-/// What a claim took.
+/// The result of a claim.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     holds: Vec<Hold>,
-    /// The jobs, in the same order, unless a reader is yet to read them.
+    /// The jobs, in the same order as `holds`; empty until a reader has read them.
     claims: Vec<Claim>,
-    /// Ends jobs whose rows are corrupt: a worker could not be given them, and they would be in the way of all others.
+    /// Settlements that end jobs with corrupt rows. A worker cannot run such a job, and it would block all others.
     corrupt: Vec<Settlement>,
     next_run_at: Option<Timestamp>,
     opens_at: Option<Timestamp>,
-    /// When to look again, if there was nothing.
+    /// When to try again, if nothing was claimed.
     pub(crate) look_again_at: Option<Timestamp>,
 }
 
-/// A job that a claim took: its place in the table, and what the claim changed of it.
+/// A claimed job: its row number, and the columns that the claim changed.
 #[derive(Debug, Clone, Copy)]
 struct Hold {
     seq: i64,
@@ -61,7 +62,7 @@ impl Taken {
         self.holds.is_empty()
     }
 
-    /// Gives everything back.
+    /// Settlements that release all claimed jobs.
     pub(crate) fn releases(&self) -> Vec<Settlement> {
         self.holds.iter().map(|hold| Settlement::release(hold.attempt, hold.worker)).collect()
     }
@@ -71,7 +72,8 @@ impl Taken {
         self.claims.len() == self.holds.len()
     }
 
-    /// Reads the jobs. What is corrupt is held no longer, once it is [ended](Self::take_corrupt).
+    /// Reads the jobs. A job with a corrupt row is dropped from the claim; the caller must [end](Self::take_corrupt)
+    /// it.
     pub(crate) fn read(&mut self, db: &dyn Db) -> StoreResult<()> {
         let jobs = db.only_each(
             sql::CLAIM_READ,
@@ -90,7 +92,7 @@ impl Taken {
         Ok(())
     }
 
-    /// What ends the jobs whose rows are corrupt.
+    /// Takes the settlements that end the jobs with corrupt rows.
     pub(crate) fn take_corrupt(&mut self) -> Vec<Settlement> {
         for one in &self.corrupt {
             let error = one.fault.as_ref().map(ToString::to_string);
@@ -99,7 +101,7 @@ impl Taken {
         std::mem::take(&mut self.corrupt)
     }
 
-    /// Reads the jobs, and ends those whose rows are corrupt.
+    /// Reads the jobs, and ends those with corrupt rows, in the same transaction.
     pub(crate) fn read_within(&mut self, tx: &mut Tx<'_>) -> StoreResult<()> {
         self.read(tx.db)?;
         let corrupt = self.take_corrupt();
@@ -109,14 +111,14 @@ impl Taken {
         Ok(())
     }
 
-    /// What the worker gets.
+    /// The response to the worker.
     pub(crate) fn claimed(self) -> Claimed {
         Claimed { claims: self.claims, next_run_at: self.next_run_at, opens_at: self.opens_at }
     }
 }
 
 impl Hold {
-    /// What the worker gets of the job.
+    /// The claim of one job, as returned to the worker.
     fn claim(&self, mut job: Job) -> Claim {
         job.status = Status::Processing;
         job.attempt = self.number;
@@ -129,7 +131,7 @@ impl Hold {
     }
 }
 
-/// Makes due jobs queued, then hands queued ones to a worker.
+/// Promotes due jobs to queued, then claims queued jobs for a worker.
 pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
     promote(tx, limits::PROMOTE_MAX_JOBS)?;
     take(tx, request)
@@ -161,14 +163,14 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
     Ok(taken)
 }
 
-/// The lanes of jobs without a key that a claim takes from.
+/// The lanes of jobs without a key that the request can claim from.
 fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
     Ok(Lane::of_request(request, read::lanes(tx.db, &request.queues, &request.names)?))
 }
 
-/// Takes the first jobs that the limits allow.
+/// Claims the first jobs that the limits allow.
 fn take_limited(tx: &mut Tx<'_>, request: &ClaimRequest, queues: &QueueControls, taken: &mut Taken) -> StoreResult<()> {
-    // What has become due in this very operation counts too.
+    // Includes jobs that were promoted earlier in this operation.
     queue_limits::look_at_touched(tx)?;
     let marked = queue_limits::look(tx, request, queues)?;
     let plain = queues.served(lanes(tx, request)?);
@@ -180,15 +182,15 @@ fn take_limited(tx: &mut Tx<'_>, request: &ClaimRequest, queues: &QueueControls,
     Ok(())
 }
 
-/// Gives jobs to the worker.
-fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[Place<'_>]) -> StoreResult<Vec<Hold>> {
+/// Assigns jobs to the worker.
+fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[ReadyJob<'_>]) -> StoreResult<Vec<Hold>> {
     let queued = queued_jobs(tx, places.iter().map(|place| place.seq))?;
     tx.expect_events(places.len())?;
     places.iter().zip(queued).map(|(place, job)| hold(tx, request, place, job)).collect()
 }
 
-/// Takes jobs that will be due within the instants that the request names, each as of its time. Limits count starts as
-/// they happen, so that what has to pass one is left alone.
+/// Claims jobs that become due within the request's `ahead` interval, each with its due time as the start. Limits count
+/// starts when they happen, so jobs under a limit are skipped.
 fn take_ahead(
     tx: &mut Tx<'_>,
     request: &ClaimRequest,
@@ -214,7 +216,7 @@ fn take_ahead(
     Ok(holds)
 }
 
-/// Makes due scheduled and retrying jobs queued; says how many.
+/// Promotes due scheduled and retrying jobs to queued; returns their number.
 pub(crate) fn promote(tx: &mut Tx<'_>, limit: usize) -> StoreResult<usize> {
     let due = due_until(tx, tx.now, limit)?;
     tx.expect_events(due.len())?;
@@ -240,10 +242,10 @@ fn promote_one(tx: &mut Tx<'_>, job: &DueJob) -> StoreResult<()> {
     job.promote(tx)?;
     let DueJob { lane: Lane { queue, name, .. }, level, run_at, seq, key, .. } = job;
     let key = key.as_deref();
-    queue_limits::put(tx, Standing { queue, name, level: *level, run_at: *run_at, seq: *seq, key })
+    queue_limits::put(tx, ReadyEntry { queue, name, level: *level, run_at: *run_at, seq: *seq, key })
 }
 
-/// A job that waits for its time.
+/// A scheduled or retrying job.
 struct DueJob {
     run_at: i64,
     seq: i64,
@@ -255,13 +257,13 @@ struct DueJob {
 }
 
 impl DueJob {
-    /// Without its place.
+    /// All columns but the job's position (`run_at` and `seq`).
     fn of(row: &dyn Row) -> StoreResult<Self> {
         let (priority, suspect) = (row.get(3)?, row.get(6)?);
         Ok(Self {
             run_at: 0,
             seq: 0,
-            // Whatever is written there, it is replaced now.
+            // An unreadable status does not matter: it is overwritten by the promotion.
             status: rows::word(row, 0).unwrap_or(Status::Scheduled),
             lane: Lane::new(row.get::<String>(1)?, row.get::<String>(2)?, suspect),
             level: Level::of(priority, suspect),
@@ -270,11 +272,11 @@ impl DueJob {
         })
     }
 
-    fn place(&self) -> Place<'_> {
-        Place { lane: &self.lane, level: self.level, run_at: self.run_at, seq: self.seq, limit_key: None }
+    fn place(&self) -> ReadyJob<'_> {
+        ReadyJob { lane: &self.lane, level: self.level, run_at: self.run_at, seq: self.seq, limit_key: None }
     }
 
-    /// Makes it queued; returns the number of the event that says so.
+    /// Changes the status to queued; returns the number of the event.
     fn promote(&self, tx: &mut Tx<'_>) -> StoreResult<i64> {
         let line = EventLine::plain(Status::Queued, None);
         let event = tx.event(self.seq, self.last_event, line)?;
@@ -285,12 +287,12 @@ impl DueJob {
     }
 }
 
-/// The first places among all lanes that the worker serves, in the order of claims.
-fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> StoreResult<Vec<Place<'l>>> {
+/// The first jobs of all lanes that the worker serves, in claim order.
+fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> StoreResult<Vec<ReadyJob<'l>>> {
     let mut places = Vec::new();
     read_heads(tx, lanes, request.limit, &mut |place| {
         places.push(place);
-        // Keeps memory and the final sort small when there are many lanes.
+        // Keeps memory use and the final sort small when there are many lanes.
         if places.len() > 4 * request.limit {
             keep_first(&mut places, request);
         }
@@ -299,19 +301,19 @@ fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> S
     Ok(places)
 }
 
-fn keep_first(places: &mut Vec<Place<'_>>, request: &ClaimRequest) {
+fn keep_first(places: &mut Vec<ReadyJob<'_>>, request: &ClaimRequest) {
     places.sort_by_cached_key(|place| place.order(request));
     places.truncate(request.limit);
 }
 
-/// Takes places out of their lanes, given in the order of claims. Of each lane and priority they are the first, so that
-/// one range takes them all.
-fn leave_lanes(tx: &Tx<'_>, places: &[Place<'_>]) -> StoreResult<()> {
-    // Others may be taking some that are between these.
+/// Removes jobs, given in claim order, from their lanes. In each lane and level they are the first ones, so one range
+/// delete removes them all.
+fn leave_lanes(tx: &Tx<'_>, places: &[ReadyJob<'_>]) -> StoreResult<()> {
+    // Other writers may be claiming jobs between these, so that a range would delete too much.
     if !tx.db.is_only_writer() {
         return tx.db.take_each(sql::DELETE_READY, places.len(), &mut |row| {
             places.iter().try_for_each(|place| {
-                let Place { lane: Lane { queue, name, .. }, level, run_at, seq, .. } = place;
+                let ReadyJob { lane: Lane { queue, name, .. }, level, run_at, seq, .. } = place;
                 row(params![queue, name, level, run_at, seq])
             })
         });
@@ -324,7 +326,7 @@ fn leave_lanes(tx: &Tx<'_>, places: &[Place<'_>]) -> StoreResult<()> {
     Ok(())
 }
 
-/// What a claim must know of a queued job.
+/// The columns of a queued job that a claim needs.
 struct QueuedJob {
     id: [u8; 16],
     attempts: u32,
@@ -353,9 +355,9 @@ fn queued_jobs(tx: &Tx<'_>, seqs: impl Iterator<Item = i64> + Clone) -> StoreRes
     tx.db.only_each(sql::CLAIM_TAKE, &mut |row| seqs.clone().try_for_each(|seq| row(params![seq])), QueuedJob::of)
 }
 
-/// Gives one job to the worker.
-fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJob) -> StoreResult<Hold> {
-    let Place { lane: Lane { queue, name, .. }, level, seq, run_at, limit_key } = place;
+/// Assigns one job to the worker.
+fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &ReadyJob<'_>, job: QueuedJob) -> StoreResult<Hold> {
+    let ReadyJob { lane: Lane { queue, name, .. }, level, seq, run_at, limit_key } = place;
     let QueuedJob { id, attempts, runs, keep_for, user, last_event, flow } = job;
     let event = tx.event(*seq, last_event, EventLine::plain(Status::Processing, Some(runs + 1)))?;
     let running = Running {
@@ -389,14 +391,15 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &Place<'_>, job: QueuedJ
     Ok(hold)
 }
 
-/// What was found of leases that have run out.
+/// Expired leases.
 pub(crate) struct Expired {
     pub(crate) claims: Vec<Claim>,
-    /// Ends jobs whose rows are corrupt: nobody can be given them, and they would be found again and again.
+    /// Settlements that end jobs with corrupt rows: no worker can receive them, and every later search would find them
+    /// again.
     pub(crate) corrupt: Vec<Settlement>,
 }
 
-/// A row of what runs.
+/// A row of the running table.
 struct Lease {
     seq: i64,
     attempt: AttemptId,
@@ -411,9 +414,9 @@ impl Lease {
     }
 }
 
-/// Claims whose lease has run out.
+/// Claims whose lease has expired.
 pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<Expired> {
-    let leases = db.all(sql::EXPIRED, params![now.as_micros(), limit], Lease::of)?;
+    let leases = db.all(sql::EXPIRED_LEASES, params![now.as_micros(), limit], Lease::of)?;
     let mut expired = Expired { claims: Vec::new(), corrupt: Vec::new() };
     for (lease, claim) in leases.iter().zip(claims_under(db, &leases)?) {
         match claim {
@@ -424,16 +427,16 @@ pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<
     Ok(expired)
 }
 
-/// Claims of a worker, but for those whose rows are corrupt.
+/// Claims of a worker, without those with corrupt rows.
 pub(crate) fn claims_of(db: &dyn Db, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
     let leases = db.all(sql::LEASES_OF, params![worker.to_bytes(), limit], Lease::of)?;
     Ok(claims_under(db, &leases)?.into_iter().flatten().flatten().collect())
 }
 
-/// The claim under each lease, if it is still held.
+/// The claim of each lease, if the job is still running.
 fn claims_under(db: &dyn Db, leases: &[Lease]) -> StoreResult<Vec<StoreResult<Option<Claim>>>> {
     let jobs =
-        db.all_each(sql::GET_BY_SEQ, &mut |row| leases.iter().try_for_each(|lease| row(params![lease.seq])), |row| {
+        db.all_each(sql::JOB_BY_SEQ, &mut |row| leases.iter().try_for_each(|lease| row(params![lease.seq])), |row| {
             Ok(rows::job(row))
         })?;
     let mut claims: Vec<_> = leases.iter().map(|_| Ok(None)).collect();

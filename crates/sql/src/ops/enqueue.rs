@@ -1,4 +1,4 @@
-//! Jobs come in.
+//! Stores new jobs.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,9 @@ use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreResult, Timestam
 use super::{
     flow::{self, Family, Relatives},
     independent_batches::independent_batches,
-    places::Standing,
     queue_limits, read,
-    rows::{self, Known},
+    ready::ReadyEntry,
+    rows::{self, JobRow},
     statements as sql,
     tx::{EventLine, Tx},
 };
@@ -17,41 +17,40 @@ use crate::db::{Value, params};
 use crate::labels::labels;
 use crate::level::Level;
 
-/// Stores jobs with their events, and puts each where claims will find it.
+/// Stores jobs with their events, and inserts each into the index that claims read.
 pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
     if !jobs.iter().all(|job| stands_alone(job) && job.spec.options.concurrency_key.is_none()) {
         tx.db.be_alone()?;
     }
     let mut enqueued = Vec::with_capacity(jobs.len());
-    for some in independent_batches(jobs, Mark::are_new) {
+    for some in independent_batches(jobs, SharedProperty::are_new) {
         enqueue_some(tx, some, &mut enqueued)?;
     }
     Ok(enqueued)
 }
 
-/// Whether a job has nothing to do with others.
+/// Whether a job has no unique key, no parents and no workflow node.
 fn stands_alone(job: &NewJob) -> bool {
     job.spec.unique_key().is_none() && job.parents.is_empty() && job.spec.place().is_none()
 }
 
-/// What a job has that another may have too. Of those, what becomes of the second depends on what has become of the
-/// first.
+/// A property that two jobs may share. What happens to the second then depends on the result of the first.
 #[derive(PartialEq, Eq, Hash)]
-enum Mark<'j> {
+enum SharedProperty<'j> {
     Id(JobId),
     Key(String, &'j str),
-    Place(WorkflowId, &'j str),
+    WorkflowNode(WorkflowId, &'j str),
 }
 
-impl<'j> Mark<'j> {
+impl<'j> SharedProperty<'j> {
     fn are_new(job: &'j NewJob, is_new: &mut dyn FnMut(Self) -> bool) -> bool {
         is_new(Self::Id(job.id))
             && job.spec.unique_key().is_none_or(|(scope, key)| is_new(Self::Key(scope, key)))
-            && job.spec.place().is_none_or(|(workflow, node)| is_new(Self::Place(workflow, node)))
+            && job.spec.place().is_none_or(|(workflow, node)| is_new(Self::WorkflowNode(workflow, node)))
     }
 }
 
-/// Stores jobs that have no mark of another.
+/// Stores jobs that share no mark with each other.
 fn enqueue_some(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) -> StoreResult<()> {
     tx.count_ends()?;
     let mut relatives = Relatives::of(tx, jobs)?;
@@ -83,15 +82,16 @@ fn enqueue_some(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) 
     Ok(())
 }
 
-/// A job that holds the key which a new one wants, and is in its way; or the new one itself, if it is stored already.
+/// The job that holds the unique key of a new one and conflicts with it, or the new job itself, if it is already
+/// stored.
 struct Holder {
     seq: i64,
     id: JobId,
-    /// All of it, where the new one may change it.
-    known: Option<Known>,
+    /// The whole job, where the new one may update it.
+    known: Option<JobRow>,
 }
 
-/// Those that are in the way of jobs, by the places of these.
+/// The conflicting job for each new job, by the new job's index.
 fn holders(tx: &Tx<'_>, jobs: &[NewJob]) -> StoreResult<HashMap<usize, Holder>> {
     let wanted: Vec<_> =
         jobs.iter().enumerate().filter_map(|(place, job)| Some((place, job, job.spec.unique_key()?))).collect();
@@ -107,7 +107,7 @@ fn holders(tx: &Tx<'_>, jobs: &[NewJob]) -> StoreResult<HashMap<usize, Holder>> 
     for (found, (mut holder, expires_at, status)) in found {
         let (place, job, _) = wanted[found];
         let conflicts = job.spec.unique().conflicts(status, expires_at, tx.now);
-        // A repeated enqueue is answered with its own job, whichever job holds the key now.
+        // A repeated enqueue returns its own job, whichever job holds the key now.
         if conflicts && holder.id != job.id && read::seq_of(tx.db, job.id)?.is_some() {
             holder.id = job.id;
         }
@@ -127,9 +127,9 @@ fn holders(tx: &Tx<'_>, jobs: &[NewJob]) -> StoreResult<HashMap<usize, Holder>> 
     Ok(holders)
 }
 
-/// Changes the job that is in the way, if the new one says so; says whether it did.
+/// Updates the conflicting job, if the new one requests it; returns whether it did.
 fn update(tx: &mut Tx<'_>, holder: &Holder, new: &NewJob) -> StoreResult<bool> {
-    let Some(Known { seq, job, last_event }) = &holder.known else { return Ok(false) };
+    let Some(JobRow { seq, job, last_event }) = &holder.known else { return Ok(false) };
     let update = new.spec.unique().update(job.status, job.run_at, new.start(tx.now).1);
     let Some(update) = update else { return Ok(false) };
     let line = EventLine { status: job.status, run: None, actor: None, detail: Some(update.detail()) };
@@ -145,7 +145,7 @@ fn update(tx: &mut Tx<'_>, holder: &Holder, new: &NewJob) -> StoreResult<bool> {
     Ok(true)
 }
 
-/// A job that comes in.
+/// A job that is being enqueued.
 struct Arrival<'j> {
     job: &'j NewJob,
     options: Option<String>,
@@ -171,7 +171,7 @@ impl<'j> Arrival<'j> {
         })
     }
 
-    /// Its row.
+    /// Passes on the values of its row.
     fn insert(&self, now: Timestamp, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> StoreResult<()> {
         let NewJob { id, spec, .. } = self.job;
         row(params![
@@ -199,7 +199,7 @@ impl<'j> Arrival<'j> {
         ])
     }
 
-    /// Stored, it takes its place.
+    /// Inserts the stored job into its indexes, and writes its event and counters.
     fn settle_in(&self, tx: &mut Tx<'_>, relatives: &Relatives<'_>, seq: i64) -> StoreResult<()> {
         let Self { job: NewJob { id, spec, .. }, family, status, run_at, .. } = self;
         let Spec { queue, name, priority, .. } = spec;
@@ -207,7 +207,7 @@ impl<'j> Arrival<'j> {
             Status::Queued => {
                 let key = spec.options.concurrency_key.as_deref();
                 let level = Level::of(*priority, false);
-                queue_limits::put(tx, Standing { queue, name, level, run_at: *run_at, seq, key })?;
+                queue_limits::put(tx, ReadyEntry { queue, name, level, run_at: *run_at, seq, key })?;
             }
             Status::Waiting => tx.write(sql::INSERT_WAITING, params![run_at, seq, family.waiting().any_failed])?,
             _ => tx.write(sql::INSERT_DUE, params![run_at, seq])?,
@@ -226,7 +226,7 @@ impl<'j> Arrival<'j> {
         tx.count(queue, name, None, Some(*status));
         tx.count_pending(spec.user_id.as_deref(), name, None, Some(*status));
         flow::join(tx, seq, self.job, family, relatives)?;
-        // A scheduled job may be due before any that idle workers are waiting for, so it wakes them too.
+        // A scheduled job may be due before any job that idle workers wait for, so it wakes them too.
         tx.woke_work = true;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What waits for what, and workflows.
+//! Dependencies between jobs, and workflows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,23 +9,23 @@ use punctual_core::{
 
 use super::{
     change::replace,
-    places::standing,
     queue_limits, read,
-    rows::{self, Known},
+    ready::standing,
+    rows::{self, JobRow},
     statements as sql,
     tx::{EventLine, Tx},
 };
 use crate::db::params;
 
-/// What new jobs have to do with others.
+/// The stored jobs that new jobs refer to.
 pub(crate) struct Relatives<'j> {
-    /// The jobs that they wait for.
+    /// The jobs that they depend on.
     parents: HashMap<JobId, Parent>,
-    /// The jobs whose places in workflows they take.
+    /// The jobs whose workflow nodes they take over.
     former: HashMap<(WorkflowId, &'j str), (JobId, Status)>,
 }
 
-/// A job that new ones wait for: its place and how it stands, as far as is known.
+/// A parent of new jobs: its row number and status, if known.
 #[derive(Default)]
 struct Parent {
     seq: Option<i64>,
@@ -33,7 +33,7 @@ struct Parent {
 }
 
 impl<'j> Relatives<'j> {
-    /// Those that are stored, of jobs that take places of their own.
+    /// Looks up the stored jobs that these new jobs refer to. The new jobs must not share workflow nodes.
     pub(crate) fn of(tx: &Tx<'_>, jobs: &'j [NewJob]) -> StoreResult<Self> {
         let ids: BTreeSet<JobId> = jobs.iter().flat_map(|job| job.parents.iter().copied()).collect();
         let ids: Vec<JobId> = ids.into_iter().collect();
@@ -54,21 +54,21 @@ impl<'j> Relatives<'j> {
         Ok(Self { parents, former })
     }
 
-    /// A new job begins so; others after it may wait for it.
+    /// Records the initial status of a new job, which later ones may depend on.
     pub(crate) fn begins(&mut self, id: JobId, status: Status) {
         if let Some(parent) = self.parents.get_mut(&id) {
             parent.status.get_or_insert(status);
         }
     }
 
-    /// It has been stored, unless it was before.
+    /// Records the row number of a new job, unless it was stored before.
     pub(crate) fn is_stored(&mut self, id: JobId, seq: Option<i64>) {
         if let Some(parent) = self.parents.get_mut(&id) {
             parent.seq = parent.seq.or(seq);
         }
     }
 
-    /// Refuses a job that would take the place of another one than it runs once more.
+    /// Refuses a job that would take over the node of a job other than the one that it reruns.
     fn check_place(&self, job: &NewJob) -> StoreResult<()> {
         match job.spec.place().and_then(|place| self.former.get(&place)) {
             Some((other, _)) if job.spec.options.rerun_of != Some(*other) => Err(StoreError::Superseded(*other)),
@@ -77,14 +77,14 @@ impl<'j> Relatives<'j> {
     }
 }
 
-/// The parents of a new job, and how it begins.
+/// The parents of a new job, and its first step.
 pub(crate) struct Family {
     pub(crate) next: Next,
     parents: Vec<(JobId, Fate)>,
 }
 
 impl Family {
-    /// How the parents of a new job stand.
+    /// Determines the state of a new job's parents.
     pub(crate) fn of(relatives: &Relatives<'_>, job: &NewJob) -> StoreResult<Self> {
         relatives.check_place(job)?;
         let mut statuses = Vec::new();
@@ -97,13 +97,13 @@ impl Family {
         Ok(Self { next, parents: job.parents.iter().copied().zip(fates).collect() })
     }
 
-    /// How the job stands with its parents.
+    /// How many parents the job waits for, and whether any of them failed.
     pub(crate) fn waiting(&self) -> Waiting {
         Waiting::of(self.parents.iter().map(|(_, fate)| *fate))
     }
 }
 
-/// A new job joins its parents and its workflow.
+/// Adds a new job to its parents' dependents and to its workflow.
 pub(crate) fn join(
     tx: &mut Tx<'_>,
     seq: i64,
@@ -123,7 +123,7 @@ pub(crate) fn join(
     }
     if let Some((workflow, node)) = job.spec.place() {
         tx.write(sql::INSERT_NODE, params![workflow.to_bytes(), node, seq])?;
-        // Perhaps that of another.
+        // The job may take the node over from a finished one, whose end no longer counts.
         if let (Some((_, former)), Some(own)) = (relatives.former.get(&(workflow, node)), job.spec.workflow_id) {
             tx.count_end_of(own, *former, Status::Waiting);
         }
@@ -134,7 +134,7 @@ pub(crate) fn join(
     Ok(())
 }
 
-/// Lets what follows from the ends of jobs happen, until nothing follows any more.
+/// Applies the consequences of finished jobs until there are none left.
 pub(crate) fn follow(tx: &mut Tx<'_>) -> StoreResult<()> {
     loop {
         tx.count_ends()?;
@@ -160,7 +160,7 @@ pub(crate) fn follow(tx: &mut Tx<'_>) -> StoreResult<()> {
     }
 }
 
-/// Jobs wait no longer.
+/// Starts or cancels jobs whose dependencies are settled.
 fn go_on(tx: &mut Tx<'_>, children: &[(i64, Next)]) -> StoreResult<()> {
     let seqs: Vec<i64> = children.iter().map(|(seq, _)| *seq).collect();
     tx.expect_events(seqs.len())?;
@@ -175,7 +175,7 @@ fn go_on(tx: &mut Tx<'_>, children: &[(i64, Next)]) -> StoreResult<()> {
 
 type Pending = (Vec<Edge>, BTreeMap<JobId, Waiting>, BTreeMap<JobId, i64>);
 
-/// Who waits for jobs that have ended, and where they stand in their table.
+/// The jobs that depend on these finished jobs, with their row numbers.
 fn pending_children(tx: &Tx<'_>, ended: &BTreeMap<JobId, (i64, Status)>) -> StoreResult<Pending> {
     let (mut edges, mut waiting, mut seqs) = Pending::default();
     let parents: Vec<_> = ended.iter().map(|(id, (seq, _))| (*id, *seq)).collect();
@@ -199,13 +199,13 @@ fn pending_children(tx: &Tx<'_>, ended: &BTreeMap<JobId, (i64, Status)>) -> Stor
 fn wait(tx: &Tx<'_>, seq: i64, waiting: Waiting) -> StoreResult<()> {
     tx.write(sql::WAIT_ON, params![seq, waiting.on])?;
     if waiting.any_failed {
-        tx.write(sql::NOTE_FAILURE, params![seq])?;
+        tx.write(sql::RECORD_PARENT_FAILURE, params![seq])?;
     }
     Ok(())
 }
 
-/// A job has waited for its parents.
-fn start(tx: &mut Tx<'_>, Known { seq, mut job, last_event }: Known) -> StoreResult<()> {
+/// Starts a job whose parents are done.
+fn start(tx: &mut Tx<'_>, JobRow { seq, mut job, last_event }: JobRow) -> StoreResult<()> {
     let (status, run_at) = flow::start_after_parents(job.run_at, tx.now);
     let event = tx.event(seq, last_event, EventLine::plain(status, None))?;
     tx.write(sql::DELETE_WAITING, params![job.run_at.as_micros(), seq])?;
@@ -221,7 +221,7 @@ fn start(tx: &mut Tx<'_>, Known { seq, mut job, last_event }: Known) -> StoreRes
     Ok(())
 }
 
-fn cancel(tx: &mut Tx<'_>, known: &Known, reason: &str) -> StoreResult<()> {
+fn cancel(tx: &mut Tx<'_>, known: &JobRow, reason: &str) -> StoreResult<()> {
     let mut job = known.job.clone();
     if change::apply(Verb::Cancel, &mut job, tx.now) == Ok(false) {
         replace(tx, known, &job, (None, Some(reason)))?;
@@ -229,9 +229,9 @@ fn cancel(tx: &mut Tx<'_>, known: &Known, reason: &str) -> StoreResult<()> {
     Ok(())
 }
 
-/// Jobs are about to be removed: for those that wait for them, they are deleted.
+/// Treats jobs that are about to be removed as deleted, for the jobs that depend on them.
 pub(crate) fn lose(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
-    for Known { seq, job, .. } in read::known(tx.db, seqs)? {
+    for JobRow { seq, job, .. } in read::known(tx.db, seqs)? {
         if job.status != Status::Deleted {
             tx.ended(job.id, seq, job.status, Status::Deleted);
         }
@@ -239,7 +239,7 @@ pub(crate) fn lose(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
     follow(tx)
 }
 
-/// Forgets whom jobs waited for, who waited for them, and their places in workflows.
+/// Removes the dependencies and dependents of jobs, and their workflow nodes.
 pub(crate) fn forget(tx: &Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
     for forget in [sql::DELETE_DEPENDENCIES, sql::DELETE_DEPENDENTS, sql::DELETE_NODE] {
         seqs.iter().try_for_each(|seq| tx.write(forget, params![seq]))?;

@@ -1,4 +1,4 @@
-//! Takes over what another store knows.
+//! Imports data from another store.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,10 @@ use punctual_core::{
 use super::{
     change::kept_until,
     independent_batches::independent_batches,
-    places::standing,
     queue_controls::QueueControls,
-    queue_limits, rows,
+    queue_limits,
+    ready::standing,
+    rows,
     running::Running,
     settle, statements as sql,
     tx::{EventLine, Tx},
@@ -23,7 +24,7 @@ use crate::db::{Db, Value, params};
 use crate::labels::labels;
 use crate::level::Level;
 
-/// Which jobs some wait for, or waited for.
+/// The dependencies of these jobs, pending and finished.
 pub(crate) fn dependencies(db: &dyn Db, children: &[JobId]) -> StoreResult<Vec<Dependency>> {
     let found = db.all_each(
         sql::DEPENDENCIES_OF,
@@ -39,10 +40,10 @@ pub(crate) fn dependencies(db: &dyn Db, children: &[JobId]) -> StoreResult<Vec<D
     Ok(found.into_iter().map(dependency).collect())
 }
 
-/// Takes over a part; says how much of it was new.
-pub(crate) fn import(tx: &mut Tx<'_>, parcel: &ExportBatch) -> StoreResult<usize> {
+/// Imports a batch; returns how many of its records were new.
+pub(crate) fn import(tx: &mut Tx<'_>, batch: &ExportBatch) -> StoreResult<usize> {
     (tx.woke_work, tx.woke_jobs) = (true, true);
-    match parcel {
+    match batch {
         ExportBatch::Queues(all) => new_of(all, |(queue, done)| import_queue(tx, queue, done)),
         ExportBatch::Jobs(all) => {
             let parts = independent_batches(all, |record, is_new| is_new(record.job.id));
@@ -77,7 +78,7 @@ fn import_jobs(tx: &mut Tx<'_>, records: &[Record]) -> StoreResult<usize> {
     Ok(new.len())
 }
 
-/// A job that has been stored gets all that belongs to it.
+/// Stores the rows that belong to an imported job.
 fn import_job(tx: &mut Tx<'_>, controls: &QueueControls, record: &Record, seq: i64) -> StoreResult<()> {
     let job = &record.job;
     let last_event = tell(tx, seq, record)?;
@@ -103,7 +104,7 @@ fn import_job(tx: &mut Tx<'_>, controls: &QueueControls, record: &Record, seq: i
     Ok(())
 }
 
-/// Its row.
+/// Passes on the values of its row.
 fn insert(job: &Job, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> StoreResult<()> {
     let spec = &job.spec;
     row(params![
@@ -139,7 +140,7 @@ fn insert(job: &Job, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> St
     ])
 }
 
-/// Stores what happened to a job; returns the last event.
+/// Stores the events of a job; returns the number of the last one.
 fn tell(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<Option<i64>> {
     let (mut last, mut at_rest) = (None, None);
     for (place, event) in record.events.iter().enumerate() {
@@ -158,7 +159,7 @@ fn tell(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<Option<i64>> 
     Ok(last)
 }
 
-/// Puts a job that nobody holds where it belongs.
+/// Inserts a job that is not running into its index.
 fn place(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
     let job = &record.job;
     match job.status {
@@ -178,12 +179,12 @@ fn place(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
         tx.write(sql::INSERT_DEAD, params![died_at.as_micros(), seq, job.spec.name])?;
     }
     if let Some(expires_at) = kept_until(job) {
-        tx.write(sql::INSERT_KEPT, params![expires_at, seq])?;
+        tx.write(sql::INSERT_EXPIRY, params![expires_at, seq])?;
     }
     Ok(())
 }
 
-/// Lets a worker hold a job as it did: if it is gone, its lease runs out.
+/// Stores the lease of a running job. If its worker no longer exists, the lease expires.
 fn hold(tx: &mut Tx<'_>, controls: &QueueControls, seq: i64, job: &Job, last_event: Option<i64>) -> StoreResult<()> {
     let spec = &job.spec;
     let limit_key = spec.options.concurrency_key.clone().or_else(|| controls.guards(&spec.queue).then(String::new));
@@ -207,7 +208,7 @@ fn hold(tx: &mut Tx<'_>, controls: &QueueControls, seq: i64, job: &Job, last_eve
         limit_key,
     };
     running.insert(tx, job.id.to_bytes())?;
-    // What another store has started is not to start a second time here, if it runs at most once.
+    // A job that runs at most once and was started by the other store must not be started again here.
     let attempt = AttemptId { job: job.id, run: job.run };
     settle::confirm_at(tx, Timestamp::MIN, worker, &[attempt]).map(drop)
 }

@@ -1,9 +1,9 @@
-//! Parts of a list that can be done at once.
+//! Splits a list into parts whose items can be processed together.
 
 use std::{collections::HashSet, hash::Hash};
 
-/// Parts of a list in each of which nothing has a mark of another one. `is_apart` names the marks of one, and says
-/// whether all of them were new.
+/// Splits a list into consecutive parts, in each of which no two items share a mark. `is_apart` passes the marks of an
+/// item on, and returns whether all of them were new.
 pub(crate) fn independent_batches<'t, T, M: Eq + Hash>(
     items: &'t [T],
     is_apart: impl Fn(&'t T, &mut dyn FnMut(M) -> bool) -> bool,

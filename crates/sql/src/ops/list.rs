@@ -1,4 +1,4 @@
-//! Lists, each read from an index in its order, with a bound on the rows that one page looks at.
+//! Lists of jobs, each read from an index in its order, with a maximum number of rows scanned per page.
 
 use punctual_core::{
     Filter, Job, JobId, JobPage, Order, Page, Status, StoreResult, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
@@ -9,7 +9,7 @@ use crate::db::{Db, GoOn, Row, Statement, params};
 use crate::level::Level;
 use crate::list::{self, Key, bad_cursor, merge};
 
-/// What one source found: the places of jobs in their table.
+/// The matches of one source, as row numbers of jobs.
 type Found<K> = list::Found<K, i64>;
 
 pub(crate) fn list(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<JobPage> {
@@ -20,8 +20,8 @@ pub(crate) fn list(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<Job
     }
 }
 
-/// Steps through a source, from after a key, until the page is full, the bound is reached, or it ends. Asks for few
-/// rows first: most pages need no more, and some engines bring all that they are asked for.
+/// Scans a source, from after a key, until the page is full, the maximum is reached, or the source ends. Requests few
+/// rows at first: most pages need no more, and some engines fetch all requested rows.
 fn scan<K: Copy>(
     mut from: K,
     limit: usize,
@@ -52,9 +52,10 @@ fn scan<K: Copy>(
     }
 }
 
-/// What a filter needs to know of a candidate, besides status and time.
+/// Checks a candidate against the filter, except for status and time.
 fn fits(filter: &Filter, row: &dyn Row, queue: &str, name: &str, from: usize) -> StoreResult<bool> {
-    let same = |wish: &Option<String>, found: Option<&str>| wish.as_deref().is_none_or(|wish| found == Some(wish));
+    let same =
+        |wanted: &Option<String>, found: Option<&str>| wanted.as_deref().is_none_or(|wanted| found == Some(wanted));
     if !same(&filter.queue, Some(queue)) || !same(&filter.name, Some(name)) {
         return Ok(false);
     }
@@ -77,15 +78,15 @@ fn newest(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<JobPage> {
     Ok(JobPage { jobs, next: found.stopped.map(|id: JobId| id.to_string()) })
 }
 
-/// The labels that a filter asks for, the most selective kind first.
+/// The labels that a filter requires, the most selective kind first.
 fn labels(filter: &Filter) -> impl Iterator<Item = (&'static str, &str)> {
-    let wishes = [
+    let wanted = [
         ("correlation", &filter.correlation_id),
         ("schedule", &filter.schedule),
         ("user", &filter.user_id),
         ("tag", &filter.tag),
     ];
-    wishes.into_iter().filter_map(|(kind, wish)| Some((kind, wish.as_deref()?)))
+    wanted.into_iter().filter_map(|(kind, wanted)| Some((kind, wanted.as_deref()?)))
 }
 
 fn scan_newest(db: &dyn Db, filter: &Filter, before: JobId, limit: usize) -> StoreResult<Found<JobId>> {
@@ -113,7 +114,7 @@ fn scan_newest(db: &dyn Db, filter: &Filter, before: JobId, limit: usize) -> Sto
 
 // By time: several sources, keyed by (time, seq), merged.
 
-/// A list's sources, each scanned from a key on.
+/// The sources of a list, each scanned from a key.
 type Sources = fn(&dyn Db, &Filter, Key, usize) -> StoreResult<Vec<Found<Key>>>;
 
 fn timed(db: &dyn Db, filter: &Filter, page: &Page, sources: Sources) -> StoreResult<JobPage> {
@@ -125,7 +126,7 @@ fn timed(db: &dyn Db, filter: &Filter, page: &Page, sources: Sources) -> StoreRe
 }
 
 fn finished_sources(db: &dyn Db, filter: &Filter, (time, seq): Key, limit: usize) -> StoreResult<Vec<Found<Key>>> {
-    // The key is negated to run backwards; the first page begins at the end of time.
+    // The key is negated to scan backwards; the first page begins at the maximum time.
     let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
     let after = if time == i64::MIN { (-until, -i128::from(i64::MIN)) } else { (time, seq) };
     let since = filter.since.map_or(i64::MIN, Timestamp::as_micros);
@@ -175,7 +176,7 @@ fn due_sources(db: &dyn Db, filter: &Filter, after: Key, limit: usize) -> StoreR
         })?);
     }
     if wants(Status::Queued) {
-        let one = |wish: &Option<String>| wish.iter().cloned().collect::<Vec<_>>();
+        let one = |wanted: &Option<String>| wanted.iter().cloned().collect::<Vec<_>>();
         for lane in read::lanes(db, &one(&filter.queue), &one(&filter.name))? {
             for priority in 0..=punctual_core::limits::PRIORITY_MAX {
                 for suspect in [false, true] {
@@ -205,6 +206,6 @@ fn scan_lane(
 }
 
 fn load(db: &dyn Db, seqs: impl Iterator<Item = i64>) -> StoreResult<Vec<Job>> {
-    // One that was removed meanwhile is left out.
+    // Jobs that were removed meanwhile are left out.
     read::present(db, &seqs.collect::<Vec<_>>())
 }

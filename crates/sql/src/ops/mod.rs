@@ -1,13 +1,13 @@
-//! The operations of the port within one transaction, for engines that do not do the most of it in statements of their
-//! own. An engine brings a connection and the texts of the statements.
+//! The port's operations within one transaction, for engines that do not implement most of them in SQL. An engine
+//! provides a connection and the texts of the statements.
 //!
 //! | question | file |
 //! |---|---|
 //! | which statements are there? | `statements` |
-//! | how are they the port? | `store` |
-//! | what is one operation under way? | `tx` |
+//! | how do they implement the port? | `store` |
+//! | what is the state of one operation? | `tx` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
-//! | in which index is a job, and which worker runs it? | `places`, `running` |
+//! | in which index is a job, and which worker runs it? | `ready`, `running` |
 //! | dependencies, and workflows | `flow`, `workflows` |
 //! | limits | `queue_limits`, claims under them: `queue_controls`, `choice`; slots of cancelled jobs: `slots` |
 //! | operators' actions, retention | `change`, `remove` |
@@ -18,25 +18,25 @@
 //! | messages to users, tokens | `notifications`, `tokens` |
 //! | which operations of a batch are independent? | `independent_batches` |
 //! | what another store transfers | `import` |
-//! | what `punctual doctor` checks | `examine` |
+//! | what `punctual doctor` checks | `diagnostics` |
 //! | how do rows become types? | `rows` |
 
 pub(crate) mod change;
 pub(crate) mod changes;
 pub(crate) mod choice;
 pub(crate) mod claim;
+pub(crate) mod diagnostics;
 pub(crate) mod enqueue;
-pub(crate) mod examine;
 pub(crate) mod flow;
 pub(crate) mod import;
 pub(crate) mod independent_batches;
 pub(crate) mod list;
 pub(crate) mod notifications;
-pub(crate) mod places;
 pub(crate) mod queue_controls;
 pub(crate) mod queue_limits;
 pub(crate) mod queues;
 pub(crate) mod read;
+pub(crate) mod ready;
 pub(crate) mod registry;
 pub(crate) mod remove;
 pub(crate) mod rows;

@@ -45,5 +45,5 @@ pub(crate) fn last(db: &dyn Db) -> StoreResult<u64> {
 }
 
 pub(crate) fn drop(tx: &Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
-    tx.execute(sql::TRIM_NOTIFICATIONS, params![tx.now.before(after).as_micros(), limit as i64])
+    tx.execute(sql::PRUNE_NOTIFICATIONS, params![tx.now.before(after).as_micros(), limit as i64])
 }

@@ -1,18 +1,18 @@
-//! Paused queues and limits, as claims read them.
+//! Paused queues and limits, as read by claims.
 
 use std::collections::{HashMap, HashSet};
 
 use punctual_core::{Limits, QueueSettings, StoreResult};
 
-use super::{places::Lane, rows, statements as sql};
+use super::{ready::Lane, rows, statements as sql};
 use crate::db::Db;
 
 /// Paused queues and limits.
 #[derive(Debug, Default)]
 pub(crate) struct QueueControls {
-    /// No job of these may start.
+    /// Queues whose jobs may not start.
     pub(crate) paused: HashSet<String>,
-    /// The limits of limited queues.
+    /// The limits of the queues that have any.
     pub(crate) limits: HashMap<String, Limits>,
 }
 

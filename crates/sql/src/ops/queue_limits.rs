@@ -1,33 +1,35 @@
-//! Which queued jobs may start, where limits are set. [`punctual_core::limiter`] decides.
+//! Decides which queued jobs may start under limits; the rules are in [`punctual_core::limiter`].
 //!
-//! Jobs with a concurrency key stand in a table of their own. Whatever happens to one of them, its key is looked at in
-//! the same transaction: `punctual_limit_heads` has which keys have something to start. So a claim costs what it takes,
-//! and not what waits. What time and changed limits open is marked, and looked at by the next claim.
+//! Jobs with a concurrency key are in a table of their own. Every change to such a job re-evaluates its key in the same
+//! transaction: `punctual_limit_heads` has the keys whose first jobs may start. So the cost of a claim depends on the
+//! jobs that it takes, not on the jobs that wait. Keys that become available later, or because limits changed, get a
+//! wakeup row, which the next claim processes.
 
 use std::collections::{BTreeSet, HashMap};
 
 use punctual_core::{ClaimRequest, Limits, Rate, StoreResult, Timestamp, limiter::LimitUsage};
 
 use super::{
-    places::{Lane, Standing},
     queue_controls::QueueControls,
-    read, statements as sql,
+    read,
+    ready::{Lane, ReadyEntry},
+    statements as sql,
     tx::Tx,
 };
 use crate::db::{Db, Row, params};
 use crate::level::Level;
 
-/// So many marked keys are looked at by one claim.
+/// Maximum number of wakeups that a claim processes per queue.
 const LOOK_MAX_KEYS: usize = 2_000;
-/// Under this key, `punctual_limit_starts` and `punctual_limit_fairness` know the queue itself.
+/// The key under which `punctual_limit_starts` and `punctual_limit_fairness` store the queue itself.
 pub(super) const QUEUE: &str = "";
-/// Under this key, which nobody can have, `punctual_limit_fairness` knows the jobs without one. No blank: to some
-/// engines that is nothing.
+/// The key under which `punctual_limit_fairness` stores the jobs without a key. Invalid as a concurrency key. Not a
+/// space, because some engines treat that as an empty string.
 pub(super) const KEYLESS: &str = "\u{1}";
 
-/// Puts a queued job where claims find it.
-pub(crate) fn put(tx: &mut Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
-    let Standing { queue, name, level, run_at, seq, key } = job;
+/// Inserts a queued job into the index that claims read.
+pub(crate) fn put(tx: &mut Tx<'_>, job: ReadyEntry<'_>) -> StoreResult<()> {
+    let ReadyEntry { queue, name, level, run_at, seq, key } = job;
     tx.woke_work = true;
     match key {
         None => tx.write(sql::INSERT_READY, params![queue, name, level, run_at, seq]),
@@ -38,22 +40,22 @@ pub(crate) fn put(tx: &mut Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
     }
 }
 
-/// Takes a queued job away from there.
-pub(crate) fn leave(tx: &mut Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
+/// Removes a queued job from that index.
+pub(crate) fn leave(tx: &mut Tx<'_>, job: ReadyEntry<'_>) -> StoreResult<()> {
     job.key.into_iter().for_each(|key| touch(tx, job.queue, key));
     take(tx, job)
 }
 
-/// The same by a claim, which looks at the key itself.
-pub(crate) fn take(tx: &Tx<'_>, job: Standing<'_>) -> StoreResult<()> {
-    let Standing { queue, name, level, run_at, seq, key } = job;
+/// Like `leave`, for a claim, which re-evaluates the key itself.
+pub(crate) fn take(tx: &Tx<'_>, job: ReadyEntry<'_>) -> StoreResult<()> {
+    let ReadyEntry { queue, name, level, run_at, seq, key } = job;
     match key {
         None => tx.write(sql::DELETE_READY, params![queue, name, level, run_at, seq]),
         Some(key) => tx.write(sql::DELETE_KEYED, params![queue, key, name, level, run_at, seq]),
     }
 }
 
-/// A held job that was limited is held no longer, so that another one may start.
+/// Records that a limited job is no longer held, so that another one may start.
 pub(crate) fn freed(tx: &mut Tx<'_>, queue: &str, limit_key: &str) {
     tx.woke_work = true;
     if limit_key != QUEUE {
@@ -61,12 +63,12 @@ pub(crate) fn freed(tx: &mut Tx<'_>, queue: &str, limit_key: &str) {
     }
 }
 
-/// Something has happened to a key's jobs.
+/// Records a change to the jobs of a key.
 fn touch(tx: &mut Tx<'_>, queue: &str, key: &str) {
     tx.keys.insert((queue.to_owned(), key.to_owned()));
 }
 
-/// Looks at the keys to whose jobs something has happened in this operation.
+/// Re-evaluates the keys whose jobs this operation changed.
 pub(crate) fn look_at_touched(tx: &mut Tx<'_>) -> StoreResult<()> {
     let keys = std::mem::take(&mut tx.keys);
     if keys.is_empty() {
@@ -78,9 +80,9 @@ pub(crate) fn look_at_touched(tx: &mut Tx<'_>) -> StoreResult<()> {
     look_at(tx, &controls, &keys).map(drop)
 }
 
-/// The key is to be looked at, from a time on.
+/// Schedules the re-evaluation of a key at a time.
 pub(super) fn mark_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> StoreResult<()> {
-    tx.write(sql::INSERT_MARK, params![queue, at.as_micros(), key])
+    tx.write(sql::INSERT_WAKEUP, params![queue, at.as_micros(), key])
 }
 
 /// Whether claims have to apply limits.
@@ -88,35 +90,35 @@ pub(crate) fn are_any(tx: &Tx<'_>, controls: &QueueControls) -> StoreResult<bool
     Ok(!controls.limits.is_empty() || tx.db.only(sql::ANY_KEYED, &[], |row| row.get(0))?)
 }
 
-/// Looks at the marked keys of the queues that the worker serves; says when the next one is to be looked at.
+/// Processes the due wakeups of the queues that the worker serves; returns when the next one is due.
 pub(crate) fn look(tx: &Tx<'_>, request: &ClaimRequest, controls: &QueueControls) -> StoreResult<Option<Timestamp>> {
     let mut next = None;
-    for queue in read::queues_by(tx.db, sql::MARKED_QUEUE, &request.queues)? {
+    for queue in read::queues_by(tx.db, sql::QUEUE_WITH_WAKEUP, &request.queues)? {
         let all = look_in(tx, controls, &queue)?;
-        let mark: Option<i64> = tx.db.only(sql::NEXT_MARK, params![queue, tx.now.as_micros()], |row| row.get(0))?;
+        let mark: Option<i64> = tx.db.only(sql::NEXT_WAKEUP, params![queue, tx.now.as_micros()], |row| row.get(0))?;
         let mark = if all { mark.map(Timestamp::from_micros) } else { Some(tx.now) };
         next = mark.into_iter().chain(next).min();
     }
     Ok(next)
 }
 
-/// Looks at marked keys of a queue; says whether at all of them.
+/// Processes due wakeups of a queue; returns whether it processed all of them.
 fn look_in(tx: &Tx<'_>, controls: &QueueControls, queue: &str) -> StoreResult<bool> {
     let marks: Vec<(i64, String)> =
-        tx.db.all(sql::DUE_MARKS, params![queue, tx.now.as_micros(), LOOK_MAX_KEYS], |row| {
+        tx.db.all(sql::DUE_WAKEUPS, params![queue, tx.now.as_micros(), LOOK_MAX_KEYS], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
-    marks.iter().try_for_each(|(at, key)| tx.write(sql::DELETE_MARK, params![queue, at, key]))?;
+    marks.iter().try_for_each(|(at, key)| tx.write(sql::DELETE_WAKEUP, params![queue, at, key]))?;
     let all = marks.len() < LOOK_MAX_KEYS;
     let keys: BTreeSet<Key<'_>> = marks.iter().map(|(_, key)| (queue, key.as_str())).collect();
     look_at(tx, controls, &Vec::from_iter(keys))?;
     Ok(all)
 }
 
-/// The limits of a queue have changed: its keys are to be looked at, and starts that are counted as later than now, in
-/// moments of a rate that is another now, are counted as of now.
+/// Applies a change of a queue's limits: schedules the re-evaluation of its keys. Starts are rounded to moments that
+/// depend on the rate's period; those that are recorded as later than now are moved to now.
 pub(crate) fn limits_changed(tx: &Tx<'_>, queue: &str) -> StoreResult<()> {
-    tx.write(sql::MARK_QUEUE, params![queue])?;
+    tx.write(sql::WAKE_QUEUE, params![queue])?;
     let now = tx.now.as_micros();
     let late: Vec<(String, i64)> =
         tx.db.all(sql::LATE_STARTS, params![queue, now], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -124,17 +126,17 @@ pub(crate) fn limits_changed(tx: &Tx<'_>, queue: &str) -> StoreResult<()> {
     late.iter().try_for_each(|(key, count)| tx.write(sql::ADD_START, params![queue, key, now, count]))
 }
 
-/// Removes what limits no longer need.
+/// Removes rows that limits no longer need.
 pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
-    tx.write(sql::TRIM_SLOTS, params![tx.now.as_micros()])?;
+    tx.write(sql::PRUNE_SLOTS, params![tx.now.as_micros()])?;
     let controls = QueueControls::read(tx.db)?;
-    for queue in read::queues_by(tx.db, sql::STARTED_QUEUE, &[])? {
+    for queue in read::queues_by(tx.db, sql::QUEUE_WITH_STARTS, &[])? {
         let horizon = controls.limits(&queue).horizon(tx.now).map_or(i64::MAX, Timestamp::as_micros);
-        tx.write(sql::TRIM_STARTS, params![queue, horizon])?;
+        tx.write(sql::PRUNE_STARTS, params![queue, horizon])?;
     }
-    for queue in read::queues_by(tx.db, sql::TURNED_QUEUE, &[])? {
+    for queue in read::queues_by(tx.db, sql::QUEUE_WITH_TURNS, &[])? {
         if !controls.limits(&queue).fair {
-            tx.write(sql::TRIM_TURNS, params![queue])?;
+            tx.write(sql::PRUNE_TURNS, params![queue])?;
         }
     }
     Ok(())
@@ -143,7 +145,7 @@ pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
 /// A queue and a key.
 pub(super) type Key<'a> = (&'a str, &'a str);
 
-/// Looks whether keys have something to start; says when the first of those may that their rates hold back.
+/// Re-evaluates whether jobs of these keys may start; returns when the first job that a rate holds back may start.
 pub(super) fn look_at(tx: &Tx<'_>, controls: &QueueControls, keys: &[Key<'_>]) -> StoreResult<Option<Timestamp>> {
     keys.iter().try_for_each(|(queue, key)| tx.write(sql::DELETE_HEADS, params![queue, key]))?;
     let (passed, names) = (passed_keys(tx, controls, keys)?, names(tx, keys)?);
@@ -151,12 +153,12 @@ pub(super) fn look_at(tx: &Tx<'_>, controls: &QueueControls, keys: &[Key<'_>]) -
     for (((queue, key), passed), names) in keys.iter().zip(&passed).zip(&names) {
         let limits = controls.limits(queue);
         if limits.key_free(passed, tx.now) > 0 {
-            // Claims that take no suspects, or only them, find the first of theirs.
+            // Claims take either no suspects or only suspects; each kind needs its own head.
             let lanes = names.iter().flat_map(|name| [false, true].map(|suspects| Lane::new(*queue, name, suspects)));
             lines.extend(lanes.map(|lane| ((*queue, *key), lane, 1)));
             continue;
         }
-        // A slot that is freed leaves a mark; time does not.
+        // A freed slot leads to a re-evaluation; the passing of time needs a wakeup.
         let opens_at = limits.key_rate.map(|rate| rate.opens_at(&passed.starts, tx.now));
         if let Some(opens_at) = opens_at.filter(|at| *at > tx.now && !names.is_empty()) {
             mark_at(tx, opens_at, queue, key)?;
@@ -173,11 +175,11 @@ pub(super) fn look_at(tx: &Tx<'_>, controls: &QueueControls, keys: &[Key<'_>]) -
     Ok(first_opens_at)
 }
 
-/// The names of keys' queued jobs.
+/// The names of each key's queued jobs.
 fn names(tx: &Tx<'_>, keys: &[Key<'_>]) -> StoreResult<Vec<Vec<String>>> {
     let mut names = vec![Vec::<String>::new(); keys.len()];
     let mut more: Vec<usize> = (0..keys.len()).collect();
-    // One step of each at a time.
+    // One index step per key in each round.
     while !more.is_empty() {
         let found = tx.db.all_each(
             sql::KEYED_NAME,
@@ -200,10 +202,10 @@ fn names(tx: &Tx<'_>, keys: &[Key<'_>]) -> StoreResult<Vec<Vec<String>>> {
     Ok(names)
 }
 
-/// A queued job: its level, its time and its place.
+/// A queued job: its level, its time and its row number.
 pub(super) type First = (Level, i64, i64);
 
-/// The first queued jobs of keys in lanes, so many of each.
+/// The first queued jobs of keys in lanes, up to the given number for each.
 pub(super) fn first_of(tx: &Tx<'_>, lines: &[(Key<'_>, &Lane, u32)]) -> StoreResult<Vec<(usize, First)>> {
     tx.db.all_each(
         sql::KEYED_FIRST,
@@ -217,7 +219,7 @@ pub(super) fn first_of(tx: &Tx<'_>, lines: &[(Key<'_>, &Lane, u32)]) -> StoreRes
     )
 }
 
-/// How far keys have come that take turns, and their queues.
+/// The fairness positions of keys and of their queues.
 pub(super) struct Turns<'k>(HashMap<Key<'k>, u64>);
 
 impl Turns<'_> {
@@ -226,7 +228,7 @@ impl Turns<'_> {
     }
 }
 
-/// Of these keys and of their queues, where keys take turns.
+/// The fairness positions of these keys and their queues, where fairness is enabled.
 pub(super) fn turns<'k>(
     tx: &Tx<'_>,
     controls: &QueueControls,
@@ -248,7 +250,7 @@ pub(super) fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) ->
     tx.db.all(sql::STARTS, params![queue, key, rate.horizon(tx.now).as_micros()], start)
 }
 
-/// The usage of a limit, all that is known of it.
+/// The usage of a limit, with all recorded starts.
 pub(crate) fn passed(db: &dyn Db, now: Timestamp, queue: &str, key: Option<&str>) -> StoreResult<LimitUsage> {
     let now = now.as_micros();
     let running = match key {

@@ -1,4 +1,4 @@
-//! What is said of queues.
+//! Queue settings.
 
 use punctual_core::{Limits, Queue, QueueEvent, QueueSave, StoreResult};
 
@@ -38,7 +38,7 @@ fn write(tx: &mut Tx<'_>, save: &QueueSave, settings: &str) -> StoreResult<bool>
     }
     if saved {
         tx.write(sql::INSERT_QUEUE_EVENT, params![name, tx.now.as_micros(), actor, action])?;
-        // What was paused may start now.
+        // The queue may have been resumed, so its jobs may start now.
         tx.woke_work = true;
     }
     Ok(saved)

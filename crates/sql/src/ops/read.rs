@@ -9,7 +9,7 @@ use punctual_core::{
 };
 
 use super::{
-    rows::{self, Known},
+    rows::{self, JobRow},
     running::Running,
     statements as sql,
 };
@@ -17,19 +17,19 @@ use crate::db::{Db, Statement, params};
 use crate::pending;
 
 pub(crate) fn get(db: &dyn Db, id: JobId) -> StoreResult<Option<Job>> {
-    let found = db.one(sql::GET, params![id.to_bytes()], rows::job)?;
+    let found = db.one(sql::JOB, params![id.to_bytes()], rows::job)?;
     Ok(found.map(|(_, job)| job))
 }
 
-/// Jobs by their places, in that order.
-pub(crate) fn known(db: &dyn Db, seqs: &[i64]) -> StoreResult<Vec<Known>> {
-    db.only_each(sql::GET_BY_SEQ, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])), Known::of)
+/// Jobs by their row numbers, in the same order.
+pub(crate) fn known(db: &dyn Db, seqs: &[i64]) -> StoreResult<Vec<JobRow>> {
+    db.only_each(sql::JOB_BY_SEQ, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])), JobRow::of)
 }
 
-/// Those of jobs that are still there.
+/// The jobs that still exist.
 pub(crate) fn present(db: &dyn Db, seqs: &[i64]) -> StoreResult<Vec<Job>> {
     let found =
-        db.all_each(sql::GET_BY_SEQ, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])), rows::job)?;
+        db.all_each(sql::JOB_BY_SEQ, &mut |row| seqs.iter().try_for_each(|seq| row(params![seq])), rows::job)?;
     Ok(found.into_iter().map(|(_, (_, job))| job).collect())
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn dead_by_name(db: &dyn Db, since: Timestamp, until: Timestamp) -> S
         Ok(true)
     })?;
     let mut counts: Vec<_> = counts.into_iter().collect();
-    // Most first; the sort keeps the order of names among equals.
+    // Descending by count; the stable sort keeps equal counts in the order of names.
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     Ok(counts)
 }
@@ -134,14 +134,14 @@ pub(crate) fn rollups(db: &dyn Db, since: Timestamp, until: Timestamp) -> StoreR
     })
 }
 
-/// The lanes, each a queue and a name, that may hold anything ready. Empty wishes stand for all there are.
+/// The lanes, each a queue and a name, that may have ready jobs. Empty filters select all.
 ///
-/// Steps from one to the next in the index, so its cost is that of the lanes, not of the jobs in them.
+/// Skips from one lane to the next in the index, so the cost depends on the number of lanes, not of jobs.
 pub(crate) fn lanes(db: &dyn Db, queues: &[String], names: &[String]) -> StoreResult<Vec<(String, String)>> {
     lanes_by(db, (sql::LANE_QUEUES, sql::LANE_NAMES), queues, names)
 }
 
-/// The same of another table, which is stepped through by these two statements.
+/// Like `lanes`, for another table, whose queues and names these two statements step through.
 pub(crate) fn lanes_by(
     db: &dyn Db,
     (next_queue, next_name): (Statement, Statement),
@@ -154,11 +154,11 @@ pub(crate) fn lanes_by(
         let names = if names.is_empty() { stepwise(db, next_name, Some(&queue))? } else { names.to_vec() };
         lanes.extend(names.into_iter().map(|name| (queue.clone(), name)));
     }
-    // A wish that is named twice is one lane all the same.
+    // The set removes duplicates in the filters.
     Ok(lanes.into_iter().collect())
 }
 
-/// The queues that are wanted, or all that are stepped through by a statement.
+/// The given queues, or all queues that the statement steps through.
 pub(crate) fn queues_by(db: &dyn Db, next_queue: Statement, queues: &[String]) -> StoreResult<Vec<String>> {
     if queues.is_empty() { stepwise(db, next_queue, None) } else { Ok(queues.to_vec()) }
 }

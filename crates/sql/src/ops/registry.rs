@@ -7,12 +7,12 @@ use punctual_core::{Heartbeat, Lock, StoreResult, Timestamp, TokenId, WorkerId, 
 use super::{rows, slots, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
-pub(crate) fn beat(tx: &Tx<'_>, beat: &Heartbeat) -> StoreResult<()> {
-    let (queues, names) = (rows::text(&beat.queues)?, rows::text(&beat.names)?);
-    let Heartbeat { host, pid, concurrency, running, .. } = beat;
-    let (id, now) = (beat.id.to_bytes(), tx.now.as_micros());
-    let registered_by = beat.registered_by.map(TokenId::to_bytes);
-    tx.write(sql::BEAT, params![id, host, pid, queues, names, concurrency, running, now, registered_by])
+pub(crate) fn heartbeat(tx: &Tx<'_>, heartbeat: &Heartbeat) -> StoreResult<()> {
+    let (queues, names) = (rows::text(&heartbeat.queues)?, rows::text(&heartbeat.names)?);
+    let Heartbeat { host, pid, concurrency, running, .. } = heartbeat;
+    let (id, now) = (heartbeat.id.to_bytes(), tx.now.as_micros());
+    let registered_by = heartbeat.registered_by.map(TokenId::to_bytes);
+    tx.write(sql::HEARTBEAT, params![id, host, pid, queues, names, concurrency, running, now, registered_by])
 }
 
 pub(crate) fn end_leases(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<usize> {
@@ -21,7 +21,7 @@ pub(crate) fn end_leases(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<usize
 }
 
 pub(crate) fn leave(tx: &Tx<'_>, worker: WorkerId) -> StoreResult<()> {
-    tx.write(sql::LEAVE, params![worker.to_bytes()])
+    tx.write(sql::DEREGISTER, params![worker.to_bytes()])
 }
 
 pub(crate) fn workers(db: &dyn Db) -> StoreResult<Vec<WorkerRecord>> {
@@ -29,7 +29,7 @@ pub(crate) fn workers(db: &dyn Db) -> StoreResult<Vec<WorkerRecord>> {
 }
 
 fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
-    let beat = Heartbeat {
+    let heartbeat = Heartbeat {
         id: WorkerId::from_bytes(row.get(0)?),
         host: row.get(1)?,
         pid: row.get(2)?,
@@ -39,7 +39,7 @@ fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
         running: row.get(6)?,
         registered_by: row.get::<Option<[u8; 16]>>(9)?.map(TokenId::from_bytes),
     };
-    Ok(WorkerRecord { beat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
+    Ok(WorkerRecord { heartbeat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
 }
 
 pub(crate) fn lock(tx: &Tx<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<Option<Lock>> {

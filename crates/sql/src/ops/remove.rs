@@ -1,4 +1,4 @@
-//! Jobs that leave, with all that belongs to them.
+//! Removes jobs with all their rows.
 
 use std::time::Duration;
 
@@ -6,38 +6,37 @@ use punctual_core::{Status, StoreResult, Timestamp, WorkflowId, limits};
 
 use super::{
     change::{forget_death, kept_until},
-    flow,
-    places::standing,
-    queue_limits, read,
-    rows::Known,
+    flow, queue_limits, read,
+    ready::standing,
+    rows::JobRow,
     statements as sql, tokens,
     tx::Tx,
 };
 use crate::db::params;
 use crate::labels::labels;
 
-/// Removes deleted jobs with all that belongs to them.
+/// Removes deleted jobs with all their rows.
 pub(crate) fn purge(tx: &mut Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
     let cutoff = tx.now.before(after).as_micros();
     let seqs: Vec<i64> = tx.db.all(sql::PURGEABLE, params![cutoff, limit], |row| row.get(0))?;
     remove_some(tx, &seqs)
 }
 
-/// Removes ephemeral jobs that nobody runs.
+/// Removes ephemeral jobs that are not running.
 pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, before: Timestamp, limit: usize) -> StoreResult<usize> {
     let seqs: Vec<i64> = tx.db.all(sql::EPHEMERAL, params![limit, before.as_micros()], |row| row.get(0))?;
     flow::lose(tx, &seqs)?;
     remove_some(tx, &seqs)
 }
 
-/// Removes jobs until many rows have gone; says how many jobs. A job may have a long log, and others wait for the
-/// writer.
+/// Removes jobs until many rows are deleted; returns the number of jobs. The limit is on rows because a job may have a
+/// long log and other operations wait for the writer.
 fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     const MANY_ROWS: usize = 20_000;
     const FEW_ROWS: usize = 1_000;
     const AT_ONCE_MAX_JOBS: usize = 16;
     if !seqs.is_empty() {
-        tx.write(sql::KEEP_EVENT_NUMBER, &[])?;
+        tx.write(sql::SAVE_EVENT_NUMBER, &[])?;
     }
     let (mut left, mut rows, mut at_once) = (seqs, 0, 1);
     while !left.is_empty() && rows < MANY_ROWS {
@@ -50,7 +49,7 @@ fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     Ok(seqs.len() - left.len())
 }
 
-/// Removes every trace of jobs that nobody runs; says how many rows of their histories there were.
+/// Removes jobs that are not running, with all their rows; returns the number of rows of their histories.
 fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     for known in read::known(tx.db, seqs)? {
         leave(tx, &known)?;
@@ -64,8 +63,8 @@ fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     Ok(rows)
 }
 
-/// A job leaves all places where it stands.
-fn leave(tx: &mut Tx<'_>, Known { seq, job, .. }: &Known) -> StoreResult<()> {
+/// Removes a job from all indexes.
+fn leave(tx: &mut Tx<'_>, JobRow { seq, job, .. }: &JobRow) -> StoreResult<()> {
     let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
     if job.status == Status::Queued {
         queue_limits::leave(tx, standing(job, *seq))?;
@@ -79,7 +78,7 @@ fn leave(tx: &mut Tx<'_>, Known { seq, job, .. }: &Known) -> StoreResult<()> {
         tx.write(sql::DELETE_LABEL, params![kind, value, job.id.to_bytes()])?;
     }
     if let Some(expires_at) = kept_until(job) {
-        tx.write(sql::DELETE_KEPT, params![expires_at, seq])?;
+        tx.write(sql::DELETE_EXPIRY, params![expires_at, seq])?;
     }
     forget_death(tx, *seq, job)?;
     tx.write(sql::DELETE_DELETED, params![job.updated_at.as_micros(), seq])?;
@@ -92,13 +91,13 @@ fn leave(tx: &mut Tx<'_>, Known { seq, job, .. }: &Known) -> StoreResult<()> {
 /// Removes old attempts, logs, counters and workers.
 pub(crate) fn trim(tx: &Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
     let cutoff = tx.now.before(after).as_micros();
-    let attempts = tx.execute(sql::TRIM_ATTEMPTS, params![cutoff, limit as i64])?;
-    let logs = tx.execute(sql::TRIM_LOGS, params![cutoff, limit as i64])?;
-    let rollups = tx.execute(sql::TRIM_ROLLUPS, params![tx.now.before(limits::ROLLUPS_KEPT).as_micros()])?;
-    let workers = tx.execute(sql::TRIM_WORKERS, params![tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
+    let attempts = tx.execute(sql::PRUNE_ATTEMPTS, params![cutoff, limit as i64])?;
+    let logs = tx.execute(sql::PRUNE_LOGS, params![cutoff, limit as i64])?;
+    let rollups = tx.execute(sql::PRUNE_ROLLUPS, params![tx.now.before(limits::ROLLUPS_KEPT).as_micros()])?;
+    let workers = tx.execute(sql::PRUNE_WORKERS, params![tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
     queue_limits::trim(tx)?;
     tokens::trim(tx, limit)?;
     let last_id = WorkflowId::last_of(tx.now.before(after)).to_bytes();
-    let workflows = tx.execute(sql::TRIM_WORKFLOWS, params![cutoff, limit as i64, last_id])?;
+    let workflows = tx.execute(sql::PRUNE_WORKFLOWS, params![cutoff, limit as i64, last_id])?;
     Ok(attempts + logs + rollups + workers + workflows)
 }

@@ -1,4 +1,4 @@
-//! Between rows and the domain's types.
+//! Converts between rows and domain types.
 
 use std::time::Duration;
 
@@ -8,25 +8,26 @@ use punctual_core::{
 
 use crate::db::{Row, corrupt};
 
-/// A job as an operation finds it.
+/// A job as an operation reads it.
 #[derive(Debug)]
-pub(crate) struct Known {
-    /// Its place in the table.
+pub(crate) struct JobRow {
+    /// Its row number.
     pub(crate) seq: i64,
     pub(crate) job: Job,
-    /// The last thing that happened to it.
+    /// The number of its last event.
     pub(crate) last_event: Option<i64>,
 }
 
-impl Known {
-    /// A row of `punctual_jobs_now`.
+impl JobRow {
+    /// From a row of `punctual_jobs_now`.
     pub(crate) fn of(row: &dyn Row) -> StoreResult<Self> {
         let (seq, job) = job(row)?;
         Ok(Self { seq, job, last_event: row.get(31)? })
     }
 }
 
-/// The columns of `punctual_jobs_now` but the last, as a job and its place in the table. A corrupt row is named.
+/// The columns of `punctual_jobs_now` but the last, as a job and its row number. The error for a corrupt row names the
+/// job.
 pub(crate) fn job(row: &dyn Row) -> StoreResult<(i64, Job)> {
     read_job(row).map_err(|error| match (error, row.get(1)) {
         (StoreError::CorruptRow { reason, .. }, Ok(id)) => {
@@ -74,23 +75,23 @@ fn read_job(row: &dyn Row) -> StoreResult<(i64, Job)> {
     Ok((row.get(0)?, job))
 }
 
-/// The options as they are stored: nothing for the many jobs that have none.
+/// The options as stored: null for a job without options, as most are.
 pub(crate) fn options_text(options: &JobOptions) -> StoreResult<Option<String>> {
     if *options == JobOptions::default() { Ok(None) } else { text(options).map(Some) }
 }
 
-/// A value as a stored document.
+/// Serializes a value to a stored document.
 pub(crate) fn text(value: &impl serde::Serialize) -> StoreResult<String> {
     serde_json::to_string(value).map_err(|error| StoreError::Other(format!("cannot write a document: {error}")))
 }
 
-/// A stored document, read.
+/// Parses a stored document.
 pub(crate) fn document<T: serde::de::DeserializeOwned>(row: &dyn Row, column: usize) -> StoreResult<Option<T>> {
     let text = row.get::<Option<&str>>(column)?;
     text.map(serde_json::from_str).transpose().map_err(|error| broken(column, &error))
 }
 
-/// A stored word, such as a status.
+/// Parses a stored word, such as a status.
 pub(crate) fn word<T>(row: &dyn Row, column: usize) -> StoreResult<T>
 where
     T: std::str::FromStr,
@@ -99,12 +100,12 @@ where
     row.get::<&str>(column)?.parse().map_err(|error| broken(column, &error))
 }
 
-/// A stored instant.
+/// Reads a stored timestamp.
 pub(crate) fn instant(row: &dyn Row, column: usize) -> StoreResult<Timestamp> {
     row.get(column).map(Timestamp::from_micros)
 }
 
-/// A stored instant that may be absent.
+/// Reads a stored timestamp that may be null.
 pub(crate) fn optional_instant(row: &dyn Row, column: usize) -> StoreResult<Option<Timestamp>> {
     Ok(row.get::<Option<i64>>(column)?.map(Timestamp::from_micros))
 }

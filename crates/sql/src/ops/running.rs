@@ -1,4 +1,4 @@
-//! Who holds a job.
+//! Running jobs and the workers that hold them.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,7 +8,7 @@ use super::{rows, statements as sql, tx::Tx};
 use crate::db::{Db, Row, Statement, params};
 use crate::level::Level;
 
-/// A row of the running ones: who holds a job, since when and until when.
+/// A row of the running table: the worker that holds a job, and the times of its start and its lease.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) seq: i64,
@@ -23,24 +23,24 @@ pub(crate) struct Running {
     pub(crate) keep_for: Option<Duration>,
     pub(crate) user: Option<String>,
     pub(crate) last_event: Option<i64>,
-    /// Whether something follows from the job's end.
+    /// Whether the job's end has consequences: other jobs depend on it, or it belongs to a workflow.
     pub(crate) flow: bool,
-    /// Its concurrency key; empty if only its queue is limited; none without limits.
+    /// Its concurrency key; empty if only its queue is limited; absent without limits.
     pub(crate) limit_key: Option<String>,
 }
 
 impl Running {
-    /// Who holds the job, if anybody does.
+    /// The execution of the job, if it is running.
     pub(crate) fn find(db: &dyn Db, id: [u8; 16]) -> StoreResult<Option<Self>> {
         db.one(sql::RUNNING, params![id], Self::of)
     }
 
-    /// Who holds jobs, of those that somebody holds.
+    /// The executions of those jobs that are running.
     pub(crate) fn find_each(db: &dyn Db, ids: &[[u8; 16]]) -> StoreResult<HashMap<[u8; 16], Self>> {
         Self::read_each(db, sql::RUNNING, ids)
     }
 
-    /// The same, and nobody else ends that meanwhile.
+    /// Like `find_each`, and locks the rows, so that no other transaction ends the executions meanwhile.
     pub(crate) fn hold_each(db: &dyn Db, ids: &[[u8; 16]]) -> StoreResult<HashMap<[u8; 16], Self>> {
         Self::read_each(db, sql::HOLD_RUNNING, ids)
     }
@@ -73,7 +73,7 @@ impl Running {
         })
     }
 
-    /// Stores it.
+    /// Inserts the row.
     pub(crate) fn insert(&self, tx: &Tx<'_>, id: [u8; 16]) -> StoreResult<()> {
         tx.write(
             sql::INSERT_RUNNING,
@@ -98,7 +98,7 @@ impl Running {
         Ok(())
     }
 
-    /// Whether it is the execution that the settlement means, in its worker's hands.
+    /// Whether this is the execution that the settlement names, held by the same worker.
     pub(crate) fn is_of(&self, settlement: &Settlement) -> bool {
         self.run == settlement.attempt.run && self.worker == settlement.worker
     }

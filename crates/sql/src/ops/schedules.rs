@@ -40,7 +40,7 @@ fn schedule_of(row: &dyn Row) -> StoreResult<Schedule> {
     })
 }
 
-/// Stores schedules that nobody else has changed meanwhile, with their jobs.
+/// Stores schedules that were not changed meanwhile, with their jobs.
 pub(crate) fn save(tx: &mut Tx<'_>, saves: &[ScheduleSave]) -> StoreResult<Vec<bool>> {
     saves.iter().map(|save| save_one(tx, save)).collect()
 }

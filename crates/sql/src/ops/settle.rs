@@ -1,4 +1,4 @@
-//! Executions end, or are kept alive.
+//! Settles executions, renews leases, and stores progress.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -8,26 +8,27 @@ use punctual_core::{
 };
 
 use super::{
-    places::Standing,
-    queue_limits, rows,
+    queue_limits,
+    ready::ReadyEntry,
+    rows,
     running::Running,
     slots, statements as sql,
     tx::{EventLine, Held, Tx},
 };
 use crate::db::{Db, params};
 
-/// A lease counts as lost only if that could be stored within so long.
+/// A lease counts as lost only if the settlement waited less than this for the writer.
 const LOST_MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Closes the attempt of a job that is taken from its worker: its row, its counters, and the end of the lease. What it
-/// has of a limit, it keeps until its handler is gone.
+/// Closes the attempt of a job that is taken from its worker: stores its row and counters, and ends the lease. The
+/// execution keeps its slot in a limit until its handler ends.
 pub(crate) fn close(tx: &mut Tx<'_>, held: &Running, id: [u8; 16], status: AttemptStatus) -> StoreResult<()> {
     tx.write(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
     slots::occupy(tx, held, id)?;
     keep(tx, held, status, None)
 }
 
-/// Keeps what is known of an attempt that has ended.
+/// Stores the row of an attempt that has ended.
 fn keep(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&str>) -> StoreResult<()> {
     tx.write(
         sql::INSERT_ATTEMPT,
@@ -49,14 +50,15 @@ fn keep(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&s
     Ok(())
 }
 
-/// Ends executions whose fence holds; their handlers have ended, or are not waited for any longer.
+/// Ends executions whose fence matches, and releases the slots of those whose fence does not: their handlers have
+/// ended, or are not waited for any longer.
 pub(crate) fn settle_ended(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
     let settled = settle(tx, settlements)?;
     slots::release_stale(tx, settlements, &settled)?;
     Ok(settled)
 }
 
-/// Ends executions whose fence holds. Their handlers may still have something to do.
+/// Ends executions whose fence matches. Their handlers may still be running.
 pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
     let mut found = find(tx, settlements)?;
     tx.expect_events(settlements.iter().map(|settlement| settlement.ending.path().len()).sum())?;
@@ -82,26 +84,25 @@ pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult
     Ok(settled)
 }
 
-/// Those that this process does not remember are looked up, all at once and in one order.
+/// Looks up the executions that this process does not remember, all at once and in one lock order.
 fn find(tx: &Tx<'_>, settlements: &[Settlement]) -> StoreResult<Held> {
     let mut ids: Vec<_> = settlements.iter().map(|settlement| settlement.attempt.job.to_bytes()).collect();
     ids.retain(|id| !tx.held.contains_key(id));
     ids.sort_unstable();
     ids.dedup();
     let found = Running::hold_each(tx.db, &ids)?;
-    // Before there are numbers that would be lost.
+    // Must precede the reservation of event numbers, which would be lost if the transaction restarts.
     if found.values().any(|held| held.flow || held.limit_key.is_some()) {
         tx.db.be_alone()?;
     }
     Ok(found)
 }
 
-/// Ends an execution that this process remembers to have begun; says whether it did. If not, what the table has is
-/// found.
+/// Ends an execution that this process remembers; returns whether it did. If not, adds the table's row to `found`.
 fn end_remembered(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) -> StoreResult<bool> {
     let id = settlement.attempt.job.to_bytes();
     let Some(held) = tx.held.remove(&id) else { return Ok(false) };
-    // How long a lease lasts, only the table knows.
+    // Only the table has the current expiry of a lease.
     if held.is_of(settlement) && !settlement.only_if_expired {
         let gone = tx.execute(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
         if gone > 0 {
@@ -111,7 +112,7 @@ fn end_remembered(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) ->
             return Ok(true);
         }
     }
-    // Somebody has ended it, or has begun to wait for its end.
+    // Another process has ended the execution, or another job has become dependent on it since.
     found.extend(Running::hold_each(tx.db, &[id])?);
     Ok(false)
 }
@@ -120,22 +121,22 @@ fn may_end(tx: &Tx<'_>, held: &Running, settlement: &Settlement) -> bool {
     held.is_of(settlement) && (!settlement.only_if_expired || is_lost(tx, held))
 }
 
-/// Whether a lease has run out for good. Whoever had to wait long to say so waited for the same lock as the worker's
-/// renewal, which may be next.
+/// Whether a lease has expired permanently. If this settlement waited long for the lock, the worker's renewal may have
+/// waited for the same lock and may be next.
 fn is_lost(tx: &Tx<'_>, held: &Running) -> bool {
     held.lease_until <= tx.now && tx.waited < LOST_MAX_WAIT
 }
 
-/// The job that is held no longer comes to rest; it may start next at `start`, if it does.
+/// Ends the execution of a job whose row was removed from the running table; `start` is its next start time, if any.
 fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, start: Option<i64>) -> StoreResult<()> {
     let error = settlement.fault.as_ref().map(rows::text).transpose()?;
     keep(tx, held, settlement.attempt_status, error.as_deref())?;
     rest(tx, settlement, held, start, error.as_deref())
 }
 
-/// When jobs may start next that do.
+/// The next start times of the jobs that will start again.
 fn next_starts(tx: &Tx<'_>, ends: &[(&Settlement, Running)]) -> StoreResult<Vec<Option<i64>>> {
-    // Only those that keep their places in the queue have to be looked up.
+    // Only jobs that go back to their position in the queue have to be looked up.
     let goes_back = |settlement: &Settlement| settlement.ending.status() == Status::Queued;
     let back = ends.iter().filter(|(settlement, _)| goes_back(settlement));
     let run_ats = tx.db.only_each(
@@ -152,7 +153,7 @@ fn next_starts(tx: &Tx<'_>, ends: &[(&Settlement, Running)]) -> StoreResult<Vec<
     Ok(ends.iter().map(start).collect())
 }
 
-/// The job comes to rest where the decision says.
+/// Stores the job's new status as decided by the settlement.
 fn rest(
     tx: &mut Tx<'_>,
     settlement: &Settlement,
@@ -188,12 +189,12 @@ fn rest(
         let level = if settlement.attempt_status == AttemptStatus::Lost { level.suspected() } else { *level };
         let key = held.limit_key.as_deref().filter(|key| !key.is_empty());
         let run_at = start.unwrap_or(0);
-        queue_limits::put(tx, Standing { queue, name, level, run_at, seq: *seq, key })?;
+        queue_limits::put(tx, ReadyEntry { queue, name, level, run_at, seq: *seq, key })?;
     } else if status.is_timed() {
         tx.write(sql::INSERT_DUE, params![start, held.seq])?;
     }
     if let (true, Some(keep)) = (status.is_finished(), held.keep_for) {
-        tx.write(sql::INSERT_KEPT, params![tx.now.after(keep).as_micros(), held.seq])?;
+        tx.write(sql::INSERT_EXPIRY, params![tx.now.after(keep).as_micros(), held.seq])?;
     }
     tx.count(&held.queue, &held.name, Some(Status::Processing), Some(status));
     tx.count_pending(held.user.as_deref(), &held.name, Some(Status::Processing), Some(status));
@@ -209,16 +210,16 @@ fn rest(
     Ok(())
 }
 
-/// Moves leases that had not run out when that was asked for; says which were still held.
+/// Extends leases that had not expired when the renewal was requested; returns which attempts were still held.
 pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
-    // The new lease begins now, so that the worker's belief, which begins when it asks, never outlasts it.
+    // The new lease begins now, so that the worker's own estimate, which begins at its request, never outlasts it.
     let (asked, until, worker) = (tx.asked.as_micros(), tx.now.after(lease).as_micros(), worker.to_bytes());
-    // In one order, in which others lock them too.
+    // Sorted, because other transactions lock the rows in the same order.
     let mut sorted = attempts.to_vec();
     sorted.sort_unstable();
     let mut kept = HashSet::new();
     tx.db.read_each(
-        sql::EXTEND,
+        sql::EXTEND_LEASE,
         &mut |row| {
             let fence = |attempt: &AttemptId| (attempt.job.to_bytes(), attempt.run);
             sorted.iter().map(fence).try_for_each(|(id, run)| row(params![id, run, worker, asked, until]))
@@ -231,12 +232,12 @@ pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &
     Ok(attempts.iter().map(|attempt| kept.contains(attempt)).collect())
 }
 
-/// Records that handlers are about to start; says which attempts were still held.
+/// Records that handlers are about to start; returns which attempts were still held.
 pub(crate) fn confirm(tx: &Tx<'_>, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
     confirm_at(tx, tx.now, worker, attempts)
 }
 
-/// The same, as of a time.
+/// Like `confirm`, at a given time.
 pub(crate) fn confirm_at(
     tx: &Tx<'_>,
     now: Timestamp,
@@ -244,7 +245,7 @@ pub(crate) fn confirm_at(
     attempts: &[AttemptId],
 ) -> StoreResult<Vec<bool>> {
     let (now, worker) = (now.as_micros(), worker.to_bytes());
-    // In one order, in which others lock them too.
+    // Sorted, because other transactions lock the rows in the same order.
     let mut sorted = attempts.to_vec();
     sorted.sort_unstable();
     let mut confirmed = HashSet::new();
@@ -259,7 +260,7 @@ pub(crate) fn confirm_at(
     Ok(attempts.iter().map(|attempt| confirmed.contains(attempt)).collect())
 }
 
-/// Which attempts are under way in this worker's hands.
+/// Which attempts this worker is running.
 pub(crate) fn held(db: &dyn Db, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
     let ids: Vec<_> = attempts.iter().map(|attempt| attempt.job.to_bytes()).collect();
     let held = Running::find_each(db, &ids)?;
@@ -269,7 +270,7 @@ pub(crate) fn held(db: &dyn Db, worker: WorkerId, attempts: &[AttemptId]) -> Sto
     Ok(attempts.iter().zip(&ids).map(holds).collect())
 }
 
-/// Keeps progress and logs of running handlers.
+/// Stores progress and logs of running handlers.
 pub(crate) fn note(tx: &mut Tx<'_>, notes: &[ProgressReport]) -> StoreResult<()> {
     for note in notes {
         let progress = note.progress.as_ref().map(rows::text).transpose()?;

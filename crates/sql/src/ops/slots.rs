@@ -1,7 +1,7 @@
 //! Slots in limits that executions of cancelled jobs occupy until their handlers have ended; see [`OccupiedSlot`].
 //!
-//! They are rows of their own, so that everything else that asks what runs need not know of them. When a lease ends,
-//! its slot counts no longer; a mark has the next claim look at its key then.
+//! They are separate rows, so that other queries for running jobs are not affected. A slot is freed when its lease
+//! expires; a wakeup makes the next claim re-evaluate the key then.
 
 use punctual_core::{AttemptId, JobId, Settled, Settlement, StoreResult, Timestamp, WorkerId, limiter::OccupiedSlot};
 
@@ -24,7 +24,7 @@ impl Slot {
     }
 }
 
-/// A job is taken from its worker, whose handler may still run: if it was limited, it keeps its slot.
+/// Keeps the slot of a limited job that is taken from its worker, because the handler may still be running.
 pub(crate) fn occupy(tx: &Tx<'_>, held: &Running, id: [u8; 16]) -> StoreResult<()> {
     let Some(limit_key) = held.limit_key.as_deref().filter(|_| held.lease_until > tx.now) else { return Ok(()) };
     let until = held.lease_until.as_micros();
@@ -32,15 +32,15 @@ pub(crate) fn occupy(tx: &Tx<'_>, held: &Running, id: [u8; 16]) -> StoreResult<(
     queue_limits::mark_at(tx, held.lease_until, &held.queue, limit_key)
 }
 
-/// Handlers have ended, or are not waited for any longer.
+/// Releases the slots of handlers that have ended, or are not waited for any longer.
 pub(crate) fn release(tx: &mut Tx<'_>, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<()> {
     release_each(tx, &attempts.iter().map(|attempt| (*attempt, worker)).collect::<Vec<_>>())
 }
 
-/// Whoever settles says that handlers have ended, also where that came too late.
+/// Releases the slots of stale settlements: a settlement means that the handler has ended, even if it arrived too late.
 pub(crate) fn release_stale(tx: &mut Tx<'_>, settlements: &[Settlement], settled: &[Settled]) -> StoreResult<()> {
     let stale = settlements.iter().zip(settled).filter(|(settlement, settled)| {
-        // Who looks for expired leases knows of no handler.
+        // A settlement of an expired lease does not come from the handler.
         **settled == Settled::Stale && !settlement.only_if_expired
     });
     release_each(tx, &stale.map(|(settlement, _)| (settlement.attempt, settlement.worker)).collect::<Vec<_>>())
@@ -62,7 +62,7 @@ fn release_each(tx: &mut Tx<'_>, ended: &[(AttemptId, WorkerId)]) -> StoreResult
     free(tx, found.into_iter().map(|(_, slot)| slot).collect())
 }
 
-/// A worker is known to be dead, and its handlers are.
+/// Releases all slots of a worker that is known to be dead, and its handlers with it.
 pub(crate) fn release_all_of(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<()> {
     let found = tx.db.all(sql::SLOTS_OF_WORKER, params![worker.to_bytes()], Slot::of)?;
     free(tx, found)
@@ -71,14 +71,14 @@ pub(crate) fn release_all_of(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<(
 fn free(tx: &mut Tx<'_>, slots: Vec<Slot>) -> StoreResult<()> {
     slots.iter().try_for_each(|slot| tx.write(sql::DELETE_SLOT, params![slot.job, slot.run]))?;
     for Slot { queue, limit_key, until, .. } in &slots {
-        // Claims need not look at the key then, unless another lease ends at the same time.
-        tx.write(sql::DELETE_SLOT_MARK, params![queue, until.as_micros(), limit_key])?;
+        // Claims then need not re-evaluate the key, unless another lease expires at the same time.
+        tx.write(sql::DELETE_SLOT_WAKEUP, params![queue, until.as_micros(), limit_key])?;
         queue_limits::freed(tx, queue, limit_key);
     }
     Ok(())
 }
 
-/// The slots of a queue and its keys that are occupied.
+/// The occupied slots of a queue and its keys.
 pub(crate) fn occupied(db: &dyn Db, now: Timestamp, queue: &str) -> StoreResult<Vec<OccupiedSlot>> {
     db.all(sql::OCCUPIED_SLOTS, params![queue, now.as_micros()], |row| {
         let attempt = AttemptId { job: JobId::from_bytes(row.get(0)?), run: row.get(1)? };

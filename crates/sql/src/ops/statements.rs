@@ -1,222 +1,93 @@
-//! All statements of the shared operations, by name. Each engine has a file for each.
+//! All statements of the shared operations. Each engine has a file per noun, with a section for each of its statements.
 
 use crate::db::Statement;
 
-/// Calls another macro with the list.
+/// Calls another macro with the list: files, each with the names of its statements.
 macro_rules! every_statement {
     ($with:ident) => {
         $with! {
-            INSERT_JOB "insert_job"
-            IMPORT_JOB "import_job"
-            IMPORT_LAST_EVENT "import_last_event"
-            IMPORT_KEY "import_key"
-            IMPORT_DEPENDENCY "import_dependency"
-            IMPORT_WORKFLOW "import_workflow"
-            IMPORT_NODE "import_node"
-            IMPORT_SCHEDULE "import_schedule"
-            IMPORT_QUEUE "import_queue"
-            IMPORT_ROLLUP "import_rollup"
-            IMPORT_NOTIFICATION "import_notification"
-            DEPENDENCIES_OF "dependencies_of"
-            EXAMINE_COUNTS "examine_counts"
-            EXAMINE_PENDING "examine_pending"
-            EXAMINE_PLACES "examine_places"
-            EXAMINE_STORIES "examine_stories"
-            INSERT_READY "insert_ready"
-            DELETE_READY "delete_ready"
-            DELETE_LANE_HEAD "delete_lane_head"
-            INSERT_DUE "insert_due"
-            DELETE_DUE "delete_due"
-            DUE "due"
-            NEXT_DUE "next_due"
-            PROMOTE_JOB "promote_job"
-            DUE_JOB "due_job"
-            LANE_QUEUES "lane_queues"
-            LANE_NAMES "lane_names"
-            LANE_HEAD "lane_head"
-            CLAIM_TAKE "claim_take"
-            CLAIM_READ "claim_read"
-            INSERT_RUNNING "insert_running"
-            RUNNING "running"
-            HOLD_RUNNING "hold_running"
-            DELETE_RUNNING "delete_running"
-            SETTLE_JOB "settle_job"
-            RUN_AT "run_at"
-            INSERT_ATTEMPT "insert_attempt"
-            INSERT_EVENT "insert_event"
-            NEXT_EVENT "next_event"
-            KEEP_EVENT_NUMBER "keep_event_number"
-            EVENT_NUMBERS "event_numbers"
-            CHANGES "changes"
-            DELETE_EVENTS "delete_events"
-            DELETE_LOGS "delete_logs"
-            DELETE_ATTEMPTS "delete_attempts"
-            DELETE_JOB "delete_job"
-            EXTEND "extend"
-            CONFIRM "confirm"
-            EXPIRED "expired"
-            LEASES_OF "leases_of"
-            SET_PROGRESS "set_progress"
-            INSERT_LOG "insert_log"
-            FIND_KEY "find_key"
-            INSERT_KEY "insert_key"
-            DELETE_KEY "delete_key"
-            INSERT_LABEL "insert_label"
-            DELETE_LABEL "delete_label"
-            INSERT_KEPT "insert_kept"
-            DELETE_KEPT "delete_kept"
-            INSERT_DELETED "insert_deleted"
-            DELETE_DELETED "delete_deleted"
-            INSERT_EPHEMERAL "insert_ephemeral"
-            DELETE_EPHEMERAL "delete_ephemeral"
-            INSERT_DEAD "insert_dead"
-            DELETE_DEAD "delete_dead"
-            ADD_PENDING "add_pending"
-            CLEAR_PENDING "clear_pending"
-            ADD_COUNT "add_count"
-            ADD_ROLLUP "add_rollup"
-            GET "get"
-            GET_BY_SEQ "get_by_seq"
-            SAVE_JOB "save_job"
-            KEEP_JOB "keep_job"
-            ATTEMPTS "attempts"
-            EVENTS "events"
-            LOGS "logs"
-            SEQ_OF "seq_of"
-            COUNTS "counts"
-            PENDING_BY_USER "pending_by_user"
-            DEAD_BY_NAME "dead_by_name"
-            ROLLUPS "rollups"
-            LIST_NEWEST "list_newest"
-            LIST_NEWEST_OF_NAME "list_newest_of_name"
-            LIST_NEWEST_OF_LABEL "list_newest_of_label"
-            LIST_FINISHED "list_finished"
-            LIST_DUE "list_due"
-            LIST_LANE "list_lane"
-            LIST_RUNNING "list_running"
-            RETIRABLE "retirable"
-            RETIRABLE_KEPT "retirable_kept"
-            PURGEABLE "purgeable"
-            EPHEMERAL "ephemeral"
-            TRIM_ATTEMPTS "trim_attempts"
-            TRIM_LOGS "trim_logs"
-            TRIM_ROLLUPS "trim_rollups"
-            TRIM_WORKERS "trim_workers"
-            BEAT "beat"
-            LEAVE "leave"
-            END_LEASES "end_leases"
-            WORKERS "workers"
-            SCHEDULES "schedules"
-            SCHEDULE "schedule"
-            UPCOMING "upcoming"
-            INSERT_SCHEDULE "insert_schedule"
-            UPDATE_SCHEDULE "update_schedule"
-            REMOVE_SCHEDULE "remove_schedule"
-            INSERT_SCHEDULE_EVENT "insert_schedule_event"
-            SCHEDULE_EVENTS "schedule_events"
-            QUEUES "queues"
-            LIMITED_QUEUES "limited_queues"
-            INSERT_KEYED "insert_keyed"
-            DELETE_KEYED "delete_keyed"
-            KEYED_NAME "keyed_name"
-            KEYED_FIRST "keyed_first"
-            ANY_KEYED "any_keyed"
-            INSERT_HEAD "insert_head"
-            DELETE_HEADS "delete_heads"
-            HEAD_QUEUE "head_queue"
-            HEAD_NAME "head_name"
-            HEADS "heads"
-            INSERT_MARK "insert_mark"
-            DELETE_MARK "delete_mark"
-            DUE_MARKS "due_marks"
-            NEXT_MARK "next_mark"
-            MARK_QUEUE "mark_queue"
-            MARKED_QUEUE "marked_queue"
-            HELD_OF_KEY "held_of_key"
-            HELD_OF_QUEUE "held_of_queue"
-            INSERT_SLOT "insert_slot"
-            FIND_SLOT "find_slot"
-            SLOTS_OF_WORKER "slots_of_worker"
-            DELETE_SLOT "delete_slot"
-            DELETE_SLOT_MARK "delete_slot_mark"
-            OCCUPIED_SLOTS "occupied_slots"
-            TRIM_SLOTS "trim_slots"
-            STARTS "starts"
-            ADD_START "add_start"
-            LATE_STARTS "late_starts"
-            DELETE_LATE_STARTS "delete_late_starts"
-            STARTED_QUEUE "started_queue"
-            TRIM_STARTS "trim_starts"
-            TURNED_QUEUE "turned_queue"
-            TRIM_TURNS "trim_turns"
-            FORGET_STARTS "forget_starts"
-            TURN "turn"
-            SAVE_TURN "save_turn"
-            FORGET_TURNS "forget_turns"
-            LIST_KEYED "list_keyed"
-            SAVE_QUEUE "save_queue"
-            INSERT_QUEUE_EVENT "insert_queue_event"
-            QUEUE_EVENTS "queue_events"
-            UPDATE_JOB "update_job"
-            INSERT_WAITING "insert_waiting"
-            DELETE_WAITING "delete_waiting"
-            LIST_WAITING "list_waiting"
-            PARENT "parent"
-            INSERT_DEPENDENCY "insert_dependency"
-            MARK_PARENT "mark_parent"
-            MARK_RUNNING_PARENT "mark_running_parent"
-            PENDING_CHILDREN "pending_children"
-            MEET_DEPENDENCY "meet_dependency"
-            WAIT_ON "wait_on"
-            NOTE_FAILURE "note_failure"
-            START_JOB "start_job"
-            DELETE_DEPENDENCIES "delete_dependencies"
-            DELETE_DEPENDENTS "delete_dependents"
-            WORKFLOW_OF "workflow_of"
-            INSERT_WORKFLOW "insert_workflow"
-            COUNT_ENDS "count_ends"
-            NODE "node"
-            INSERT_NODE "insert_node"
-            DELETE_NODE "delete_node"
-            TRIM_WORKFLOWS "trim_workflows"
-            WORKFLOW "workflow"
-            WORKFLOWS "workflows"
-            NODES "nodes"
-            PARENTS_OF "parents_of"
-            PARENTS "parents"
-            CHILDREN "children"
-            RESULT "result"
-            LOCK "lock"
-            EXTEND_LOCK "extend_lock"
-            UNLOCK "unlock"
-            LOCKS "locks"
-            INSERT_NOTIFICATION "insert_notification"
-            NOTIFICATIONS "notifications"
-            NOTIFICATIONS_OF_USER "notifications_of_user"
-            LAST_NOTIFICATION "last_notification"
-            TRIM_NOTIFICATIONS "trim_notifications"
-            INSERT_TOKEN "insert_token"
-            TOKENS "tokens"
-            END_TOKEN "end_token"
-            REMOVE_SESSIONS "remove_sessions"
-            CLEAR_TOKENS "clear_tokens"
-            TRIM_TOKENS "trim_tokens"
-            INSERT_REQUEST "insert_request"
-            REQUEST "request"
-            TRIM_REQUESTS "trim_requests"
+            "jobs" {
+                INSERT_JOB JOB JOB_BY_SEQ SEQ_OF SAVE_JOB UPDATE_JOB SET_RETENTION RUN_AT RESULT DELETE_JOB
+                INSERT_LABEL DELETE_LABEL FIND_KEY INSERT_KEY DELETE_KEY
+            }
+            "history" {
+                INSERT_ATTEMPT ATTEMPTS DELETE_ATTEMPTS PRUNE_ATTEMPTS INSERT_EVENT EVENTS NEXT_EVENT
+                SAVE_EVENT_NUMBER EVENT_NUMBERS CHANGES DELETE_EVENTS INSERT_LOG LOGS DELETE_LOGS PRUNE_LOGS
+                SET_PROGRESS
+            }
+            "queued" {
+                INSERT_READY DELETE_READY DELETE_LANE_HEAD LANE_QUEUES LANE_NAMES LANE_HEAD INSERT_DUE DELETE_DUE DUE
+                NEXT_DUE DUE_JOB PROMOTE_JOB
+            }
+            "claims" {
+                CLAIM_TAKE CLAIM_READ INSERT_RUNNING RUNNING HOLD_RUNNING DELETE_RUNNING SETTLE_JOB EXTEND_LEASE
+                CONFIRM EXPIRED_LEASES LEASES_OF END_LEASES
+            }
+            "limits" {
+                ANY_KEYED INSERT_KEYED DELETE_KEYED KEYED_NAME KEYED_FIRST HELD_OF_KEY HELD_OF_QUEUE HEADS HEAD_QUEUE
+                HEAD_NAME INSERT_HEAD DELETE_HEADS INSERT_WAKEUP DELETE_WAKEUP DUE_WAKEUPS NEXT_WAKEUP WAKE_QUEUE
+                QUEUE_WITH_WAKEUP STARTS ADD_START LATE_STARTS DELETE_LATE_STARTS QUEUE_WITH_STARTS PRUNE_STARTS
+                DELETE_OLD_STARTS TURN SAVE_TURN QUEUE_WITH_TURNS PRUNE_TURNS DELETE_OLD_TURNS INSERT_SLOT FIND_SLOT
+                SLOTS_OF_WORKER OCCUPIED_SLOTS DELETE_SLOT DELETE_SLOT_WAKEUP PRUNE_SLOTS
+            }
+            "flow" {
+                INSERT_WAITING DELETE_WAITING WAIT_ON RECORD_PARENT_FAILURE START_JOB PARENT INSERT_DEPENDENCY
+                MEET_DEPENDENCY MARK_PARENT MARK_RUNNING_PARENT PENDING_CHILDREN PARENTS_OF PARENTS CHILDREN
+                DELETE_DEPENDENCIES DELETE_DEPENDENTS INSERT_WORKFLOW WORKFLOW_OF WORKFLOW WORKFLOWS COUNT_ENDS
+                PRUNE_WORKFLOWS NODE NODES INSERT_NODE DELETE_NODE
+            }
+            "lists" {
+                LIST_NEWEST LIST_NEWEST_OF_NAME LIST_NEWEST_OF_LABEL LIST_FINISHED LIST_DUE LIST_LANE LIST_KEYED
+                LIST_RUNNING LIST_WAITING
+            }
+            "counters" {
+                ADD_COUNT COUNTS ADD_PENDING CLEAR_PENDING PENDING_BY_USER ADD_ROLLUP ROLLUPS PRUNE_ROLLUPS
+                INSERT_DEAD DELETE_DEAD DEAD_BY_NAME
+            }
+            "schedules" {
+                SCHEDULES SCHEDULE UPCOMING INSERT_SCHEDULE UPDATE_SCHEDULE REMOVE_SCHEDULE INSERT_SCHEDULE_EVENT
+                SCHEDULE_EVENTS
+            }
+            "queues" {
+                QUEUES LIMITED_QUEUES SAVE_QUEUE INSERT_QUEUE_EVENT QUEUE_EVENTS
+            }
+            "workers" {
+                HEARTBEAT DEREGISTER WORKERS PRUNE_WORKERS
+            }
+            "locks" {
+                LOCK EXTEND_LOCK UNLOCK LOCKS
+            }
+            "notifications" {
+                INSERT_NOTIFICATION NOTIFICATIONS NOTIFICATIONS_OF_USER LAST_NOTIFICATION PRUNE_NOTIFICATIONS
+            }
+            "tokens" {
+                INSERT_TOKEN TOKENS REVOKE_TOKEN REMOVE_SESSIONS CLEAR_TOKENS PRUNE_TOKENS INSERT_IDEMPOTENT_REQUEST
+                IDEMPOTENT_REQUEST PRUNE_IDEMPOTENT_REQUESTS
+            }
+            "retention" {
+                EXPIRABLE EXPIRABLE_BY_JOB INSERT_EXPIRY DELETE_EXPIRY PURGEABLE INSERT_DELETED DELETE_DELETED
+                EPHEMERAL INSERT_EPHEMERAL DELETE_EPHEMERAL
+            }
+            "transfer" {
+                IMPORT_JOB IMPORT_LAST_EVENT IMPORT_KEY DEPENDENCIES_OF IMPORT_DEPENDENCY IMPORT_WORKFLOW IMPORT_NODE
+                IMPORT_SCHEDULE IMPORT_QUEUE IMPORT_ROLLUP IMPORT_NOTIFICATION
+            }
+            "diagnostics" {
+                CHECK_COUNTS CHECK_PENDING CHECK_PLACES CHECK_HISTORIES
+            }
         }
     };
 }
 pub(crate) use every_statement;
 
 macro_rules! name_all {
-    ($($name:ident $file:literal)*) => {
+    ($($file:literal { $($name:ident)* })*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-        enum Place {
-            $($name),*
+        enum Index {
+            $($($name,)*)*
         }
 
-        $(pub(crate) const $name: Statement = Statement(Place::$name as usize, $file);)*
+        $($(pub(crate) const $name: Statement = Statement(Index::$name as usize, stringify!($name));)*)*
     };
 }
 

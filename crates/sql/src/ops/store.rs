@@ -1,8 +1,8 @@
-//! The ports by way of the operations. An engine brings `read`, `write`, `write_soon`, which a loss of power may undo,
-//! `write_many`, which is told how many rows there are, roughly, and `claim_or_wait`; and it implements
+//! Implements the ports by means of the operations. An engine provides `read`, `write`, `write_soon` (which a power
+//! failure may undo), `write_many` (which takes an estimated number of rows) and `claim_or_wait`, and implements
 //! [`EngineStore`](punctual_core::store::EngineStore) itself.
 
-/// All that the implementation names.
+/// The names that the implementation uses.
 pub(crate) mod names {
     pub(crate) use punctual_core::{
         Attempt, AttemptId, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Diagnostic, Enqueued,
@@ -241,8 +241,8 @@ macro_rules! store_by_operations {
 
         #[async_trait]
         impl WorkerStore for $store {
-            async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()> {
-                self.write_soon(move |tx| registry::beat(tx, &beat)).await
+            async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
+                self.write_soon(move |tx| registry::heartbeat(tx, &heartbeat)).await
             }
 
             async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
@@ -336,15 +336,15 @@ macro_rules! store_by_operations {
                 self.read(move |db| import::dependencies(db, &children)).await
             }
 
-            async fn import(&self, parcel: ExportBatch) -> StoreResult<usize> {
-                self.write(move |tx| import::import(tx, &parcel)).await
+            async fn import(&self, batch: ExportBatch) -> StoreResult<usize> {
+                self.write(move |tx| import::import(tx, &batch)).await
             }
         }
 
         #[async_trait]
         impl RetentionStore for $store {
             async fn expire(&self, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
-                self.write(move |tx| change::retire(tx, keep, limit)).await
+                self.write(move |tx| change::expire(tx, keep, limit)).await
             }
 
             async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {

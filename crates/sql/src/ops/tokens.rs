@@ -1,4 +1,4 @@
-//! Tokens, and requests that count once.
+//! Tokens, and idempotent requests.
 
 use std::collections::BTreeSet;
 
@@ -40,29 +40,29 @@ fn token(row: &dyn Row) -> StoreResult<Token> {
     })
 }
 
-/// Ends a token and removes its sessions. The token's row stays until [`trim`] finds a later one.
+/// Revokes a token and removes its sessions. The token's row stays until [`trim`] removes it.
 pub(crate) fn remove(tx: &Tx<'_>, id: TokenId) -> StoreResult<bool> {
-    let was_valid = tx.execute(sql::END_TOKEN, params![id.to_bytes(), tx.now.as_micros()])? > 0;
+    let was_valid = tx.execute(sql::REVOKE_TOKEN, params![id.to_bytes(), tx.now.as_micros()])? > 0;
     tx.write(sql::REMOVE_SESSIONS, params![id.to_bytes()])?;
     Ok(was_valid)
 }
 
-/// Removes all of them, unless a token is valid.
+/// Removes all tokens, unless one is valid.
 pub(crate) fn clear(tx: &Tx<'_>) -> StoreResult<()> {
     tx.write(sql::CLEAR_TOKENS, params![tx.now.as_micros()])
 }
 
 pub(crate) fn once(tx: &Tx<'_>, key: &str, fingerprint: [u8; 32], seed: u64) -> StoreResult<IdempotentRequest> {
-    tx.write(sql::INSERT_REQUEST, params![key, fingerprint, tx.now.as_micros(), seed.cast_signed()])?;
-    tx.db.only(sql::REQUEST, params![key], |row| {
+    tx.write(sql::INSERT_IDEMPOTENT_REQUEST, params![key, fingerprint, tx.now.as_micros(), seed.cast_signed()])?;
+    tx.db.only(sql::IDEMPOTENT_REQUEST, params![key], |row| {
         let seed = row.get::<i64>(2)?.cast_unsigned();
         Ok(IdempotentRequest { fingerprint: row.get(0)?, at: rows::instant(row, 1)?, seed })
     })
 }
 
-/// Removes tokens and requests that are out of time.
+/// Removes expired tokens and requests.
 pub(crate) fn trim(tx: &Tx<'_>, limit: usize) -> StoreResult<()> {
-    tx.write(sql::TRIM_TOKENS, params![tx.now.as_micros()])?;
-    let before = tx.now.before(limits::ONCE_KEPT).as_micros();
-    tx.write(sql::TRIM_REQUESTS, params![before, limit as i64])
+    tx.write(sql::PRUNE_TOKENS, params![tx.now.as_micros()])?;
+    let before = tx.now.before(limits::IDEMPOTENCY_KEPT).as_micros();
+    tx.write(sql::PRUNE_IDEMPOTENT_REQUESTS, params![before, limit as i64])
 }

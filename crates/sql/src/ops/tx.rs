@@ -1,4 +1,5 @@
-//! One operation of the port inside a write transaction: its connection, its time, and what it must keep in step.
+//! One operation of the port inside a write transaction: its connection, its time, and the counters and indexes that it
+//! must keep consistent.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -15,44 +16,44 @@ use punctual_core::{
 use super::{flow, queue_limits, running::Running, statements as sql};
 use crate::db::{Db, Statement, Value, params};
 
-/// An operation under way. The transaction around it belongs to the writer, or to the caller of `enqueue_in`.
+/// An operation in progress. The surrounding transaction belongs to the writer, or to the caller of `enqueue_in`.
 pub(crate) struct Tx<'c> {
     pub(crate) db: &'c dyn Db,
-    /// The time of everything that this operation writes.
+    /// The timestamp of everything that this operation writes.
     pub(crate) now: Timestamp,
-    /// When it was asked for, if it has waited long for its turn; now, otherwise.
+    /// When the operation was requested, if it waited long for the writer; otherwise equal to `now`.
     pub(crate) asked: Timestamp,
-    /// How long it has waited for its turn.
+    /// How long the operation waited for the writer.
     pub(crate) waited: Duration,
-    /// Whether there is something new to claim.
+    /// Whether there are new jobs to claim.
     pub(crate) woke_work: bool,
-    /// Whether a job changed that somebody may be waiting for.
+    /// Whether a job changed that a subscriber may be waiting for.
     pub(crate) woke_jobs: bool,
-    /// Numbers for events, the next ones first.
+    /// Ranges of event numbers reserved for this operation, in ascending order.
     numbers: VecDeque<Range<i64>>,
-    /// Changes of the counters, by queue and name; written once at the end instead of once for each row.
+    /// Changes of the counters, by queue and name; written once at the end instead of once per row.
     lanes: Vec<Lane>,
-    /// Jobs from whose end something follows, with their places, until it has.
+    /// Jobs whose end has consequences that are not yet applied, with their row numbers and final statuses.
     pub(crate) ended: BTreeMap<JobId, (i64, Status)>,
-    /// Keys whose jobs have come, gone or ended, until they have been looked at.
+    /// Concurrency keys whose jobs were added, removed or finished and whose limits are not yet re-evaluated.
     pub(crate) keys: BTreeSet<(String, String)>,
-    /// Jobs that have come to an end, or back from one, until their workflows have been looked up.
+    /// Jobs that finished or were reactivated and whose workflows are not yet looked up.
     ends: Vec<(i64, Status, Status)>,
-    /// Changes of workflows' ends.
+    /// Changes of the workflows' counts of finished jobs.
     workflows: BTreeMap<WorkflowId, EndsChange>,
     /// Changes of the counts of users' unfinished jobs.
     pending: HashMap<(String, String), i64>,
-    /// Claims that this process made, so that their settles need not look them up. A hint: whoever uses it lets the row
-    /// in the table decide.
+    /// Claims that this process made, so that settling them needs no lookup. A hint only: the row in the table decides.
     pub(crate) held: Held,
-    /// The lane that was used last, which is nearly always the next one too.
+    /// The lane that was used last, which is usually the next one too.
     last_lane: usize,
 }
 
 /// The claims of this process, by job.
 pub(crate) type Held = HashMap<[u8; 16], Running>;
 
-/// So many claims are remembered. More than a process can be running are those that others ended, and are forgotten.
+/// Maximum number of remembered claims. More than a process can run means that other processes ended some of them; the
+/// map is then cleared.
 const HELD_MAX_COUNT: usize = 16_384;
 
 #[derive(Debug)]
@@ -84,17 +85,17 @@ impl<'c> Tx<'c> {
         }
     }
 
-    /// Runs a statement; says how many rows it changed.
+    /// Runs a statement; returns the number of changed rows.
     pub(crate) fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize> {
         self.db.execute(statement, params)
     }
 
-    /// The same where nobody needs to know how many: perhaps later, together with others.
+    /// Like `execute`, without the number of rows, so that the engine may defer the statement and batch it with others.
     pub(crate) fn write(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<()> {
         self.db.write(statement, params)
     }
 
-    /// Gets numbers for so many events at once.
+    /// Reserves numbers for `count` events at once.
     pub(crate) fn expect_events(&mut self, count: usize) -> StoreResult<()> {
         if self.numbers.is_empty() && count > 0 {
             self.numbers = self.db.event_numbers(count)?.into();
@@ -102,7 +103,7 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
-    /// The number of an event that is about to be written.
+    /// Returns the number for the next event to be written.
     pub(crate) fn number_event(&mut self) -> StoreResult<i64> {
         self.expect_events(1)?;
         let numbers = self.numbers.front_mut().ok_or_else(|| StoreError::Other("no number for an event".to_owned()))?;
@@ -114,12 +115,12 @@ impl<'c> Tx<'c> {
         Ok(number)
     }
 
-    /// Writes an event; returns its number, by which the job's next event must name it.
+    /// Writes an event; returns its number, which the job's next event must reference.
     pub(crate) fn event(&mut self, job: i64, previous: Option<i64>, line: EventLine<'_>) -> StoreResult<i64> {
         self.event_at(self.now, job, previous, line)
     }
 
-    /// The same for something that happened at another time.
+    /// Like `event`, for an event that happened at another time.
     pub(crate) fn event_at(
         &mut self,
         at: Timestamp,
@@ -132,7 +133,7 @@ impl<'c> Tx<'c> {
         Ok(number)
     }
 
-    /// Writes an event that has its number.
+    /// Writes an event whose number is already assigned.
     pub(crate) fn write_event(
         &self,
         number: i64,
@@ -148,7 +149,7 @@ impl<'c> Tx<'c> {
         )
     }
 
-    /// Remembers a claim for its settle.
+    /// Remembers a claim for its settlement.
     pub(crate) fn remember(&mut self, id: [u8; 16], running: Running) {
         if self.held.len() >= HELD_MAX_COUNT {
             self.held.clear();
@@ -156,7 +157,7 @@ impl<'c> Tx<'c> {
         self.held.insert(id, running);
     }
 
-    /// Counts that a job has moved between two statuses, or has come, or has gone.
+    /// Counts that a job changed its status, was added (`from` is absent), or was removed (`to` is absent).
     pub(crate) fn count(&mut self, queue: &str, name: &str, from: Option<Status>, to: Option<Status>) {
         let lane = self.lane(queue, name);
         if let Some(from) = from {
@@ -167,13 +168,13 @@ impl<'c> Tx<'c> {
         }
     }
 
-    /// Counts something that took, or came late by, the time from `start` to `end`.
+    /// Records the duration from `start` to `end` in the histogram of a measure.
     pub(crate) fn rollup(&mut self, queue: &str, name: &str, measure: Measure, start: Timestamp, end: Timestamp) {
         let bucket = measure::bucket(end.since(start));
         *self.lane(queue, name).rollups.entry((measure, bucket)).or_default() += 1;
     }
 
-    /// Counts that a user has one more unfinished job, or one fewer, if the job has a user.
+    /// Adjusts the count of unfinished jobs of the job's user, if it has one.
     pub(crate) fn count_pending(&mut self, user: Option<&str>, name: &str, from: Option<Status>, to: Option<Status>) {
         let pending = |status: Option<Status>| i64::from(status.is_some_and(Status::is_active));
         if let (Some(user), change @ (1 | -1)) = (user, pending(to) - pending(from)) {
@@ -181,19 +182,19 @@ impl<'c> Tx<'c> {
         }
     }
 
-    /// A job has come to an end from which something follows.
+    /// Records that a job reached a final status that may have consequences.
     pub(crate) fn ended(&mut self, id: JobId, seq: i64, from: Status, to: Status) {
         self.ended.insert(id, (seq, to));
         self.count_end(seq, from, to);
     }
 
-    /// Counts for a job's workflow, if it has one, that it has come to an end, or back from one.
+    /// Records, for the job's workflow if it has one, that the job finished or was reactivated.
     pub(crate) fn count_end(&mut self, seq: i64, from: Status, to: Status) {
         self.ends.push((seq, from, to));
     }
 
-    /// Looks up the workflows whose jobs have come to an end, or back from one. Before another job can take the place
-    /// of one of them.
+    /// Looks up the workflows of the jobs that finished or were reactivated. Must run before another job can take over
+    /// a node of one of these workflows.
     pub(crate) fn count_ends(&mut self) -> StoreResult<()> {
         let ends = std::mem::take(&mut self.ends);
         let workflows = self.db.all_each(
@@ -208,7 +209,7 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
-    /// The same where the workflow is known.
+    /// Like `count_end`, where the workflow is known.
     pub(crate) fn count_end_of(&mut self, workflow: WorkflowId, from: Status, to: Status) {
         let change = EndsChange::of(from, to);
         if change != EndsChange::default() {
@@ -245,12 +246,12 @@ impl<'c> Tx<'c> {
     }
 
     fn write_pending(&self, (user, name): &(String, String), change: i64) -> StoreResult<()> {
-        // Of a job that ended as it came, a count of none would be kept.
+        // A job that finished as it was enqueued would leave a count of zero.
         if change == 0 {
             return Ok(());
         }
         self.write(sql::ADD_PENDING, params![user, name, change])?;
-        // Where several write, numbers are added up later, and those that come to nothing are forgotten then.
+        // With several writers the changes are separate rows, which are added up later; zero counts are removed then.
         if change < 0 && self.db.is_only_writer() {
             self.write(sql::CLEAR_PENDING, params![user, name])?;
         }
@@ -272,15 +273,15 @@ impl<'c> Tx<'c> {
     }
 }
 
-/// Lets what follows from the ends of jobs happen, looks at the keys to whose jobs something happened, and writes the
-/// counters. The last step of every operation.
+/// Applies the consequences of finished jobs, re-evaluates the limits of the touched keys, and writes the counters. The
+/// last step of every operation.
 pub(crate) fn finish(tx: &mut Tx<'_>) -> StoreResult<()> {
     flow::follow(tx)?;
     queue_limits::look_at_touched(tx)?;
     tx.write_counters()
 }
 
-/// What one event says, besides its job and time.
+/// The contents of one event, besides its job and time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventLine<'a> {
     pub(crate) status: Status,
@@ -290,7 +291,7 @@ pub(crate) struct EventLine<'a> {
 }
 
 impl EventLine<'_> {
-    /// An event of a job's ordinary course.
+    /// An event without actor and detail, as for the regular status changes.
     pub(crate) const fn plain(status: Status, run: Option<u32>) -> Self {
         Self { status, run, actor: None, detail: None }
     }

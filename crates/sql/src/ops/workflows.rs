@@ -1,4 +1,4 @@
-//! Workflows, and who waits for whom.
+//! Workflows, and dependencies between jobs.
 
 use punctual_core::{
     Change, Changed, Ends, JobId, Json, NewJob, NewWorkflow, Node, Relative, StoreResult, Workflow, WorkflowId,
@@ -17,10 +17,10 @@ pub(crate) fn submit(tx: &mut Tx<'_>, workflow: &NewWorkflow, jobs: &[NewJob]) -
     enqueue(tx, jobs).map(drop)
 }
 
-/// Applies operators' wishes, then stores jobs.
+/// Applies operators' changes, then stores jobs.
 pub(crate) fn resubmit(tx: &mut Tx<'_>, changes: &[Change], jobs: &[NewJob]) -> StoreResult<Vec<Changed>> {
     let changed = change(tx, changes)?;
-    // What was changed must have had its consequences before others take its place.
+    // The consequences of the changes must be applied before new jobs take over the nodes of the changed ones.
     follow(tx)?;
     enqueue(tx, jobs)?;
     Ok(changed)

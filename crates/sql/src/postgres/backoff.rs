@@ -1,8 +1,8 @@
-//! How often something is done that may take long.
+//! Limits how often a potentially slow operation is executed.
 //!
-//! The server clears away rows that have gone only when no transaction can see them any more. While somebody keeps one
-//! open, their entries stay in the indexes, and whoever reads an index from its beginning steps over all of them. So
-//! what is read often begins where it ended last, and looks from the beginning only as often as that is cheap.
+//! VACUUM removes dead rows only when no transaction can see them any more. While a transaction stays open, their index
+//! entries remain, and every scan from the start of the index steps over all of them. Frequent scans therefore begin
+//! where the previous one ended, and scan from the start only as often as that is cheap.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -11,10 +11,10 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Lets something take a share of the time, at most.
+/// Limits an operation to a share of the time.
 #[derive(Debug)]
 pub(crate) struct Backoff {
-    /// After it took some time, it pauses for so many times as long.
+    /// The pause after an operation, as a multiple of the operation's duration.
     pause: u32,
     /// The shortest and the longest pause.
     pauses: (Duration, Duration),
@@ -30,7 +30,7 @@ impl Backoff {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn, if it is time for one. Until it ends, nobody else has one.
+    /// Begins a turn, if it is time for one. Until the turn ends, no other can begin.
     pub(crate) fn begin(&self) -> Option<Turn<'_>> {
         let (mut next, now) = (self.next(), Instant::now());
         (now >= *next).then(|| {
@@ -40,7 +40,7 @@ impl Backoff {
     }
 }
 
-/// It ends when this is dropped, also where it failed.
+/// A turn; it ends when it is dropped, also after a failure.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     pace: &'a Backoff,

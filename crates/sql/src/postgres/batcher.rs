@@ -1,4 +1,4 @@
-//! Group commit: what many tasks ask for at once is done by one statement.
+//! Group commit: the requests of many concurrent tasks are executed by one statement.
 
 use std::{
     future::Future,
@@ -9,17 +9,17 @@ use std::{
 use punctual_core::StoreError;
 use tokio::sync::oneshot;
 
-/// Does a batch and answers for each item, in order.
+/// Executes a batch and returns one answer per item, in order.
 pub(crate) type Work<T, R> =
     Arc<dyn Fn(Vec<T>) -> Pin<Box<dyn Future<Output = Result<Vec<R>, StoreError>> + Send>> + Send + Sync>;
 
-/// Batches under way at once. With one, the server would wait for the client between two; more would make small
-/// batches.
+/// Maximum number of concurrent batches. With one, the server would wait for the client between two batches; with more,
+/// batches would be small.
 const UNDER_WAY_MAX: usize = 2;
-/// Items in one batch.
+/// Maximum number of items in one batch.
 const BATCH_MAX_ITEMS: usize = 2_000;
 
-/// Gathers what is asked for while others are under way.
+/// Collects requests while other batches are executed.
 pub(crate) struct Batcher<T, R> {
     state: Arc<Mutex<State<T, R>>>,
     work: Work<T, R>,
@@ -40,7 +40,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
         Self { state: Arc::new(Mutex::new(State { waiting: Vec::new(), under_way: 0 })), work }
     }
 
-    /// Has `items` done, together with those of others if need be; answers once they are.
+    /// Executes `items`, possibly in one batch with those of other callers; returns when they are done.
     pub(crate) async fn call(&self, items: Vec<T>) -> Result<Vec<R>, StoreError> {
         let (caller, answer) = oneshot::channel();
         let begin = {
@@ -57,14 +57,14 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
     }
 }
 
-/// Does batches until nobody waits.
+/// Executes batches until no call is waiting.
 async fn run<T: Clone + Send + 'static, R: Send + 'static>(state: Arc<Mutex<State<T, R>>>, work: Work<T, R>) {
     while let Some(batch) = next(&state) {
         do_batch(batch, &work).await;
     }
 }
 
-/// The next batch; without one, its taker is done.
+/// Takes the next batch. If no call is waiting, returns `None` and counts the calling task as finished.
 fn next<T, R>(state: &Mutex<State<T, R>>) -> Option<Vec<Call<T, R>>> {
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     if state.waiting.is_empty() {
@@ -83,7 +83,7 @@ fn next<T, R>(state: &Mutex<State<T, R>>) -> Option<Vec<Call<T, R>>> {
 async fn do_batch<T: Clone, R>(mut batch: Vec<Call<T, R>>, work: &Work<T, R>) {
     if let [_] = batch.as_slice() {
         let call = batch.remove(0);
-        // A caller that no longer waits does not mind.
+        // An error means that the caller no longer waits for the answer.
         let _ = call.caller.send(work(call.items).await);
         return;
     }
@@ -96,13 +96,13 @@ async fn do_batch<T: Clone, R>(mut batch: Vec<Call<T, R>>, work: &Work<T, R>) {
                 let _ = call.caller.send(Ok(own));
             }
         }
-        // None of them is at fault, and each by itself would wait as long.
+        // No item has caused this error, and a retry of each call would wait as long.
         Err(error @ StoreError::Unreachable { .. }) => {
             for call in batch {
                 let _ = call.caller.send(Err(error.clone()));
             }
         }
-        // One of them may be at fault; the others may succeed without it.
+        // One of the items may have caused the error; the other calls may succeed without it.
         Err(_) => {
             for call in batch {
                 let _ = call.caller.send(work(call.items).await);

@@ -1,4 +1,4 @@
-//! Operators' actions, and jobs that leave. Jobs are held first; [`locking`] says in which order.
+//! Operators' actions, and the removal of jobs. Jobs are locked first, in the order that [`locking`] defines.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,15 +25,15 @@ use super::{
     value::{At, Uuid, job_id, uuid},
 };
 
-/// How often a change is tried again because a job moved on meanwhile.
+/// Maximum number of tries if jobs change state meanwhile.
 const TRIES_MAX: usize = 20;
 
-/// Applies operators' wishes.
+/// Applies operators' changes.
 pub(crate) async fn change(store: &Core, changes: &[Change]) -> Result<Vec<Changed>, StoreError> {
     change_and_enqueue(store, changes, &[]).await
 }
 
-/// Applies operators' wishes, then stores jobs, all in one transaction.
+/// Applies operators' changes, then stores jobs, all in one transaction.
 pub(crate) async fn change_and_enqueue(
     store: &Core,
     changes: &[Change],
@@ -47,7 +47,7 @@ pub(crate) async fn change_and_enqueue(
                 store.hints.tell_jobs();
                 return Ok(changed);
             }
-            // A job moved on between the look at it and the hold of it.
+            // A job changed state between being read and being locked.
             Err(error)
                 if error::has_moved_on(&error)
                     || error::gave_way(&error)
@@ -61,31 +61,32 @@ pub(crate) async fn change_and_enqueue(
 async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::Result<Vec<Changed>> {
     let mut unit = store.sessions.several().await?;
     let now = store.sessions.now(&mut unit).await?;
-    let ends = changes.iter().map(|wish| (wish.job, wish.verb.target())).filter(|(_, target)| target.is_finished());
+    let ends =
+        changes.iter().map(|change| (change.job, change.verb.target())).filter(|(_, target)| target.is_finished());
     let family = flow::affected(&mut unit, ends.collect()).await?;
     let ids: BTreeSet<JobId> = changes.iter().map(|change| change.job).collect();
-    // With the parents of the new jobs, at once and in order.
+    // Together with the parents of the new jobs, to lock all of them in one order.
     let parents: BTreeSet<JobId> = new.iter().flat_map(|job| job.parents.iter().copied()).collect();
     let mut jobs = hold(&mut unit, &(&ids | &parents), &family, now).await?;
     let (mut answers, mut ended) = (Vec::with_capacity(changes.len()), BTreeMap::new());
-    for wish in changes {
-        let Some(held) = jobs.get_mut(&wish.job) else {
+    for change in changes {
+        let Some(held) = jobs.get_mut(&change.job) else {
             answers.push(Changed::NotFound);
             continue;
         };
         let before = held.clone();
-        if let Err(refused) = keys::retake(&mut unit, wish.verb, &held.job, now).await? {
+        if let Err(refused) = keys::retake(&mut unit, change.verb, &held.job, now).await? {
             answers.push(Changed::Refused(refused));
             continue;
         }
-        answers.push(match change::apply(wish.verb, &mut held.job, now) {
+        answers.push(match change::apply(change.verb, &mut held.job, now) {
             Ok(true) => Changed::Already,
             Err(refused) => Changed::Refused(refused),
             Ok(false) => {
-                let by = (Some(wish.actor.as_str()), wish.reason.as_deref());
+                let by = (Some(change.actor.as_str()), change.reason.as_deref());
                 replace(&mut unit, &before, held, now, by).await?;
                 if held.job.status.is_finished() {
-                    ended.insert(wish.job, held.job.status);
+                    ended.insert(change.job, held.job.status);
                 }
                 Changed::Done
             }
@@ -101,7 +102,7 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
     Ok(answers)
 }
 
-/// Holds jobs and the places of the waiting ones in `family`, and reads the jobs.
+/// Locks jobs and the rows of the waiting jobs in `family`, and reads the jobs.
 async fn hold(
     connection: &mut PgConnection,
     ids: &BTreeSet<JobId>,
@@ -115,7 +116,7 @@ async fn hold(
     locking::read(connection, &uuids, &times).await
 }
 
-/// Moves a job from where `before` stands to where `after` stands, with one event.
+/// Moves a job from its state in `before` to its state in `after`, with one event.
 async fn replace(
     connection: &mut PgConnection,
     before: &Held,
@@ -167,7 +168,7 @@ async fn replace(
     Ok(())
 }
 
-/// A transaction for retention, unless another process is at it: two of them would only wait for each other.
+/// Begins a transaction for retention, unless another process is running retention: two would only block each other.
 async fn retention(store: &Core) -> sqlx::Result<Option<Unit>> {
     let mut unit = store.sessions.several().await?;
     let alone = "select pg_try_advisory_xact_lock(hashtext('punctual retention'), hashtext(current_schema()))";
@@ -175,7 +176,7 @@ async fn retention(store: &Core) -> sqlx::Result<Option<Unit>> {
     Ok(alone.then_some(unit))
 }
 
-/// Maintenance that finds that others have changed what it was about to has done nothing, and comes again.
+/// Maintenance whose rows were changed by another transaction has done nothing, and is executed again later.
 fn or_nothing(done: sqlx::Result<usize>) -> sqlx::Result<usize> {
     match done {
         Err(error) if error::has_moved_on(&error) => Ok(0),
@@ -183,15 +184,15 @@ fn or_nothing(done: sqlx::Result<usize>) -> sqlx::Result<usize> {
     }
 }
 
-/// Makes finished jobs deleted that have been kept long enough.
-pub(crate) async fn retire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::Result<usize> {
-    or_nothing(try_retire(store, keep, limit).await)
+/// Marks finished jobs as deleted once their retention period is over.
+pub(crate) async fn expire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::Result<usize> {
+    or_nothing(try_expire(store, keep, limit).await)
 }
 
-async fn try_retire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::Result<usize> {
+async fn try_expire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let now = store.sessions.now(&mut unit).await?;
-    let ids = retirable(store, &mut unit, keep, now, limit).await?;
+    let ids = expirable(store, &mut unit, keep, now, limit).await?;
     let mut deleted: BTreeMap<JobId, Status> = ids.iter().map(|id| (*id, Status::Deleted)).collect();
     let family = flow::affected(&mut unit, deleted.clone()).await?;
     let mut jobs = hold(&mut unit, &ids, &family, now).await?;
@@ -202,7 +203,7 @@ async fn try_retire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::
             keep_longer(&mut unit, &before.job, &held.job).await?;
             continue;
         }
-        // An operator may have deleted it meanwhile.
+        // An operator may have deleted the job meanwhile.
         if matches!(change::apply(Verb::Delete, &mut held.job, now), Ok(false)) {
             replace(&mut unit, &before, held, now, (Some("retention"), None)).await?;
         }
@@ -213,14 +214,14 @@ async fn try_retire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::
     Ok(ids.len())
 }
 
-/// A finished job is kept for longer.
+/// Extends the retention period of a finished job.
 async fn keep_longer(connection: &mut PgConnection, before: &Job, after: &Job) -> sqlx::Result<()> {
     let ms = |job: &Job| job.spec.keep_for.map(|keep| keep.as_millis() as i64);
-    let query = sqlx::query(*sql::KEEP_JOB).bind(uuid(after.id)).bind(At(after.scheduled_at()));
+    let query = sqlx::query(*sql::SET_RETENTION).bind(uuid(after.id)).bind(At(after.scheduled_at()));
     query.bind(ms(before)).bind(ms(after)).execute(connection).await.map(drop)
 }
 
-async fn retirable(
+async fn expirable(
     store: &Core,
     connection: &mut PgConnection,
     keep: RetentionPolicy,
@@ -229,7 +230,7 @@ async fn retirable(
 ) -> sqlx::Result<BTreeSet<JobId>> {
     let mut found: Vec<Uuid> = Vec::new();
     let room = |found: &Vec<Uuid>| (limit - found.len().min(limit)) as i64;
-    // What ended between the days that go as a whole.
+    // Only jobs that ended between the days that are removed as whole partitions.
     let whole = partition_retention::whole(store, connection, keep).await?;
     let starts = std::iter::once(Timestamp::MIN).chain(whole.iter().map(|day| day.plus(1).start()));
     let ends = whole.iter().map(|day| day.start()).chain([Timestamp::MAX]);
@@ -237,16 +238,16 @@ async fn retirable(
     for (status, end) in sql::ENDS {
         let cutoff = now.before(keep.of(status));
         for (since, until) in times.iter().filter(|(since, _)| *since <= cutoff) {
-            let query = sqlx::query_scalar::<_, Uuid>(*sql::RETIRABLE_ENDED).bind(At(cutoff)).bind(room(&found));
+            let query = sqlx::query_scalar::<_, Uuid>(*sql::EXPIRABLE).bind(At(cutoff)).bind(room(&found));
             found.extend(query.bind(At(*since)).bind(At(*until)).bind(end).fetch_all(&mut *connection).await?);
         }
     }
-    let kept = sqlx::query_scalar::<_, Uuid>(*sql::RETIRABLE_KEPT).bind(At(now)).bind(room(&found));
+    let kept = sqlx::query_scalar::<_, Uuid>(*sql::EXPIRABLE_BY_JOB).bind(At(now)).bind(room(&found));
     found.extend(kept.fetch_all(&mut *connection).await?);
     Ok(found.into_iter().map(job_id).collect())
 }
 
-/// Removes deleted jobs with all that belongs to them.
+/// Removes deleted jobs with all rows that belong to them.
 pub(crate) async fn purge(store: &Core, after: Duration, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let cutoff = store.sessions.now(&mut unit).await?.before(after);
@@ -256,7 +257,7 @@ pub(crate) async fn purge(store: &Core, after: Duration, limit: usize) -> sqlx::
     Ok(removed)
 }
 
-/// Removes ephemeral jobs that nobody runs.
+/// Removes ephemeral jobs that are not running.
 pub(crate) async fn drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sqlx::Result<usize> {
     or_nothing(try_drop_ephemeral(store, before, limit).await)
 }
@@ -269,7 +270,7 @@ async fn try_drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sq
     let gone = |ids: &BTreeSet<JobId>| ids.iter().map(|id| (*id, Status::Deleted)).collect::<BTreeMap<_, _>>();
     let family = flow::affected(&mut unit, gone(&wanted)).await?;
     let held = locking::hold(&mut unit, &wanted, &family, store.clock_now()).await?.unwrap_or_default();
-    // One that was claimed meanwhile stays.
+    // A job that was claimed meanwhile is kept.
     let of = |wanted: fn(Status) -> bool| {
         held.iter().filter(move |(_, job)| wanted(job.status)).map(|(id, _)| *id).collect::<BTreeSet<_>>()
     };
@@ -293,8 +294,12 @@ async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Resu
     let times: Vec<At> = ids.iter().map(|id| At(job_id(*id).timestamp())).collect();
     sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(&ids).bind(&times).execute(&mut *connection).await?;
     locking::hold_keys(connection, &ids).await?;
-    let removed: i64 =
-        sqlx::query_scalar(*sql::REMOVE).persistent(false).bind(ids).bind(times).fetch_one(&mut *connection).await?;
+    let removed: i64 = sqlx::query_scalar(*sql::DELETE_JOBS)
+        .persistent(false)
+        .bind(ids)
+        .bind(times)
+        .fetch_one(&mut *connection)
+        .await?;
     Ok(removed as usize)
 }
 
@@ -302,14 +307,14 @@ async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Resu
 pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let now = store.sessions.now(&mut unit).await?;
-    // A workflow of which something is yet to be counted stays.
+    // A workflow with ends that are not yet rolled up is kept.
     if may_fold(&mut unit).await? {
-        sqlx::query(*sql::FOLD_ENDS).execute(&mut *unit).await?;
+        sqlx::query(*sql::ROLL_UP_ENDS).execute(&mut *unit).await?;
     }
-    // Many events share an instant; which of them are meant is found by a hash.
+    // Many events have the same timestamp; a hash join finds the ones to remove.
     sqlx::query("select set_config('enable_hashjoin', 'on', true)").execute(&mut *unit).await?;
     let cutoff = now.before(after);
-    let row = sqlx::query(*sql::TRIM)
+    let row = sqlx::query(*sql::PRUNE)
         .persistent(false)
         .bind(At(cutoff))
         .bind(At(now.before(limits::ROLLUPS_KEPT)))
@@ -327,17 +332,17 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
     Ok(row.try_get::<i64, _>(0)? as usize)
 }
 
-/// Whether this transaction is the one that adds up counters.
+/// Takes the advisory lock for rolling up counters; returns whether it was free.
 async fn may_fold(connection: &mut PgConnection) -> sqlx::Result<bool> {
     let alone = "select pg_try_advisory_xact_lock(hashtext('punctual fold'), hashtext(current_schema()))";
     sqlx::query_scalar(alone).fetch_one(connection).await
 }
 
-/// Adds up the counters' changes, unless somebody else is at it.
+/// Rolls up the counters' changes, unless another process is doing so.
 pub(crate) async fn fold(store: &Core) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
     if may_fold(&mut unit).await? {
-        for statement in [*sql::FOLD_COUNTS, *sql::FOLD_PENDING, *sql::FOLD_ROLLUPS, *sql::FOLD_ENDS] {
+        for statement in [*sql::ROLL_UP_COUNTS, *sql::ROLL_UP_PENDING, *sql::ROLL_UP_ROLLUPS, *sql::ROLL_UP_ENDS] {
             sqlx::query(statement).execute(&mut *unit).await?;
         }
     }

@@ -1,5 +1,5 @@
-//! What happened since a former look: what could not be seen then and can be now. docs/adr/0019 says why by
-//! transactions and not by time.
+//! Events that became visible since an earlier read. docs/adr/0019 explains why transaction numbers are compared and
+//! not times.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
@@ -15,18 +15,18 @@ use super::{
     value::{At, Uuid, job_id},
 };
 
-/// How long after the beginning of a transaction, whose time it bears, it may come to store anything.
+/// How long after its beginning, whose time its rows carry, a transaction may take until its first write.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How long ago those may have begun that are open at a first look.
+/// The maximum assumed age of the transactions that are open at the first read.
 const OPEN_MAX: Duration = Duration::from_secs(300);
 
-/// How far transactions had come at a look.
+/// The state of the server's transactions at one read.
 #[derive(Debug, Clone, PartialEq)]
 struct Stand {
     at: Timestamp,
-    /// All with a lesser number had begun.
+    /// All transactions with a lower number had begun.
     next: i64,
-    /// Those of them that had not ended, and since when each is known.
+    /// The transactions among them that were still open, each with the time since which it is known.
     open: Vec<(i64, Timestamp)>,
 }
 
@@ -53,12 +53,12 @@ impl Stand {
         (parts.next().is_none() && next >= 0).then_some(Self { at, next, open })
     }
 
-    /// Which transactions are open, by the numbers that rows have of theirs.
+    /// The numbers of the open transactions, as rows carry them.
     fn numbers(&self) -> Vec<i64> {
         self.open.iter().map(|open| open.0).collect()
     }
 
-    /// The time from which on may be what those stored that have ended by `now`.
+    /// The earliest possible time of rows stored by the transactions that have ended by `now`.
     fn horizon(&self, now: &Self) -> Timestamp {
         let still = |number: i64| now.open.iter().any(|open| open.0 == number);
         let ended = self.open.iter().filter(|open| !still(open.0)).map(|open| open.1);
@@ -93,7 +93,7 @@ async fn look(store: &Core, before: Option<&Stand>, limit: usize) -> sqlx::Resul
         unit.done().await?;
         return Ok(Changes::none(now.to_string(), false));
     };
-    // Numbers only grow, but for a server that was set up anew from a copy.
+    // Numbers only grow, unless the server was restored from a copy.
     if before.at < now.at.before(limits::CHANGES_MAX_AGE) || before.next > now.next {
         unit.done().await?;
         return Ok(Changes::none(now.to_string(), true));
@@ -128,7 +128,7 @@ fn event(row: &PgRow) -> sqlx::Result<(JobId, Event)> {
     Ok((id, event))
 }
 
-/// Events with what is known of their jobs. Those of jobs that have gone meanwhile are left out.
+/// Adds the jobs' attributes to events. Events of jobs that were removed meanwhile are left out.
 async fn with_jobs(store: &Core, events: Vec<(JobId, Event)>) -> sqlx::Result<Vec<JobEvent>> {
     let mut ids: Vec<JobId> = events.iter().map(|(id, _)| *id).collect();
     ids.sort_unstable();
@@ -150,10 +150,10 @@ fn job_event(id: JobId, row: &PgRow, event: Event) -> sqlx::Result<JobEvent> {
     })
 }
 
-/// Forgets what is needed no longer.
+/// Removes records that are no longer needed.
 pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp) -> sqlx::Result<()> {
     let before = At(now.before(2 * limits::CHANGES_MAX_AGE));
-    sqlx::query(*sql::LATECOMERS_TRIM).bind(before).execute(connection).await.map(drop)
+    sqlx::query(*sql::PRUNE_LATE_COMMITS).bind(before).execute(connection).await.map(drop)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Jobs go out to workers.
+//! Claims: hands out jobs to workers.
 
 use std::collections::HashMap;
 
@@ -18,15 +18,15 @@ use super::{
     error,
     lanes::SLACK,
     queue_limits, queues, read, ready_keys, rows,
-    scan_bounds::{Look, POLL, POLL_WITHOUT_HINTS},
+    scan_bounds::{POLL, POLL_WITHOUT_HINTS, ScanMode},
     session::Patience,
     settle, statements as sql,
     take::{self, Hold, Plain, Taken},
     value::{At, Uuid, job_id, uuid},
 };
 
-/// Claims jobs, and waits for some if the request says so. A caller that goes meanwhile holds nothing: whatever was
-/// claimed for it goes back.
+/// Claims jobs, and waits for some if the request says so. If the caller is dropped meanwhile, the jobs that were
+/// claimed for it are released.
 pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed, StoreError> {
     let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
     let mut hurried = store.hints.hurry.listen();
@@ -51,13 +51,13 @@ pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed
 
 /// Where a claim looks for jobs without limits.
 pub(crate) enum Source {
-    /// In the lanes that the worker serves, unless a dispatcher does.
+    /// In the lanes that the worker serves, unless a dispatcher serves them.
     Lanes,
-    /// Where a dispatcher says.
+    /// Only the jobs that a dispatcher names.
     Hints(Vec<Hint>),
 }
 
-/// One try, on a task of its own, which sees to the end of what it began.
+/// One try, on a task of its own, so that it completes even if the caller is dropped.
 pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Source) -> Result<Claimed, StoreError> {
     let (caller, answer) = oneshot::channel();
     let (own, request) = (store.clone(), request.clone());
@@ -69,7 +69,7 @@ pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Sour
             let releases = untaken.iter().flat_map(|untaken| &untaken.claims).map(release).collect();
             runtime.spawn(async move { give_back(&own, releases).await });
         };
-        // Whoever asked may be gone before it is sent, or after.
+        // The caller may be dropped before the answer is sent, or after; then `back` releases the claims.
         drop(caller.send(Offer::new(claimed, back)));
     };
     tokio::spawn(task);
@@ -78,7 +78,7 @@ pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Sour
 
 async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Result<Claimed, StoreError> {
     let error = |error| store.sessions.error(error);
-    let look = Look::begin(store);
+    let look = ScanMode::begin(store);
     heed_late(store);
     let take = async {
         if store.outlook.may_be_due(store.clock_now()) {
@@ -98,7 +98,7 @@ async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Res
             give_back(store, corrupt).await;
             Ok(Claimed { claims, next_run_at: taken.next_run_at, opens_at: taken.opens_at })
         }
-        // The worker will never hear of them.
+        // The worker will not receive these claims.
         Err(error) => {
             let release = |hold: &Hold| Settlement::release(hold.attempt, request.worker);
             give_back(store, taken.holds.iter().map(release).collect()).await;
@@ -107,7 +107,7 @@ async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Res
     }
 }
 
-/// If something may have come in behind what has been claimed, everything is looked at again.
+/// Resets the bounds if a job may have been queued behind one already claimed, so that the next scan reads everything.
 fn heed_late(store: &Core) {
     if store.hints.take_late() {
         store.lanes.forget_bounds();
@@ -115,8 +115,13 @@ fn heed_late(store: &Core) {
     }
 }
 
-/// Takes jobs; at first, if it is time for that, looks which lanes there are.
-async fn look_and_take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look<'_>) -> sqlx::Result<Taken> {
+/// Takes jobs; refreshes the list of lanes first if this is a full scan.
+async fn look_and_take(
+    store: &Core,
+    request: &ClaimRequest,
+    source: &Source,
+    look: &ScanMode<'_>,
+) -> sqlx::Result<Taken> {
     if look.is_full() {
         let mut unit = store.sessions.single().await?;
         store.lanes.refresh(&mut unit).await?;
@@ -125,7 +130,7 @@ async fn look_and_take(store: &Core, request: &ClaimRequest, source: &Source, lo
     take(store, request, source, look).await
 }
 
-/// Gives back what was claimed for nobody.
+/// Settles claims that no worker received.
 pub(crate) async fn give_back(store: &Core, releases: Vec<Settlement>) {
     if releases.is_empty() {
         return;
@@ -136,7 +141,7 @@ pub(crate) async fn give_back(store: &Core, releases: Vec<Settlement>) {
 }
 
 /// Takes queued jobs, the first ones of the worker's lanes.
-async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look<'_>) -> sqlx::Result<Taken> {
+async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &ScanMode<'_>) -> sqlx::Result<Taken> {
     loop {
         let queues = store.queues.known();
         let (lanes, limited) = store.lanes.served(request, &queues);
@@ -152,7 +157,7 @@ async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look
         };
         match taken {
             Some(taken) => return Ok(taken),
-            // Something was said of a queue that this process did not know.
+            // The settings of a queue have changed since this process read them.
             None => {
                 let mut unit = store.sessions.single().await?;
                 store.queues.refresh(&mut unit).await?;
@@ -162,12 +167,12 @@ async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &Look
     }
 }
 
-/// Whether a dispatcher hands out what a claim asks for. Suspects are never handed out by one.
-async fn dispatches(store: &Core, request: &ClaimRequest, queues: &queues::Known) -> sqlx::Result<bool> {
+/// Whether the jobs that a claim requests are handed out by a dispatcher. Suspects never are.
+async fn dispatches(store: &Core, request: &ClaimRequest, queues: &queues::QueueSnapshot) -> sqlx::Result<bool> {
     Ok(!request.suspects && queues::is_closed(store, queues).await?)
 }
 
-/// Takes jobs that will be due within the instants that the request names, if it has room for more.
+/// Takes jobs that become due within the period that the request allows, if it has room for more.
 async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken: &mut Taken) -> sqlx::Result<()> {
     let room = request.limit - taken.holds.len();
     let soon = store.clock_now().after(request.ahead);
@@ -178,7 +183,7 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
     if matches!(source, Source::Lanes) && dispatches(store, request, &queues).await? {
         return Ok(());
     }
-    // Limits count starts as they happen, so that limited jobs are left alone.
+    // Limits count starts when they happen, so limited jobs are not claimed ahead.
     let (lanes, _) = store.lanes.served(request, &queues);
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::CLAIM_AHEAD)
@@ -202,8 +207,8 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
     Ok(())
 }
 
-/// The claims of what was taken; reads the jobs that the claim did not tell of. Those whose rows are corrupt are to be
-/// ended: a worker could not be given them, and they would be in the way of all others.
+/// Builds the claims of the jobs taken; reads the jobs that the claim statement did not return. Jobs whose rows are
+/// corrupt are to be ended: no worker can receive them, and they would block all other jobs.
 async fn read_claims(
     store: &Core,
     request: &ClaimRequest,
@@ -213,7 +218,7 @@ async fn read_claims(
     let mut jobs = HashMap::with_capacity(ids.len());
     for (table, ids) in store.days.by_table(ids, |id| *id) {
         let rows = match read_table(store, &table, &ids).await {
-            // The day has gone, and what was left of it lies elsewhere.
+            // The partition was removed, and its remaining rows are in another one.
             Err(gone) if error::partition_gone(&gone) => read_table(store, "punctual_jobs", &ids).await,
             rows => rows,
         };
@@ -248,7 +253,7 @@ async fn read_table(store: &Core, table: &str, ids: &[JobId]) -> sqlx::Result<Ve
     Ok(rows)
 }
 
-/// Makes due jobs queued, if any may be due; says when the next one is, as far as known.
+/// Promotes due jobs, if any may be due; returns the time of the next one, if known.
 pub(crate) async fn promote_due(store: &Core) -> Result<Option<Timestamp>, StoreError> {
     let error = |error| store.sessions.error(error);
     if store.outlook.may_be_due(store.clock_now()) {
@@ -264,12 +269,12 @@ pub(crate) async fn promote_due(store: &Core) -> Result<Option<Timestamp>, Store
     Ok(store.outlook.lock().next_run_at)
 }
 
-/// Makes due scheduled and retrying jobs queued; says how many.
+/// Promotes due scheduled and retrying jobs; returns their number.
 pub(crate) async fn promote(store: &Core, limit: usize) -> Result<usize, StoreError> {
     promote_since(store, Timestamp::MIN, limit).await
 }
 
-/// The same of those whose time has come since they were looked for last.
+/// Promotes the jobs that became due since the last promotion.
 pub(crate) async fn promote_since_last(store: &Core) -> Result<usize, StoreError> {
     let bound = store.outlook.lock().due_bound;
     promote_since(store, bound, limits::PROMOTE_MAX_JOBS).await
@@ -279,7 +284,7 @@ async fn promote_since(store: &Core, bound: Timestamp, limit: usize) -> Result<u
     let error = |error| store.sessions.error(error);
     let now = store.clock_now();
     let rows = match promote_but_for(store, bound, limit, &[]).await {
-        // One damaged row is not to keep all others from becoming queued. The claim that gets it sets it aside.
+        // One damaged row must not keep all other jobs from being promoted. The claim that takes it ends it as corrupt.
         Err(refused) if error::is_invalid_json(&refused) => {
             let damaged = damaged_due(store, bound, limit).await.map_err(error)?;
             promote_but_for(store, bound, limit, &damaged).await
@@ -303,7 +308,7 @@ async fn promote_since(store: &Core, bound: Timestamp, limit: usize) -> Result<u
     Ok(promoted)
 }
 
-/// Makes due jobs queued; the keys of damaged ones cannot be read.
+/// Promotes due jobs; the `damaged` ones without their concurrency keys, which cannot be read.
 async fn promote_but_for(store: &Core, bound: Timestamp, limit: usize, damaged: &[Uuid]) -> sqlx::Result<Vec<PgRow>> {
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::PROMOTE)
@@ -317,7 +322,7 @@ async fn promote_but_for(store: &Core, bound: Timestamp, limit: usize, damaged: 
     Ok(rows)
 }
 
-/// The due jobs whose options are no JSON.
+/// The due jobs whose options are not valid JSON.
 async fn damaged_due(store: &Core, bound: Timestamp, limit: usize) -> sqlx::Result<Vec<Uuid>> {
     let mut unit = store.sessions.single().await?;
     let due: Vec<(Uuid, String)> = sqlx::query_as(*sql::DUE_OPTIONS)
@@ -334,19 +339,20 @@ async fn damaged_due(store: &Core, bound: Timestamp, limit: usize) -> sqlx::Resu
         .collect())
 }
 
-/// Claims whose lease has run out, and what ends those whose rows are corrupt: they would be found again and again.
+/// Claims whose lease has expired, and settlements for those whose rows are corrupt, which would otherwise be found
+/// every time.
 pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
     let (now, full) = (store.clock_now(), store.outlook.lease_looks.begin());
     let bound = if full.is_some() { Timestamp::MIN } else { store.outlook.lock().lease_bound };
     let mut unit = store.sessions.single().await?;
-    let expired: Vec<Lease> = sqlx::query_as(*sql::EXPIRED)
+    let expired: Vec<Lease> = sqlx::query_as(*sql::EXPIRED_LEASES)
         .bind(store.sessions.clock())
         .bind(limit as i64)
         .bind(At(bound))
         .fetch_all(&mut *unit)
         .await?;
     drop(full);
-    // What was found now and is still held then is found again.
+    // If any lease was found, the bound stays, so that the next scan finds it again if it is still held.
     store.outlook.lock().lease_bound = if expired.is_empty() { now.before(SLACK) } else { bound };
     unit.done().await?;
     let (claims, corrupt) = claims_under(store, expired).await?;
@@ -356,7 +362,7 @@ pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<(Vec<Cla
     Ok((claims, corrupt))
 }
 
-/// Claims of a worker, but for those whose rows are corrupt.
+/// Claims of a worker, except those whose rows are corrupt.
 pub(crate) async fn claims_of(store: &Core, worker: WorkerId, limit: usize) -> sqlx::Result<Vec<Claim>> {
     let mut unit = store.sessions.single().await?;
     let worker = Uuid::from_u128(worker.to_bits());
@@ -365,12 +371,12 @@ pub(crate) async fn claims_of(store: &Core, worker: WorkerId, limit: usize) -> s
     Ok(claims_under(store, leases).await?.0)
 }
 
-/// A row of what runs: its id, whether its worker has confirmed that its handler is about to start, its run, its
+/// A row of `punctual_running`: job id, whether the worker has confirmed that the handler is about to start, run,
 /// worker.
 type Lease = (Uuid, bool, i32, Uuid);
 
-/// The claims under some leases, as far as they are still held, and what ends those whose rows are corrupt once they
-/// have run out.
+/// The claims of the given leases that are still held, and settlements for those whose rows are corrupt, which apply
+/// once the leases have expired.
 async fn claims_under(store: &Core, leases: Vec<Lease>) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
     let ids: Vec<JobId> = leases.iter().map(|(id, ..)| job_id(*id)).collect();
     let mut jobs = read::get_each(store, &ids).await?;

@@ -1,4 +1,4 @@
-//! The server's clock, seen from here.
+//! The server's clock, as estimated by this process.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -10,14 +10,14 @@ use sqlx::PgConnection;
 
 use super::value::At;
 
-/// Measurements of which the quickest counts: the longer an answer takes, the less it says.
+/// Number of measurements, of which the fastest is used: the longer an answer takes, the less accurate it is.
 const SAMPLES: usize = 5;
-/// How far this machine's two clocks may come apart before the server is asked again: somebody has set one, or it
-/// slept.
+/// Maximum difference between this machine's two clocks before the server's time is measured again: the clock was set,
+/// or the machine slept.
 const APART_MAX: Duration = Duration::from_millis(100);
 
-/// What the server's clock showed, and when that was. What has passed since is told by a clock that nobody sets and
-/// that goes on while the machine sleeps.
+/// A reading of the server's clock and when it was taken. The time elapsed since then is measured with a clock that is
+/// never set and that continues while the machine sleeps.
 #[derive(Debug)]
 pub(crate) struct ServerClock(Mutex<Reading>);
 
@@ -29,13 +29,13 @@ struct Reading {
 }
 
 impl ServerClock {
-    /// As if the server had the same time.
+    /// Assumes that the server has the same time.
     pub(crate) fn new() -> Self {
         let local = SystemClock.now();
         Self(Mutex::new(Reading { server: local, local, at: SinceBoot::now() }))
     }
 
-    /// Asks the server for its time.
+    /// Measures the server's time.
     pub(crate) async fn measure(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let mut best: Option<(Duration, Reading)> = None;
         for _ in 0..SAMPLES {
@@ -67,7 +67,7 @@ impl ServerClock {
         server.after(at.elapsed())
     }
 
-    /// Whether this machine slept or its clock was set, so that the server has to be asked again.
+    /// Whether this machine slept or its clock was set, so that the server's time must be measured again.
     pub(crate) fn is_in_doubt(&self) -> bool {
         let Reading { local, at, .. } = self.reading();
         let (shown, passed) = (SystemClock.now(), local.after(at.elapsed()));
@@ -75,7 +75,7 @@ impl ServerClock {
     }
 }
 
-/// A point on the clock that goes on from the start of the machine, or of the process where there is no such clock.
+/// A point on the clock that counts from the start of the machine, or of the process on platforms without such a clock.
 #[derive(Debug, Clone, Copy)]
 struct SinceBoot(Duration);
 

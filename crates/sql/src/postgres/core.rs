@@ -1,4 +1,4 @@
-//! What every operation needs of a store.
+//! The state that all operations of a store share.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{
     scan_bounds::ScanBounds, session::Sessions, statements::Tells, wake::Hints,
 };
 
-/// What every operation needs.
+/// A handle to the state that all operations share.
 #[derive(Clone)]
 pub(crate) struct Core(pub(super) Arc<Inner>);
 
@@ -17,7 +17,7 @@ pub(crate) struct Inner {
     pub(super) options: Options,
     pub(super) sessions: Sessions,
     pub(super) version: String,
-    /// Which database and schema it is.
+    /// Identifies the database and the schema.
     pub(super) database: String,
     pub(super) days: Days,
     pub(super) lanes: Lanes,
@@ -37,7 +37,7 @@ impl std::ops::Deref for Core {
 }
 
 impl Core {
-    /// The server's time, as well as this process knows it.
+    /// The server's time, as estimated by this process.
     pub(crate) fn clock_now(&self) -> Timestamp {
         match &self.options.clock {
             Some(clock) => clock.now(),
@@ -45,17 +45,17 @@ impl Core {
         }
     }
 
-    /// Whether another store hands out its jobs, as far as known.
+    /// Whether another store hands out the jobs of this one, if known.
     pub(super) fn is_dispatched(&self) -> bool {
         self.options.dispatched || self.queues.known().dispatched
     }
 
-    /// Who tells the dispatcher of jobs that an enqueue stores.
+    /// How the dispatcher learns of jobs that an enqueue stores.
     pub(super) fn enqueuer_tells(&self) -> Tells {
         if self.options.dispatched { Tells::Enqueuer } else { self.tells() }
     }
 
-    /// The same of jobs that come otherwise.
+    /// How the dispatcher learns of jobs that are stored in another way.
     pub(crate) fn tells(&self) -> Tells {
         if self.is_dispatched() { Tells::Loader } else { Tells::Enqueuer }
     }

@@ -1,4 +1,4 @@
-//! What a dispatcher needs of the jobs' owner. [`punctual_core::dispatch`] says what for.
+//! The operations of the primary store that a dispatcher needs; see [`punctual_core::dispatch`].
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -19,12 +19,12 @@ use super::{
     session::Patience,
     settle, statements as sql,
     store::PostgresStore,
-    take::Spot,
+    take::ReadyKey,
     value::{At, Uuid, job_id, uuid},
 };
 
 async fn begin(store: &Core, starts: &[Start]) -> sqlx::Result<Vec<bool>> {
-    // In one order everywhere, so that two batches never wait for each other.
+    // Sorted the same way everywhere, so that two batches never deadlock.
     let mut ordered: Vec<&Start> = starts.iter().collect();
     ordered.sort_unstable_by_key(|start| start.hint.job);
     let (lanes, times, ids) = places(store, ordered.iter().map(|start| &start.hint));
@@ -48,7 +48,7 @@ async fn begin(store: &Core, starts: &[Start]) -> sqlx::Result<Vec<bool>> {
     Ok(starts.iter().map(|start| begun.contains(&start.hint.job)).collect())
 }
 
-/// Executions that do not count have happened all the same: the job's log tells of them.
+/// Writes executions that do not count to their jobs' logs, since the handlers did start.
 async fn log_refused(store: &Core, connection: &mut PgConnection, refused: &[&Start]) -> sqlx::Result<()> {
     let line = |start: &&Start| {
         let Start { worker, started_at, .. } = start;
@@ -72,48 +72,47 @@ async fn undispatched(store: &Core, until: Timestamp, limit: usize) -> sqlx::Res
     if rows.iter().any(|spot| store.lanes.lane(spot.lane).is_none()) {
         store.lanes.refresh(&mut unit).await?;
     }
-    // Of jobs with a key, and of suspects, it need never be told.
-    let (plain, others): (Vec<Spot>, Vec<Spot>) =
+    // The dispatcher hands out neither jobs with a key nor suspects.
+    let (plain, others): (Vec<ReadyKey>, Vec<ReadyKey>) =
         rows.into_iter().partition(|spot| store.lanes.shared(spot.lane).is_some());
     if !others.is_empty() {
-        tell(&mut unit, &others).await?;
+        mark(&mut unit, &others).await?;
     }
     unit.done().await?;
     Ok(hints(store, &plain))
 }
 
-/// The dispatcher has been told of jobs.
-async fn tell(connection: &mut PgConnection, spots: &[Spot]) -> sqlx::Result<()> {
-    sqlx::query(*sql::MARK_DISPATCHED)
+/// Marks jobs as dispatched.
+async fn mark(connection: &mut PgConnection, spots: &[ReadyKey]) -> sqlx::Result<usize> {
+    sqlx::query_scalar::<_, i64>(*sql::MARK_DISPATCHED)
         .bind(spots.iter().map(|spot| spot.lane).collect::<Vec<_>>())
         .bind(spots.iter().map(|spot| At(spot.run_at)).collect::<Vec<_>>())
         .bind(spots.iter().map(|spot| uuid(spot.id)).collect::<Vec<_>>())
-        .execute(connection)
+        .fetch_one(connection)
         .await
-        .map(drop)
+        .map(|count| count as usize)
 }
 
-async fn mark_dispatched(store: &Core, hints: &[Hint]) -> sqlx::Result<()> {
+async fn mark_dispatched(store: &Core, hints: &[Hint]) -> sqlx::Result<usize> {
     let numbers = store.lanes.plain(hints.iter().map(|hint| &*hint.lane));
-    let spot = |(hint, lane): (&Hint, Option<i32>)| Some(Spot { lane: lane?, run_at: hint.run_at, id: hint.job });
-    let mut spots: Vec<Spot> = hints.iter().zip(numbers).filter_map(spot).collect();
-    // In one order everywhere, so that two of these never wait for each other.
-    spots.sort_unstable_by_key(|spot| spot.id);
+    let spot = |(hint, lane): (&Hint, Option<i32>)| Some(ReadyKey { lane: lane?, run_at: hint.run_at, id: hint.job });
+    let spots: Vec<ReadyKey> = hints.iter().zip(numbers).filter_map(spot).collect();
     let mut unit = store.sessions.single().await?;
-    tell(&mut unit, &spots).await?;
-    unit.done().await
+    let recorded = mark(&mut unit, &spots).await?;
+    unit.done().await?;
+    Ok(recorded)
 }
 
-/// How long after a process that claims jobs could not reach the dispatcher only others that claim prolong it.
+/// How long after a claiming process could not reach the dispatcher only other claiming processes extend its lease.
 const MISSED_LATELY: Duration = Duration::from_secs(5);
 
-/// Has what a process has seen of the dispatcher count.
+/// Records whether this process could reach the dispatcher.
 async fn see(connection: &mut PgConnection, sight: Sight) -> sqlx::Result<()> {
     match sight {
         Sight::Unknown => Ok(()),
-        Sight::Missed => sqlx::query(*sql::DISPATCH_MISSED).execute(connection).await.map(drop),
+        Sight::Missed => sqlx::query(*sql::DISPATCH_UNREACHABLE).execute(connection).await.map(drop),
         Sight::Reached { prolong, claims } => {
-            let query = sqlx::query_scalar(*sql::DISPATCH_PROLONG).bind(prolong.as_micros() as i64);
+            let query = sqlx::query_scalar(*sql::DISPATCH_EXTEND).bind(prolong.as_micros() as i64);
             let query = query.bind(GRACE.as_micros() as i64).bind(claims).bind(MISSED_LATELY.as_micros() as i64);
             let lapsed: Option<bool> = query.fetch_optional(&mut *connection).await?;
             if lapsed == Some(true) {
@@ -154,7 +153,7 @@ async fn dispatching(store: &Core, sight: Sight) -> sqlx::Result<Dispatching> {
     })
 }
 
-/// Executes a statement about a queue and its epoch; says whether it changed anything.
+/// Executes a statement about a queue and its epoch; returns whether it changed a row.
 async fn of_queue(store: &Core, text: &'static str, queue: &str, epoch: u64) -> sqlx::Result<bool> {
     let mut unit = store.sessions.single().await?;
     let done = sqlx::query(text).bind(queue).bind(epoch as i64).execute(&mut *unit).await?;
@@ -165,7 +164,7 @@ async fn of_queue(store: &Core, text: &'static str, queue: &str, epoch: u64) -> 
 #[async_trait]
 impl PrimaryStore for PostgresStore {
     async fn store(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Stored>> {
-        // Who names a parent that is not there must not take others along; who may change other jobs holds them.
+        // Not batched: an unknown parent must not fail the jobs of other callers, and changes of other jobs take locks.
         if jobs.iter().any(|job| !job.parents.is_empty() || job.spec.unique().updates()) {
             return enqueue::enqueue_in_time(&self.core, &jobs).await;
         }
@@ -196,7 +195,7 @@ impl PrimaryStore for PostgresStore {
         });
         let missed: Vec<Hint> = hints.into_iter().filter(|hint| hint.run_at <= now && !ours(hint, &claimed)).collect();
         let room = request.limit - claimed.claims.len();
-        // They may still wait for their time, though it has come: somebody else has scheduled them at short notice.
+        // The jobs may still be unpromoted although they are due: another process has scheduled them at short notice.
         if room > 0 && !missed.is_empty() && claim::promote_since_last(&self.core).await? > 0 {
             let rest = ClaimRequest { limit: room, ..request };
             let more = claim::claim_now(&self.core, &rest, Source::Hints(missed)).await?;
@@ -229,7 +228,7 @@ impl PrimaryStore for PostgresStore {
         let (run_at, job) = after.unwrap_or((Timestamp::MIN, JobId::from_bits(0)));
         let read = async {
             let mut unit = self.core.sessions.single().await?;
-            let query = sqlx::query(*sql::QUEUED)
+            let query = sqlx::query(*sql::QUEUED_IN_LANE)
                 .bind(number)
                 .bind(At(run_at))
                 .bind(uuid(job))
@@ -249,7 +248,7 @@ impl PrimaryStore for PostgresStore {
         let (lanes, times, ids) = places(&self.core, hints.iter());
         let read = async {
             let mut unit = self.core.sessions.single().await?;
-            let query = sqlx::query_scalar(*sql::STAND).bind(lanes).bind(times).bind(ids);
+            let query = sqlx::query_scalar(*sql::STAND_IN_PLACES).bind(lanes).bind(times).bind(ids);
             let stand = query.fetch_all(&mut *unit).await?;
             unit.done().await?;
             Ok(stand)
@@ -265,7 +264,7 @@ impl PrimaryStore for PostgresStore {
         self.answer(Patience::Short, undispatched(&self.core, until, limit)).await
     }
 
-    async fn mark_dispatched(&self, hints: Vec<Hint>) -> StoreResult<()> {
+    async fn mark_dispatched(&self, hints: Vec<Hint>) -> StoreResult<usize> {
         self.answer(Patience::Short, mark_dispatched(&self.core, &hints)).await
     }
 

@@ -1,4 +1,4 @@
-//! Jobs come in.
+//! Stores new jobs.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -22,21 +22,21 @@ use super::{
     value::{At, Uuid, job_id, some_of, uuid},
 };
 
-/// How many days ahead a job's day gets partitions of its own as soon as a job is scheduled for it. What is further
-/// away waits in `…_rest` until its day comes near.
+/// How many days ahead the partitions of a day are created when a job is scheduled for it. Jobs that are further ahead
+/// are stored in `…_rest` until their day comes near.
 const HORIZON_DAYS: i64 = 30;
 
-/// How often an enqueue begins anew because a parent moved on meanwhile.
+/// Maximum number of restarts of an enqueue because a parent changed state meanwhile.
 const TRIES_MAX: usize = 20;
-/// Jobs that one statement stores.
+/// Maximum number of jobs stored by one statement.
 const STATEMENT_MAX_JOBS: usize = 2_000;
 
-/// Stores jobs with their events, and puts each where claims will find it.
+/// Stores jobs with their events and their rows in the tables that claims read.
 pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob], tells: Tells) -> Result<Vec<Stored>, StoreError> {
     let error = |error| store.sessions.error(error);
     prepare(store, jobs).await?;
     let several = jobs.iter().any(|job| job.spec.unique_key.is_some() || has_family(job)) || any_old(store, jobs);
-    // The id of an occurrence follows from its time, so somebody else may have made the same.
+    // The id of an occurrence is derived from its time, so another process may have stored the same occurrence.
     let derived = jobs.iter().any(|job| job.spec.options.occurrence.is_some());
     let mut ids = if derived { Ids::Unknown } else { Ids::New };
     let mut tries = 0;
@@ -46,7 +46,7 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob], tells: Tells) -> Resu
         let enqueued = enqueue_in(store, &mut unit, jobs, How { ids, tells }).await;
         match unit.ended(enqueued).await {
             Err(refused) if ids == Ids::New && error::known_already(&refused) => ids = Ids::Unknown,
-            // A parent moved on between the look at it and the hold of it.
+            // A parent changed state between being read and being locked.
             Err(refused) if tries < TRIES_MAX && error::has_moved_on(&refused) => tries += 1,
             Err(refused) if tries < TRIES_MAX && partition_creation::is_conflict(&refused) => {
                 tries += 1;
@@ -60,13 +60,13 @@ pub(crate) async fn enqueue(store: &Core, jobs: &[NewJob], tells: Tells) -> Resu
     Ok(enqueued)
 }
 
-/// The same, as long as the server answers in time.
+/// Like [`enqueue`], with a timeout for the server's answer.
 pub(crate) async fn enqueue_in_time(store: &Core, jobs: &[NewJob]) -> Result<Vec<Stored>, StoreError> {
     let patience = if jobs.len() > STATEMENT_MAX_JOBS { Patience::Usual } else { Patience::Short };
     store.sessions.within(patience, enqueue(store, jobs, store.enqueuer_tells())).await
 }
 
-/// Jobs have been stored: claims are to look for them.
+/// Notifies claims of stored jobs.
 pub(crate) fn announce(store: &Core, jobs: &[NewJob], tells: Tells) {
     store.lanes.put_all(jobs);
     store.outlook.scheduled_all(jobs);
@@ -74,14 +74,14 @@ pub(crate) fn announce(store: &Core, jobs: &[NewJob], tells: Tells) {
     let told_here = |job: &NewJob| {
         job.spec.options.concurrency_key.is_some() || queues.guards(&job.spec.queue) || !job.parents.is_empty()
     };
-    // A dispatcher that is told of jobs tells those who wait for them; of some it is not.
+    // The dispatcher notifies the workers that wait for its jobs; it does not know limited jobs and jobs with parents.
     if tells == Tells::Loader || !store.options.dispatched || jobs.iter().any(told_here) {
         store.hints.tell_work();
     }
 }
 
-/// Makes the lanes and days that jobs need, apart from the transaction that brings them: others may need them too, and
-/// are not to wait for it.
+/// Creates the lanes and partitions that the jobs need, outside of the transaction that stores them: other transactions
+/// may need them too and must not wait for it.
 pub(crate) async fn prepare(store: &Core, jobs: &[NewJob]) -> Result<(), StoreError> {
     let error = |error| store.sessions.error(error);
     let lanes = store.lanes.unknown(jobs);
@@ -93,11 +93,11 @@ pub(crate) async fn prepare(store: &Core, jobs: &[NewJob]) -> Result<(), StoreEr
     make_days_of(store, jobs, Effort::Low).await
 }
 
-/// Makes the days of jobs that have none yet and are near enough.
+/// Creates missing partitions for the days of jobs that are near enough.
 async fn make_days_of(store: &Core, jobs: &[NewJob], effort: Effort) -> Result<(), StoreError> {
     let error = |error| store.sessions.error(error);
     let today = Day::of(store.clock_now());
-    // Their events are of today.
+    // The jobs' events are stored in the partition of today.
     let days: BTreeSet<Day> = jobs.iter().map(|job| Day::of(job.id.timestamp())).chain([today]).collect();
     let near = |day: &Day| (today..=today.plus(HORIZON_DAYS)).contains(day) && !store.days.has(*day);
     for day in days.into_iter().filter(near) {
@@ -106,23 +106,23 @@ async fn make_days_of(store: &Core, jobs: &[NewJob], effort: Effort) -> Result<(
     Ok(())
 }
 
-/// Whether a job waits for others or belongs to a workflow.
+/// Whether a job has parents or belongs to a workflow.
 fn has_family(job: &NewJob) -> bool {
     !job.parents.is_empty() || job.spec.place().is_some()
 }
 
-/// Whether a job is for a day that may be exchanged for what is left of it.
+/// Whether a job is scheduled for a day whose partition retention may replace.
 fn any_old(store: &Core, jobs: &[NewJob]) -> bool {
     let now = store.clock_now();
     jobs.iter().any(|job| partition_retention::is_old(Day::of(job.id.timestamp()), now))
 }
 
-/// What is known of jobs' ids.
+/// What is known about the jobs' ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ids {
-    /// They are taken to be new; an error says if one is not, and ends the transaction.
+    /// All are assumed to be new; if one is not, an error reports it and ends the transaction.
     New,
-    /// Some may be stored already.
+    /// Some may already be stored.
     Unknown,
 }
 
@@ -133,7 +133,7 @@ pub(crate) struct How {
     pub(crate) tells: Tells,
 }
 
-/// The same within a transaction, without making lanes and days.
+/// Stores jobs within a transaction, without creating lanes and partitions.
 pub(crate) async fn enqueue_in(
     store: &Core,
     connection: &mut PgConnection,
@@ -141,7 +141,7 @@ pub(crate) async fn enqueue_in(
     how: How,
 ) -> sqlx::Result<Vec<Stored>> {
     let with_parents = jobs.iter().any(|job| !job.parents.is_empty());
-    // Before the keys, as operators do.
+    // Parents are locked before the keys, in the same order as operators' changes.
     let standings = if with_parents && !keys::need_order(jobs) {
         flow::hold_parents(connection, jobs, store.clock_now()).await?
     } else {
@@ -150,7 +150,7 @@ pub(crate) async fn enqueue_in(
     enqueue_held(store, connection, jobs, how, &standings).await
 }
 
-/// The same where the parents are held already.
+/// Like [`enqueue_in`], with the parents already locked.
 pub(crate) async fn enqueue_held(
     store: &Core,
     connection: &mut PgConnection,
@@ -172,23 +172,23 @@ pub(crate) async fn enqueue_held(
     store_wanted(store, connection, jobs, how, standings, &Found { holders, known }).await
 }
 
-/// What was found out about jobs with unique keys before they are stored.
+/// The results of checking unique keys before the jobs are stored.
 #[derive(Default)]
 struct Found {
-    /// The jobs that are in the way of others.
+    /// By job: the conflicting job that holds its key.
     holders: HashMap<JobId, JobId>,
-    /// Jobs that are stored already. Their keys stay as they are: a repeated enqueue takes none, and frees none.
+    /// Jobs that are already stored. Their keys stay as they are: a repeated enqueue takes none, and frees none.
     known: HashSet<JobId>,
 }
 
-/// Which of the jobs with unique keys are stored already, where some may be.
+/// The jobs with unique keys that are already stored, if some may be.
 async fn known_of_keyed(connection: &mut PgConnection, jobs: &[NewJob], how: How) -> sqlx::Result<HashSet<JobId>> {
     let keyed: Vec<&NewJob> = jobs.iter().filter(|job| job.spec.unique_key.is_some()).collect();
     if how.ids == Ids::New || keyed.is_empty() { Ok(HashSet::new()) } else { known(connection, &keyed).await }
 }
 
-/// A repeated enqueue is answered with its own job, whichever job holds the key now. Nothing is in its way then, so
-/// that storing it fails because its id is known, and all begins anew with [`Ids::Unknown`].
+/// A repeated enqueue returns its own job, whichever job holds the key now. Such a job has no conflict here; storing it
+/// then fails because its id exists, and the enqueue restarts with [`Ids::Unknown`].
 async fn forget_repeated(
     connection: &mut PgConnection,
     jobs: &[NewJob],
@@ -202,7 +202,7 @@ async fn forget_repeated(
     Ok(())
 }
 
-/// Stores jobs one after the other, so that each sees what the one before did.
+/// Stores jobs one after the other, so that each sees the effects of the previous one.
 async fn enqueue_in_order(
     store: &Core,
     connection: &mut PgConnection,
@@ -211,7 +211,7 @@ async fn enqueue_in_order(
 ) -> sqlx::Result<Vec<Stored>> {
     let (scopes, keys): (Vec<String>, Vec<String>) = jobs.iter().filter_map(keys::key_of).unzip();
     sqlx::query(*sql::KEYS_ALONE).bind(&scopes).bind(&keys).execute(&mut *connection).await?;
-    // All that may have to be held, at once and in order.
+    // Locks all jobs that may have to be locked, at once and in order.
     let query = sqlx::query_scalar::<_, Uuid>(*sql::KEYS_HOLDERS).bind(scopes).bind(keys);
     let mut held: BTreeSet<JobId> = query.fetch_all(&mut *connection).await?.into_iter().map(job_id).collect();
     held.extend(jobs.iter().flat_map(|job| job.parents.iter().copied()));
@@ -231,7 +231,7 @@ async fn enqueue_in_order(
         answers.push(match found.holders.get(&job.id) {
             _ if found.known.contains(&job.id) => existing(Enqueued::existing(job.id)),
             Some(holder) if !job.spec.unique().updates() => existing(Enqueued::existing(*holder)),
-            // Somebody else has got it meanwhile, and may be changing it.
+            // Another transaction has taken the key meanwhile, and may be changing its job.
             Some(holder) if !held.contains(holder) => return Err(error::moved_on()),
             Some(holder) => {
                 let updated = keys::update(store, connection, *holder, job).await?;
@@ -239,7 +239,7 @@ async fn enqueue_in_order(
             }
             None => store_wanted(store, connection, one, how, &standings, &found).await?[0],
         });
-        // The same id may come twice.
+        // The same id may occur twice.
         if !found.holders.contains_key(&job.id) {
             found.known.insert(job.id);
         }
@@ -247,7 +247,7 @@ async fn enqueue_in_order(
     Ok(answers)
 }
 
-/// Stores the jobs that no other job is in the way of.
+/// Stores the jobs that have no conflict.
 async fn store_wanted(
     store: &Core,
     connection: &mut PgConnection,
@@ -262,8 +262,8 @@ async fn store_wanted(
     } else {
         insert(store, connection, &wanted, how, None).await?
     };
-    // One that was stored between the look for it and now has taken its key then: what was taken here is undone, and it
-    // is looked for again.
+    // A job that another transaction stored since the check took its key then. The transaction is rolled back and the
+    // check is repeated.
     let is_known = |job: &NewJob| new.ids.contains(&job.id) || known.contains(&job.id);
     if wanted.iter().any(|job| job.spec.unique_key.is_some() && !is_known(job)) {
         return Err(error::moved_on());
@@ -271,14 +271,14 @@ async fn store_wanted(
     let (mut unseen, at) = (new.ids, new.at);
     let answer = |job: &NewJob| match holders.get(&job.id) {
         Some(holder) => Enqueued::existing(*holder),
-        // An id that is given twice is new once.
+        // An id that occurs twice is new once.
         None if unseen.remove(&job.id) => Enqueued::new(job.id),
         None => Enqueued::existing(job.id),
     };
     Ok(jobs.iter().map(answer).map(|enqueued| Stored { enqueued, at }).collect())
 }
 
-/// Jobs that were not known, and when they were stored.
+/// The jobs that were not stored before, and when they were stored.
 struct New {
     ids: HashSet<JobId>,
     at: Timestamp,
@@ -295,7 +295,7 @@ impl New {
     }
 }
 
-/// Stores jobs of which some wait for others or belong to a workflow; returns those that were not known.
+/// Stores jobs of which some have parents or belong to a workflow; returns those that were not stored before.
 async fn insert_families(
     store: &Core,
     connection: &mut PgConnection,
@@ -308,7 +308,7 @@ async fn insert_families(
     let waits = |job: &NewJob| beginnings.get(&job.id).is_some_and(|(next, _)| *next != Next::Start);
     let (waiting, starting): (Vec<&NewJob>, Vec<&NewJob>) =
         jobs.iter().copied().filter(|job| !known.contains(&job.id)).partition(|job| waits(job));
-    // Whoever enqueues does not know which of those with parents may start.
+    // The enqueuer does not know which of the jobs with parents may start.
     let tells = if starting.iter().any(|job| !job.parents.is_empty()) { store.tells() } else { how.tells };
     let how = How { tells, ..how };
     let mut new = New::none();
@@ -324,14 +324,14 @@ async fn insert_families(
     Ok(new)
 }
 
-/// Which of some jobs are stored already.
+/// The jobs that are already stored.
 async fn known(connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<HashSet<JobId>> {
     let (ids, times) = locking::ids_and_times(jobs.iter().map(|job| &job.id));
-    let known: Vec<Uuid> = sqlx::query_scalar(*sql::KNOWN).bind(ids).bind(times).fetch_all(connection).await?;
+    let known: Vec<Uuid> = sqlx::query_scalar(*sql::KNOWN_JOBS).bind(ids).bind(times).fetch_all(connection).await?;
     Ok(known.into_iter().map(job_id).collect())
 }
 
-/// Stores jobs, all of which begin at once or all of which wait for others; returns those that were not known.
+/// Stores jobs that either all start or all wait for parents; returns those that were not stored before.
 async fn insert(
     store: &Core,
     connection: &mut PgConnection,
@@ -364,7 +364,7 @@ async fn insert(
         .bind(column!(job, job.spec.payload.as_str()))
         .bind(some_of(options))
         .bind(some_of(column!(job, job.spec.unique_key.as_deref())));
-    // The first one's value for all, or a value for each.
+    // Binds the value of the first job for all, or an array with a value per job.
     macro_rules! bind {
         ($job:ident, $value:expr) => {
             query = if alike {
@@ -401,7 +401,7 @@ async fn insert(
     Ok(New { ids, at })
 }
 
-/// Whether two jobs differ only in what is always an array: id, time, payload, options and unique key.
+/// Whether two jobs differ only in columns that are always arrays: id, time, payload, options and unique key.
 fn are_alike(one: &NewJob, other: &NewJob) -> bool {
     let (a, b) = (&one.spec, &other.spec);
     lanes::same(a, b)
@@ -410,7 +410,7 @@ fn are_alike(one: &NewJob, other: &NewJob) -> bool {
         && (a.workflow_id, a.keep_for, a.ephemeral) == (b.workflow_id, b.keep_for, b.ephemeral)
 }
 
-/// Whether a job needs none of what few jobs need.
+/// Whether a job has no optional attribute that needs rows in other tables.
 fn is_plain(job: &NewJob) -> bool {
     let spec = &job.spec;
     let of_schedule = spec.options.occurrence.is_some();

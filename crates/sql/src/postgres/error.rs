@@ -1,11 +1,11 @@
-//! PostgreSQL's errors in the port's words.
+//! Maps PostgreSQL's errors to the port's errors.
 
 use punctual_core::StoreError;
 use sqlx::Error;
 
 use super::partition_creation;
 
-/// What a failure means to a caller of the port. `store` is the address, without secrets.
+/// Converts an error for callers of the port. `store` is the address, without secrets.
 pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
     let unreachable = |reason: String| StoreError::Unreachable { store: store.to_owned(), reason };
     match &error {
@@ -15,11 +15,11 @@ pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
             "53100" => StoreError::Full(refused.to_string()),
             "25006" => StoreError::ReadOnlyServer { store: store.to_owned(), reason: refused.to_string() },
             "40P01" | "40001" | "55P03" => StoreError::Busy { waited_ms: 0 },
-            // A statement that was slow once need not be slow again.
+            // A statement that was slow once may be fast the next time.
             "57014" => unreachable(format!("{refused}; the limit is the address's statement_timeout")),
             "42501" => StoreError::Other(format!("{refused}; docs/operations.md says what the role needs")),
-            // The server is going, coming, or full of connections; it gave up on a frozen process; or it does not know
-            // us.
+            // The server is shutting down, starting, or full of connections; it ended the session of a frozen process;
+            // or (next line) it rejects the login.
             "57P01" | "57P02" | "57P03" | "53300" | "25P03" => unreachable(refused.to_string()),
             "28000" | "28P01" | "3D000" => unreachable(format!("{refused}; check user, password and database")),
             _ => StoreError::Other(refused.to_string()),
@@ -35,38 +35,37 @@ pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
     }
 }
 
-/// Whether the same statement may succeed at once: two of them waited for each other, and this one was chosen to give
-/// way.
+/// Whether the statement may be retried at once: it was chosen as the victim of a deadlock or serialization failure.
 pub(crate) fn gave_way(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if matches!(refused.code().as_deref(), Some("40P01" | "40001")))
 }
 
-/// Whether the server accepts no writes at the moment.
+/// Whether the server is currently read-only.
 pub(crate) fn is_read_only(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("25006"))
 }
 
-/// Whether a row was to be stored whose key is there already.
+/// Whether an insert failed because its key exists.
 pub(crate) fn known_already(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("23505"))
 }
 
-/// Whether a text was to be read as JSON that is none.
+/// Whether a text could not be parsed as JSON.
 pub(crate) fn is_invalid_json(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("22P02"))
 }
 
-/// Whether a statement named a partition that has gone meanwhile.
+/// Whether a statement named a partition that was removed meanwhile.
 pub(crate) fn partition_gone(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("42P01"))
 }
 
-/// A refusal of our own, on its way through code that speaks of the server's.
+/// Wraps an error of the store so that it passes through code that returns the server's errors.
 pub(crate) fn refuse(refusal: StoreError) -> Error {
     Error::Decode(Box::new(refusal))
 }
 
-/// Others have changed what this transaction was about to: it must begin anew.
+/// Another transaction has changed the rows that this transaction was about to change: it must be restarted.
 pub(crate) fn moved_on() -> Error {
     refuse(StoreError::Busy { waited_ms: 0 })
 }

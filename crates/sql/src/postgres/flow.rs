@@ -1,4 +1,4 @@
-//! What waits for what: new jobs join their parents, and what follows from an end happens.
+//! Dependencies: new jobs are linked to their parents, and the end of a job is applied to its children.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,12 +18,12 @@ use super::{
     value::{At, Uuid, job_id, uuid},
 };
 
-/// Where jobs are looked for.
+/// The table in which jobs are looked up.
 #[derive(Clone, Copy)]
 pub(crate) enum Tables<'a> {
-    /// In the partition of their day. A statement that names one which has gone fails, and the transaction with it.
+    /// The partition of the job's day. A statement that names a removed partition fails, and its transaction with it.
     Days(&'a Days),
-    /// In the parent of all, which takes longer.
+    /// The partitioned table, which takes longer.
     Whole,
 }
 
@@ -40,13 +40,13 @@ impl Tables<'_> {
     }
 }
 
-/// The lanes that got queued jobs, with the earliest time in each.
+/// The lanes in which jobs were queued, with the earliest time in each.
 pub(crate) type Woken = Vec<(i32, Timestamp)>;
 
-/// How new jobs begin that have parents, with what each parent means to them.
+/// How new jobs with parents begin, and the fate of each of their parents.
 pub(crate) type Beginnings = HashMap<JobId, (Next, Vec<Fate>)>;
 
-/// Holds the parents of new jobs; says how those stand that are there.
+/// Locks the parents of new jobs; returns the states of those that exist.
 pub(crate) async fn hold_parents(
     connection: &mut PgConnection,
     jobs: &[NewJob],
@@ -56,7 +56,7 @@ pub(crate) async fn hold_parents(
     locking::hold(connection, &parents, &BTreeSet::new(), now).await?.ok_or_else(error::moved_on)
 }
 
-/// How jobs begin, whose parents are held, or come before them.
+/// Decides how jobs begin whose parents are locked or precede them in the same batch.
 pub(crate) fn begin(jobs: &[&NewJob], standings: &Standings) -> sqlx::Result<Beginnings> {
     let mut statuses: HashMap<JobId, Status> = standings.iter().map(|(id, job)| (*id, job.status)).collect();
     let mut beginnings = Beginnings::new();
@@ -80,7 +80,7 @@ pub(crate) fn begin(jobs: &[&NewJob], standings: &Standings) -> sqlx::Result<Beg
     Ok(beginnings)
 }
 
-/// New jobs, which are stored by now, join their parents and workflows.
+/// Links new jobs, which are already stored, to their parents and workflows.
 pub(crate) async fn join(
     store: &Core,
     connection: &mut PgConnection,
@@ -96,7 +96,7 @@ pub(crate) async fn join(
         }
     }
     if !edges.is_empty() {
-        sqlx::query(*sql::DEPENDENCIES_ADD)
+        sqlx::query(*sql::INSERT_DEPENDENCIES)
             .bind(edges.iter().map(|(parent, ..)| uuid(*parent)).collect::<Vec<_>>())
             .bind(edges.iter().map(|(_, child, ..)| uuid(*child)).collect::<Vec<_>>())
             .bind(edges.iter().map(|(_, _, policy, _)| *policy).collect::<Vec<_>>())
@@ -114,25 +114,25 @@ pub(crate) async fn join(
     cancel(connection, store.sessions.clock(), Tables::Whole, cancelled.collect()).await
 }
 
-/// Something follows from the ends of these parents from now on.
+/// Marks these parents as having consequences when they end.
 async fn mark(
     connection: &mut PgConnection,
     parents: BTreeSet<JobId>,
     jobs: &[&NewJob],
     standings: &Standings,
 ) -> sqlx::Result<()> {
-    // A workflow's job has its mark from the beginning.
+    // A workflow's job is marked from the beginning.
     let marked: BTreeSet<JobId> = jobs.iter().filter(|job| job.spec.workflow_id.is_some()).map(|job| job.id).collect();
     let parents: BTreeSet<JobId> = parents.difference(&marked).copied().collect();
     if parents.is_empty() {
         return Ok(());
     }
-    // Those of the same batch have not been looked at yet.
+    // Parents of the same batch have not been read yet.
     let unseen: BTreeSet<JobId> = parents.iter().filter(|id| !standings.contains_key(id)).copied().collect();
     let mut all = locking::look(connection, &unseen).await?;
     all.extend(standings.iter().filter(|(id, _)| parents.contains(id)));
     let (ids, times) = locking::ids_and_times(all.keys());
-    sqlx::query(*sql::PARENTS_MARK)
+    sqlx::query(*sql::MARK_PARENTS)
         .bind(ids)
         .bind(times)
         .bind(all.values().map(|job| job.lane).collect::<Vec<_>>())
@@ -142,7 +142,7 @@ async fn mark(
         .map(drop)
 }
 
-/// Jobs take their places in workflows, perhaps those of others.
+/// Registers jobs as nodes of their workflows, possibly replacing earlier jobs.
 async fn take_places(store: &Core, connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<()> {
     let places: BTreeMap<(Uuid, &str), &NewJob> = jobs
         .iter()
@@ -165,14 +165,14 @@ async fn take_places(store: &Core, connection: &mut PgConnection, jobs: &[&NewJo
         }
     }
     for (workflow, EndsChange { succeeded, dead, cancelled }) in changes {
-        let query = sqlx::query(*sql::ENDS_CHANGE).bind(store.sessions.clock()).bind(workflow);
+        let query = sqlx::query(*sql::CHANGE_ENDS).bind(store.sessions.clock()).bind(workflow);
         query.bind(succeeded).bind(dead).bind(cancelled).execute(&mut *connection).await?;
     }
     let ids: Vec<Uuid> = places.values().map(|job| uuid(job.id)).collect();
-    sqlx::query(*sql::NODES_ADD).bind(workflows).bind(nodes).bind(ids).execute(connection).await.map(drop)
+    sqlx::query(*sql::INSERT_NODES).bind(workflows).bind(nodes).bind(ids).execute(connection).await.map(drop)
 }
 
-/// Who waits for jobs.
+/// The children that wait for jobs.
 #[derive(Default)]
 struct Pending {
     edges: Vec<Edge>,
@@ -191,13 +191,13 @@ async fn pending(connection: &mut PgConnection, parents: &BTreeMap<JobId, Status
     Ok(all)
 }
 
-/// The jobs that are cancelled, and so have ended too.
+/// The jobs that are cancelled, and thereby end too.
 fn cancelled(all: &Consequences) -> BTreeMap<JobId, Status> {
     let is_cancelled = |next: &Next| matches!(next, Next::Cancel(_));
     all.children.iter().filter(|(_, next)| is_cancelled(next)).map(|(id, _)| (*id, Status::Cancelled)).collect()
 }
 
-/// The waiting jobs for which something follows from the ends of jobs, as it looks now.
+/// The waiting jobs that the ends of these jobs affect, according to the current rows.
 pub(crate) async fn affected(
     connection: &mut PgConnection,
     mut ended: BTreeMap<JobId, Status>,
@@ -205,7 +205,7 @@ pub(crate) async fn affected(
     let (mut affected, mut found) = (BTreeSet::new(), BTreeMap::<JobId, Next>::new());
     while !ended.is_empty() {
         let mut all = pending(connection, &ended).await?;
-        // As those before have left them.
+        // With the state that the previous rounds left.
         all.waiting.retain(|child, waiting| match found.get(child) {
             Some(Next::Wait(left)) => {
                 *waiting = *left;
@@ -222,8 +222,8 @@ pub(crate) async fn affected(
     Ok(affected)
 }
 
-/// Lets what follows from the ends of jobs happen. Those jobs are held, and so are the waiting ones of `held`. If more
-/// of them have to be by now, the transaction must begin anew: to hold them as well would be out of order.
+/// Applies the consequences of the ends of jobs. Those jobs are locked, and so are the waiting ones in `held`. If more
+/// waiting jobs are affected by now, the transaction must be restarted: locking them here would violate the lock order.
 pub(crate) async fn follow(
     connection: &mut PgConnection,
     now: Option<At>,
@@ -244,7 +244,7 @@ pub(crate) async fn follow(
     Ok(woken)
 }
 
-/// The same where none of the waiting jobs is held yet.
+/// Like [`follow`], with none of the waiting jobs locked yet.
 pub(crate) async fn hold_and_follow(
     connection: &mut PgConnection,
     now: Option<At>,
@@ -319,7 +319,7 @@ async fn cancel(
     Ok(())
 }
 
-/// Counts for their workflows that jobs have come to an end.
+/// Counts the ends of jobs for their workflows.
 pub(crate) async fn count_ends(
     connection: &mut PgConnection,
     now: Option<At>,
@@ -328,7 +328,7 @@ pub(crate) async fn count_ends(
 ) -> sqlx::Result<()> {
     for (table, ended) in tables.of(ended, |(id, _)| **id) {
         let (ids, times) = locking::ids_and_times(ended.iter().map(|(id, _)| *id));
-        sqlx::query(sql::of_table(*sql::ENDS_ADD, &table))
+        sqlx::query(sql::of_table(*sql::ADD_ENDS, &table))
             .bind(now)
             .bind(ids)
             .bind(times)
@@ -339,7 +339,7 @@ pub(crate) async fn count_ends(
     Ok(())
 }
 
-/// Claims are to look for what was released.
+/// Notifies claims of the jobs that were released.
 pub(crate) fn announce(store: &Core, woken: &Woken) {
     woken.iter().for_each(|(lane, run_at)| store.lanes.put(*lane, *run_at));
     if !woken.is_empty() {

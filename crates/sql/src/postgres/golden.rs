@@ -1,9 +1,10 @@
-//! Every statement as it is sent, in a file that is compared with what the program makes of its templates. So a change
-//! of a template shows what it does to each statement.
+//! Compares every statement, as it is sent, with a golden file. The file shows how a change of a template affects each
+//! statement.
 
 use std::{fmt::Write as _, fs};
 
 use super::statements::{self as sql, Forms};
+use crate::sections::assert_all_listed;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/postgres.sql");
 
@@ -43,6 +44,11 @@ fn every_statement_is_sent_as_the_file_shows_it() {
     let shown = fs::read_to_string(FILE).expect("the file is there");
     let different = shown.lines().zip(made.lines()).find(|(shown, made)| shown != made);
     assert!(shown == made, "{FILE} is old; PUNCTUAL_BLESS=1 writes it anew. First difference: {different:?}");
+}
+
+#[test]
+fn every_section_is_a_statement() {
+    sql::FILES.iter().for_each(|(file, names)| assert_all_listed(file, names));
 }
 
 fn statements() -> Vec<(String, &'static str)> {

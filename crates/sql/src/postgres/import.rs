@@ -1,4 +1,4 @@
-//! Takes over what another store knows: rows as documents, one for each table, by the names of its columns.
+//! Imports the data of another store: rows as JSON documents, one set per table, keyed by column names.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{labels::labels, level::Level};
 
-/// Which jobs some wait for, or waited for.
+/// The dependencies of some jobs, pending or met.
 pub(crate) async fn dependencies(store: &Core, children: &[JobId]) -> sqlx::Result<Vec<Dependency>> {
     let mut unit = store.sessions.single().await?;
     let ids: Vec<Uuid> = children.iter().map(|id| uuid(*id)).collect();
@@ -39,23 +39,23 @@ pub(crate) async fn dependencies(store: &Core, children: &[JobId]) -> sqlx::Resu
     found.iter().map(dependency).collect()
 }
 
-/// Takes over a part; says how much of it was new.
-pub(crate) async fn import(store: &Core, parcel: &ExportBatch) -> Result<usize, StoreError> {
+/// Imports one batch; returns how many of its items were new.
+pub(crate) async fn import(store: &Core, batch: &ExportBatch) -> Result<usize, StoreError> {
     let error = |error| store.sessions.error(error);
-    let jobs: Vec<NewJob> = match parcel {
+    let jobs: Vec<NewJob> = match batch {
         ExportBatch::Jobs(records) => records.iter().map(|one| NewJob::new(one.job.id, one.job.spec.clone())).collect(),
         _ => Vec::new(),
     };
     enqueue::prepare(store, &jobs).await?;
-    if let ExportBatch::Jobs(records) = parcel {
+    if let ExportBatch::Jobs(records) = batch {
         let suspects: Vec<_> = records.iter().map(|one| &one.job).filter(|job| job.is_suspect()).collect();
         suspects::make_lanes_of(store, &suspects).await.map_err(error)?;
     }
-    if let ExportBatch::Rollups(_, rollups) = parcel {
+    if let ExportBatch::Rollups(_, rollups) = batch {
         make_lanes(store, rollups).await.map_err(error)?;
     }
     let mut unit = store.sessions.several().await.map_err(error)?;
-    let imported = take_over(store, &mut unit, parcel, &jobs).await;
+    let imported = take_over(store, &mut unit, batch, &jobs).await;
     let new = unit.ended(imported).await.map_err(error)?;
     enqueue::announce(store, &jobs, Tells::Loader);
     store.hints.tell_jobs();
@@ -65,10 +65,10 @@ pub(crate) async fn import(store: &Core, parcel: &ExportBatch) -> Result<usize, 
 async fn take_over(
     store: &Core,
     connection: &mut PgConnection,
-    parcel: &ExportBatch,
+    batch: &ExportBatch,
     jobs: &[NewJob],
 ) -> sqlx::Result<usize> {
-    match parcel {
+    match batch {
         ExportBatch::Queues(all) => import_queues(connection, all).await,
         ExportBatch::Jobs(records) => import_jobs(store, connection, records, jobs).await,
         ExportBatch::Dependencies(all) => import_dependencies(connection, all).await,
@@ -79,10 +79,10 @@ async fn take_over(
     }
 }
 
-/// Rows by the names of their columns.
+/// Rows as objects keyed by column names.
 type Rows = Vec<Value>;
 
-/// Stores rows in a table, those that it has not; returns the first column of these.
+/// Inserts the rows that a table does not have yet; returns the first column of the inserted rows.
 async fn put<T>(connection: &mut PgConnection, table: &str, rows: Rows, first: &str) -> sqlx::Result<Vec<T>>
 where
     T: for<'d> sqlx::Decode<'d, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + Unpin,
@@ -96,20 +96,20 @@ where
     sqlx::query_scalar(AssertSqlSafe(text)).bind(written(&rows)?).persistent(false).fetch_all(connection).await
 }
 
-/// The same where it does not matter which.
+/// Like [`put`]; returns only the number of inserted rows.
 async fn put_all(connection: &mut PgConnection, table: &str, rows: Rows) -> sqlx::Result<usize> {
     Ok(put::<i32>(connection, table, rows, "1").await?.len())
 }
 
-/// Adds what was done to things, each of which is named by the first column.
-async fn put_story(connection: &mut PgConnection, table: &str, of: &str, rows: Rows) -> sqlx::Result<()> {
+/// Appends events of schedules or queues, each of which the first column names.
+async fn put_history(connection: &mut PgConnection, table: &str, of: &str, rows: Rows) -> sqlx::Result<()> {
     let text = format!(
         "insert into {table} ({of}, at, actor, action) select {of}, at, actor, action from json_populate_recordset(null::{table}, $1::json)"
     );
     sqlx::query(AssertSqlSafe(text)).bind(written(&rows)?).persistent(false).execute(connection).await.map(drop)
 }
 
-/// An id as the server reads it.
+/// An id as a hexadecimal text, which the server accepts as a `uuid`.
 fn hex(id: u128) -> String {
     format!("{id:032x}")
 }
@@ -195,7 +195,7 @@ fn workflow_text(id: WorkflowId) -> String {
     hex(id.to_bits())
 }
 
-/// What belongs to jobs, by the tables that have it.
+/// The rows that belong to jobs, by table.
 #[derive(Default)]
 struct Tables {
     rows: BTreeMap<&'static str, Rows>,
@@ -206,7 +206,7 @@ impl Tables {
         self.rows.entry(table).or_default().push(row);
     }
 
-    fn add(&mut self, record: &Record, lane: i32, said: &queues::Known) -> sqlx::Result<()> {
+    fn add(&mut self, record: &Record, lane: i32, said: &queues::QueueSnapshot) -> sqlx::Result<()> {
         let Job { id, spec, status, .. } = &record.job;
         let id = text_of(*id);
         self.place(record, lane, said);
@@ -234,8 +234,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Puts a job where it belongs.
-    fn place(&mut self, record: &Record, lane: i32, said: &queues::Known) {
+    /// Adds the row of a job's state: queued, due, waiting, running or deleted.
+    fn place(&mut self, record: &Record, lane: i32, said: &queues::QueueSnapshot) {
         let job = &record.job;
         let (spec, id, key) = (&job.spec, text_of(job.id), &job.spec.options.concurrency_key);
         let keep = |keep: &std::time::Duration| keep.as_millis() as u64;
@@ -257,7 +257,8 @@ impl Tables {
             Status::Scheduled | Status::Retrying => self.push("punctual_due", row),
             Status::Waiting => self.push("punctual_waiting", row),
             Status::Processing => {
-                // What another store has started is not to start a second time here, if it runs at most once.
+                // An execution that another store has started must not start a second time here if the job runs at most
+                // once.
                 row["confirmed"] = json!(true);
                 row["worker_id"] = json!(job.worker_id.map(|worker| hex(worker.to_bits())));
                 if key.is_none() && said.guards(&spec.queue) {
@@ -277,7 +278,7 @@ impl Tables {
         }
     }
 
-    /// What happened to a job. That it was queued at first, and that an execution began, is told by other rows.
+    /// Adds the events of a job. The initial queueing and the beginnings of executions are derived from other rows.
     fn tell(&mut self, record: &Record, lane: i32) -> sqlx::Result<()> {
         let (job, events) = (&record.job, &record.events[..record.events_at_rest()]);
         let last = events.iter().rposition(|event| ends(job, event));
@@ -323,18 +324,18 @@ impl Tables {
     }
 }
 
-/// When the execution began which `end` ended, if `event` is its beginning.
+/// When the execution that `end` ended began, if `event` is its beginning.
 fn began(event: &Event, end: &Event) -> Option<Timestamp> {
     let is_beginning = event.status == Status::Processing && event.run.is_some() && event.run == end.run;
     is_beginning.then_some(event.at)
 }
 
-/// Whether a job is finished by this event.
+/// Whether this event finished the job.
 fn ends(job: &Job, event: &Event) -> bool {
     job.status.is_finished() && event.status == job.status && Some(event.at) == job.finished_at
 }
 
-/// Whether it is the first event of a job that was queued at once.
+/// Whether this is the first event of a job that was queued at once, which is derived from the job's row.
 fn is_told_by_job(job: &Job, place: usize, event: &Event) -> bool {
     let apart = job.created_at.since(job.id.timestamp()).max(job.id.timestamp().since(job.created_at));
     place == 0 && event.status == Status::Queued && event.at == job.created_at && apart.as_millis() < 1_000
@@ -395,12 +396,12 @@ async fn import_schedules(
     }
     let new: HashSet<String> =
         put::<String>(connection, "punctual_schedules", schedules, "name").await?.into_iter().collect();
-    let mut story = Rows::new();
+    let mut history = Rows::new();
     for (schedule, done) in all.iter().filter(|(schedule, _)| new.contains(&schedule.spec.name)) {
         let event = |event: &ScheduleEvent| json!({"schedule": schedule.spec.name, "at": event.at, "actor": event.actor, "action": event.action});
-        story.extend(done.iter().rev().map(event));
+        history.extend(done.iter().rev().map(event));
     }
-    put_story(connection, "punctual_schedule_events", "schedule", story).await?;
+    put_history(connection, "punctual_schedule_events", "schedule", history).await?;
     Ok(new.len())
 }
 
@@ -413,22 +414,22 @@ async fn import_queues(connection: &mut PgConnection, all: &[(Queue, Vec<QueueEv
         }));
     }
     let new: HashSet<String> = put::<String>(connection, "punctual_queues", rows, "name").await?.into_iter().collect();
-    let mut story = Rows::new();
+    let mut history = Rows::new();
     for (queue, done) in all.iter().filter(|(queue, _)| new.contains(&queue.name)) {
         let event = |event: &QueueEvent| json!({"queue": queue.name, "at": event.at, "actor": event.actor, "action": event.action});
-        story.extend(done.iter().rev().map(event));
+        history.extend(done.iter().rev().map(event));
     }
-    put_story(connection, "punctual_queue_events", "queue", story).await?;
+    put_history(connection, "punctual_queue_events", "queue", history).await?;
     Ok(new.len())
 }
 
-/// Rollups are of a queue and a name; any lane of these will do, if it is always the same.
+/// Any lane of a rollup's queue and name, always the same one: rollups are per queue and name.
 fn lane_of(store: &Core, queue: &String, name: &String) -> Option<i32> {
     store.lanes.of(Some(queue), Some(name)).first().copied()
 }
 
-/// Makes the lanes that rollups need, apart from the transaction that brings them: this process remembers them even if
-/// that fails.
+/// Creates the lanes that rollups need, outside of the transaction that imports them: this process caches the lanes
+/// even if that transaction fails.
 async fn make_lanes(store: &Core, rollups: &[Rollup]) -> sqlx::Result<()> {
     let unknown = rollups.iter().filter(|rollup| lane_of(store, &rollup.queue, &rollup.name).is_none());
     let level = Level::of(DEFAULT_PRIORITY, false);

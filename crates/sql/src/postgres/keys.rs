@@ -1,4 +1,4 @@
-//! Unique keys: who has them, who gets them, and what a conflict changes.
+//! Unique keys: their holders, how they are taken, and what a conflict changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -20,15 +20,15 @@ pub(crate) fn key_of(job: &NewJob) -> Option<Key> {
     job.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()))
 }
 
-/// Takes the unique keys of those that want one and are not `known` to be stored; returns the jobs that are in the way
-/// of those that do not get theirs.
+/// Takes the unique keys of the jobs that have one and are not `known` to be stored; returns, for each job that does
+/// not get its key, the conflicting job.
 pub(crate) async fn take(
     store: &Core,
     connection: &mut PgConnection,
     jobs: &[NewJob],
     known: &HashSet<JobId>,
 ) -> sqlx::Result<HashMap<JobId, JobId>> {
-    // The first of a batch that wants a key is the one to get it.
+    // The first job of a batch with a key takes it.
     let mut wanted: BTreeMap<Key, &NewJob> = BTreeMap::new();
     let new = || jobs.iter().filter(|job| !known.contains(&job.id));
     for (job, key) in new().filter_map(|job| Some((job, key_of(job)?))) {
@@ -52,7 +52,7 @@ pub(crate) async fn take(
     Ok(new().filter_map(other).collect())
 }
 
-/// Who has a key, and until when it is in force.
+/// The job that holds a key, and until when the key is in force.
 struct Holder {
     job: JobId,
     expires_at: Option<Timestamp>,
@@ -73,7 +73,7 @@ fn bind<'q>(
         .bind(claims.iter().map(|(_, job)| period(job)).collect::<Vec<_>>())
 }
 
-/// Keys of jobs that are no longer in the way pass to those that want them.
+/// Passes keys whose holders no longer conflict to the jobs that want them.
 async fn turn_over(
     store: &Core,
     connection: &mut PgConnection,
@@ -97,7 +97,7 @@ async fn turn_over(
         .map(|(key, job)| (key, *job))
         .collect();
     if !free.is_empty() {
-        bind(*sql::KEYS_TURN_OVER, store, &free).execute(connection).await?;
+        bind(*sql::KEYS_PASS_ON, store, &free).execute(connection).await?;
     }
     for (key, job) in free {
         if let Some(holder) = holders.get_mut(key) {
@@ -107,7 +107,7 @@ async fn turn_over(
     Ok(())
 }
 
-/// A job that is to run again takes its unique key, unless another one is in the way.
+/// Takes the unique key of a job that is to run again, unless another job conflicts.
 pub(crate) async fn retake(
     connection: &mut PgConnection,
     verb: Verb,
@@ -136,14 +136,14 @@ pub(crate) async fn retake(
         .bind(held.map(|(holder, _)| uuid(holder)))
         .execute(connection)
         .await?;
-    // Another enqueue has taken the free key since the look at it.
+    // No row changed: another enqueue has taken the free key since it was read.
     if taken.rows_affected() == 1 { Ok(Ok(())) } else { Err(error::moved_on()) }
 }
 
-/// Whether jobs have to be stored one after the other: because one may change what is in its way, or because of two
-/// that want the same key, one may be in the way of the other only as it turns out.
+/// Whether jobs must be stored one after the other: one may update the job that it conflicts with, or two have the same
+/// key and whether they conflict depends on how the first one is stored.
 pub(crate) fn need_order(jobs: &[NewJob]) -> bool {
-    // One whose parent has failed may be cancelled as it comes, and keeps no key then.
+    // A job with a failed parent may be cancelled when it is stored, and then keeps no key.
     let conditional =
         |job: &NewJob| job.spec.unique_key.is_some() && (job.spec.options.unique.is_some() || !job.parents.is_empty());
     if !jobs.iter().any(conditional) {
@@ -155,7 +155,7 @@ pub(crate) fn need_order(jobs: &[NewJob]) -> bool {
     jobs.iter().any(|job| job.spec.unique().updates() || (conditional(job) && any_twice(job)))
 }
 
-/// Changes the job that is in the way, which is held, if the new one says so; says whether it did.
+/// Updates the conflicting job, which is locked, if the new job requests it; returns whether it did.
 pub(crate) async fn update(
     store: &Core,
     connection: &mut PgConnection,
@@ -166,7 +166,7 @@ pub(crate) async fn update(
     let jobs = locking::read(connection, &[uuid(holder)], &[At(holder.timestamp())]).await?;
     let Some(locking::Held { job, .. }) = jobs.get(&holder) else { return Ok(false) };
     let Some(update) = new.spec.unique().update(job.status, job.run_at, new.start(now).1) else { return Ok(false) };
-    sqlx::query(*sql::JOB_UPDATE)
+    sqlx::query(*sql::UPDATE_JOB)
         .bind(store.sessions.clock())
         .bind(uuid(holder))
         .bind(At(holder.timestamp()))

@@ -1,5 +1,5 @@
-//! Lanes: a queue, a name and a level, without or with concurrency keys. Claims go from lane to lane, so they must know
-//! which there are.
+//! Lanes: a queue, a name and a level, without or with concurrency keys. Claims read jobs lane by lane, so they must
+//! know which lanes exist.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,22 +12,23 @@ use sqlx::{PgConnection, Row};
 use super::{queues, statements as sql};
 use crate::level::Level;
 
-/// A queue, a name and a level, and whether its jobs have concurrency keys.
+/// A queue, a name and a level, and whether the jobs have concurrency keys.
 pub(crate) type Lane = (String, String, Level, bool);
 
-/// A queued job may turn up this long behind one that has been claimed: its enqueue began before, and ended after.
+/// Maximum delay with which a queued job may become visible behind one that has been claimed: its enqueue began before
+/// the claim, and committed after it.
 pub(crate) const SLACK: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A place in the order of a lane: that of a job, or before all jobs of an instant. Many jobs may be queued in the same
-/// instant.
+/// A position in the order of a lane: that of a job, or before all jobs of an instant. Many jobs may be queued in the
+/// same instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ScanPosition {
     pub(crate) run_at: Timestamp,
     pub(crate) job: Option<JobId>,
 }
 
-impl Place {
-    /// Before everything.
+impl ScanPosition {
+    /// Before all jobs.
     pub(crate) const FIRST: Self = Self::at(Timestamp::MIN);
 
     /// Before all jobs of an instant.
@@ -38,38 +39,39 @@ impl Place {
 
 /// The lanes that this process knows.
 ///
-/// Where rows were deleted lately, an index still has their entries, and with a long transaction about, it keeps them.
-/// A claim that began at the head of its lane would step over all of them, every time. So it begins at a bound.
+/// The index entries of recently deleted rows remain until VACUUM removes them, which a long transaction prevents. A
+/// claim that began at the head of its lane would step over all of them every time. It therefore begins at a bound.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes(Mutex<Known>);
+pub(crate) struct Lanes(Mutex<KnownLanes>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownLanes {
     numbers: HashMap<Lane, i32>,
-    /// By number: the lane as a dispatcher knows it, which hands out only jobs without limits that are no suspects.
+    /// By number: the lane as a dispatcher knows it. A dispatcher hands out only jobs without limits that are not
+    /// suspects.
     shared: HashMap<i32, Arc<dispatch::Lane>>,
-    /// By number: the lane, and the place before which nothing is expected in it.
-    bounds: BTreeMap<i32, (Lane, Place)>,
+    /// By number: the lane, and the position before which no job is expected in it.
+    bounds: BTreeMap<i32, (Lane, ScanPosition)>,
 }
 
 /// A lane that a worker serves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served {
     pub(crate) number: i32,
-    /// Smaller ones come first.
+    /// Lanes with a lower rank are claimed first.
     pub(crate) rank: i32,
-    /// Nothing is expected before.
-    pub(crate) bound: Place,
-    /// Whether its jobs have concurrency keys.
+    /// No job is expected before this position.
+    pub(crate) bound: ScanPosition,
+    /// Whether the jobs have concurrency keys.
     pub(crate) keyed: bool,
 }
 
 impl Lanes {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, KnownLanes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of the jobs' lanes that are not known.
+    /// The lanes of the jobs that this process does not know.
     pub(crate) fn unknown(&self, jobs: &[NewJob]) -> Vec<Lane> {
         let mut distinct: Vec<&NewJob> = jobs.iter().collect();
         distinct.dedup_by(|one, other| same(&one.spec, &other.spec));
@@ -79,9 +81,9 @@ impl Lanes {
         unknown.into_iter().collect()
     }
 
-    /// Stores lanes that are not known.
+    /// Stores the lanes that do not exist.
     pub(crate) async fn add(&self, connection: &mut PgConnection, lanes: Vec<Lane>) -> sqlx::Result<()> {
-        sqlx::query(*sql::LANES_ADD)
+        sqlx::query(*sql::INSERT_LANES)
             .bind(lanes.iter().map(|(queue, ..)| queue.as_str()).collect::<Vec<_>>())
             .bind(lanes.iter().map(|(_, name, ..)| name.as_str()).collect::<Vec<_>>())
             .bind(lanes.iter().map(|(_, _, level, _)| level.number()).collect::<Vec<_>>())
@@ -91,7 +93,7 @@ impl Lanes {
         self.refresh(connection).await
     }
 
-    /// Looks again which lanes there are.
+    /// Reads the lanes again.
     pub(crate) async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let rows = sqlx::query(*sql::LANES).fetch_all(connection).await?;
         let mut found = Vec::with_capacity(rows.len());
@@ -108,7 +110,7 @@ impl Lanes {
                 let shared = dispatch::Lane { queue, name, priority: level.priority() };
                 known.shared.entry(number).or_insert_with(|| Arc::new(shared));
             }
-            known.bounds.entry(number).or_insert((lane, Place::FIRST));
+            known.bounds.entry(number).or_insert((lane, ScanPosition::FIRST));
         }
         Ok(())
     }
@@ -119,7 +121,7 @@ impl Lanes {
         let mut last: Option<(&Spec, i32)> = None;
         let number = |job: &'a NewJob| {
             let spec = &job.spec;
-            // Neighbours are mostly of the same lane.
+            // Adjacent jobs are mostly of the same lane.
             let number = match last {
                 Some((former, number)) if same(former, spec) => number,
                 _ => known.numbers.get(&lane_of(spec)).copied().unwrap_or_default(),
@@ -130,34 +132,34 @@ impl Lanes {
         jobs.into_iter().map(number).collect()
     }
 
-    /// The lane of a job that is a suspect, if it is known.
+    /// The lane of the job as a suspect, if it is known.
     pub(crate) fn of_suspect(&self, spec: &Spec) -> Option<i32> {
         self.lock().numbers.get(&lane_of_suspect(spec)).copied()
     }
 
-    /// The lane of a number, if it is known.
+    /// The lane with this number, if it is known.
     pub(crate) fn lane(&self, number: i32) -> Option<Lane> {
         self.lock().bounds.get(&number).map(|(lane, _)| lane.clone())
     }
 
-    /// The lane of a number as a dispatcher knows it, if it is known.
+    /// The lane with this number as a dispatcher knows it, if it is known.
     pub(crate) fn shared(&self, number: i32) -> Option<Arc<dispatch::Lane>> {
         self.lock().shared.get(&number).cloned()
     }
 
-    /// The numbers of the lanes of a queue that a dispatcher knows, or of all such lanes.
+    /// The numbers of the lanes that a dispatcher knows, of a queue or of all queues.
     pub(crate) fn dispatched(&self, queue: Option<&str>) -> Vec<i32> {
         let known = self.lock();
         let is_meant = |lane: &dispatch::Lane| queue.is_none_or(|queue| queue == lane.queue);
         known.shared.iter().filter(|(_, lane)| is_meant(lane)).map(|(number, _)| *number).collect()
     }
 
-    /// The numbers of some lanes as a dispatcher knows them, of those that are known.
+    /// The numbers of lanes as a dispatcher knows them; `None` for those that are not known.
     pub(crate) fn plain<'a>(&self, lanes: impl IntoIterator<Item = &'a dispatch::Lane>) -> Vec<Option<i32>> {
         let known = self.lock();
         let mut last: Option<(&dispatch::Lane, Option<i32>)> = None;
         let number = |lane: &'a dispatch::Lane| {
-            // Neighbours are mostly of the same lane.
+            // Adjacent lanes are mostly the same.
             let number = match last {
                 Some((former, number)) if former == lane => number,
                 _ => known
@@ -171,10 +173,10 @@ impl Lanes {
         lanes.into_iter().map(number).collect()
     }
 
-    /// The numbers of the lanes of a queue and a name, or of all.
+    /// The numbers of the lanes of a queue and a name; `None` stands for all.
     pub(crate) fn of(&self, queue: Option<&String>, name: Option<&String>) -> Vec<i32> {
         let known = self.lock();
-        let fits = |wish: Option<&String>, word: &String| wish.is_none_or(|wish| wish == word);
+        let fits = |wanted: Option<&String>, word: &String| wanted.is_none_or(|wanted| wanted == word);
         let lanes = known
             .bounds
             .iter()
@@ -183,7 +185,11 @@ impl Lanes {
     }
 
     /// The lanes that a worker serves: those whose jobs have no limits, and the others with their queues.
-    pub(crate) fn served(&self, request: &ClaimRequest, said: &queues::Known) -> (Vec<Served>, Vec<(String, Served)>) {
+    pub(crate) fn served(
+        &self,
+        request: &ClaimRequest,
+        said: &queues::QueueSnapshot,
+    ) -> (Vec<Served>, Vec<(String, Served)>) {
         let known = self.lock();
         let (mut plain, mut limited) = (Vec::new(), Vec::new());
         for (number, ((queue, name, level, keyed), bound)) in &known.bounds {
@@ -202,21 +208,22 @@ impl Lanes {
         (plain, limited)
     }
 
-    /// A claim has taken a job of a lane: nothing before it is expected, but for what comes [late](SLACK).
-    pub(crate) fn taken(&self, number: i32, place: Place) {
+    /// Records that a claim has taken a job of a lane: no job is expected before it, except those that commit
+    /// [late](SLACK).
+    pub(crate) fn taken(&self, number: i32, place: ScanPosition) {
         if let Some((_, bound)) = self.lock().bounds.get_mut(&number) {
             *bound = (*bound).max(place);
         }
     }
 
-    /// Something as old as `run_at` has come into a lane.
+    /// Records that a job as old as `run_at` was added to a lane.
     pub(crate) fn put(&self, number: i32, run_at: Timestamp) {
         if let Some((_, bound)) = self.lock().bounds.get_mut(&number) {
-            *bound = (*bound).min(Place::at(run_at));
+            *bound = (*bound).min(ScanPosition::at(run_at));
         }
     }
 
-    /// Jobs have come in, each as old as its id says at most.
+    /// Records that jobs were added, each at most as old as the time in its id.
     pub(crate) fn put_all(&self, jobs: &[NewJob]) {
         let mut oldest: HashMap<i32, Timestamp> = HashMap::new();
         for (job, number) in jobs.iter().zip(self.numbers(jobs)) {
@@ -226,9 +233,9 @@ impl Lanes {
         oldest.into_iter().for_each(|(number, at)| self.put(number, at));
     }
 
-    /// Anything is expected anywhere.
+    /// Resets all bounds: jobs are expected at any position.
     pub(crate) fn forget_bounds(&self) {
-        self.lock().bounds.values_mut().for_each(|(_, bound)| *bound = Place::FIRST);
+        self.lock().bounds.values_mut().for_each(|(_, bound)| *bound = ScanPosition::FIRST);
     }
 }
 

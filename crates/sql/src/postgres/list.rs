@@ -1,4 +1,4 @@
-//! Lists, each read from an index in its order, with a bound on the rows that one page looks at.
+//! Job lists. Each is read from an index in its order, with a bound on the number of rows that one page scans.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::list::{self, Found, Key, bad_cursor};
 
-/// Rows that are fetched at first, and at most, in one go: most pages are full after the first.
+/// Number of rows fetched first, and by each further fetch: most pages are full after the first.
 const CHUNKS: (usize, usize) = (200, 5_000);
 
 pub(crate) async fn list(store: &Core, filter: &Filter, page: &Page) -> Result<JobPage, StoreError> {
@@ -29,12 +29,12 @@ pub(crate) async fn list(store: &Core, filter: &Filter, page: &Page) -> Result<J
     listed.map_err(error)
 }
 
-/// Which rows a source has: the statement, and what it is told besides where to begin.
+/// The source of a list: its statement, and the statement's parameters besides the position.
 enum Source<'a> {
     Newest,
     Lanes(Vec<i32>),
     Label(&'static str, &'a str),
-    /// By its number in [`sql::ENDS`].
+    /// By the number in [`sql::ENDS`].
     Ended(i16),
     Deleted,
     Due,
@@ -43,12 +43,12 @@ enum Source<'a> {
     Lane(i32),
 }
 
-/// A place in a source: a time and an id.
-type Place = (Timestamp, JobId);
+/// A position in a source: a time and an id.
+type Position = (Timestamp, JobId);
 
 impl Source<'_> {
-    /// Up to `count` rows beyond `from`; `bound` is the other end of the list.
-    async fn fetch(&self, store: &Core, from: Place, bound: Timestamp, count: usize) -> sqlx::Result<Vec<PgRow>> {
+    /// Up to `count` rows after `from`; `bound` is the other end of the list.
+    async fn fetch(&self, store: &Core, from: Position, bound: Timestamp, count: usize) -> sqlx::Result<Vec<PgRow>> {
         let text = match self {
             Self::Newest => *sql::LIST_NEWEST,
             Self::Lanes(_) => *sql::LIST_LANES,
@@ -79,17 +79,17 @@ impl Source<'_> {
 
 async fn newest(store: &Core, filter: &Filter, page: &Page, after: Option<JobId>) -> sqlx::Result<JobPage> {
     let until = filter.until.unwrap_or(Timestamp::MAX);
-    // Nothing at `until` itself: before the least id of that instant.
+    // `until` itself is excluded: the list starts before the lowest id of that instant.
     let first = (until, JobId::from_bits(0));
     let from = after.map_or(first, |id| first.min((id.timestamp(), id)));
     let since = filter.since.unwrap_or(Timestamp::MIN);
-    let wishes = [
+    let wanted = [
         ("correlation", &filter.correlation_id),
         ("schedule", &filter.schedule),
         ("user", &filter.user_id),
         ("tag", &filter.tag),
     ];
-    let label = wishes.into_iter().find_map(|(kind, wish)| Some(Source::Label(kind, wish.as_deref()?)));
+    let label = wanted.into_iter().find_map(|(kind, wanted)| Some(Source::Label(kind, wanted.as_deref()?)));
     let source = match label {
         Some(label) => label,
         None if filter.name.is_some() => Source::Lanes(lanes(store, filter).await?),
@@ -101,7 +101,7 @@ async fn newest(store: &Core, filter: &Filter, page: &Page, after: Option<JobId>
     Ok(JobPage { jobs: load(store, &ids).await?, next })
 }
 
-/// The lanes that a filter speaks of.
+/// The lanes of the filter's queue and name.
 async fn lanes(store: &Core, filter: &Filter) -> sqlx::Result<Vec<i32>> {
     let mut unit = store.sessions.single().await?;
     store.lanes.refresh(&mut unit).await?;
@@ -109,12 +109,12 @@ async fn lanes(store: &Core, filter: &Filter) -> sqlx::Result<Vec<i32>> {
     Ok(store.lanes.of(filter.queue.as_ref(), filter.name.as_ref()))
 }
 
-/// What a source says of a job.
+/// The attributes of a job that its source provides.
 struct Candidate {
-    place: Place,
-    /// Its queue and name, if the source knows.
+    place: Position,
+    /// The job's queue and name, if the source has them.
     lane: Option<(String, String)>,
-    /// Its status, if the source knows.
+    /// The job's status, if the source has it.
     status: Option<Status>,
 }
 
@@ -126,19 +126,19 @@ impl Candidate {
         Ok(Self { place, lane: lane.map(|(queue, name, ..)| (queue, name)), status })
     }
 
-    /// Whether it is selected, if that can be told without a look at the job.
+    /// Whether the job is selected, if its attributes decide that without reading the job.
     fn fits(&self, filter: &Filter) -> Option<bool> {
         let (queue, name) = self.lane.as_ref().map(|(queue, name)| (queue.as_str(), name.as_str())).unzip();
-        let is_wish = |wish: &Option<String>, found: Option<&str>| match (wish, found) {
+        let is_selected = |wanted: &Option<String>, found: Option<&str>| match (wanted, found) {
             (None, _) => Some(true),
             (Some(_), None) => None,
-            (Some(wish), Some(found)) => Some(wish == found),
+            (Some(wanted), Some(found)) => Some(wanted == found),
         };
         let status = self.status.map(|status| is_wanted(filter, status));
-        let user = is_wish(&filter.user_id, None);
-        let (correlation, tag) = (is_wish(&filter.correlation_id, None), is_wish(&filter.tag, None));
-        let (queue, name) = (is_wish(&filter.queue, queue), is_wish(&filter.name, name));
-        let all = [status, queue, name, user, correlation, tag, is_wish(&filter.schedule, None)];
+        let user = is_selected(&filter.user_id, None);
+        let (correlation, tag) = (is_selected(&filter.correlation_id, None), is_selected(&filter.tag, None));
+        let (queue, name) = (is_selected(&filter.queue, queue), is_selected(&filter.name, name));
+        let all = [status, queue, name, user, correlation, tag, is_selected(&filter.schedule, None)];
         if all.contains(&Some(false)) {
             Some(false)
         } else {
@@ -151,7 +151,7 @@ fn is_wanted(filter: &Filter, status: Status) -> bool {
     if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) }
 }
 
-/// Which of the candidates that do not say enough of themselves are selected, by a look at the jobs.
+/// The selected jobs among the candidates whose attributes do not decide, found by reading the jobs.
 async fn look(store: &Core, filter: &Filter, candidates: &[Candidate]) -> sqlx::Result<HashSet<JobId>> {
     let unclear = candidates.iter().filter(|candidate| candidate.fits(filter).is_none());
     let ids: Vec<JobId> = unclear.map(|candidate| candidate.place.1).collect();
@@ -164,10 +164,10 @@ async fn look(store: &Core, filter: &Filter, candidates: &[Candidate]) -> sqlx::
     Ok(fitting)
 }
 
-/// Whether a job is selected, by its row of list_details.sql.
+/// Whether a job is selected, by its row of the statement `LIST_DETAILS`.
 fn job_fits(filter: &Filter, row: &PgRow) -> sqlx::Result<bool> {
-    let same = |wish: &Option<String>, column| -> sqlx::Result<bool> {
-        Ok(wish.is_none() || row.try_get::<Option<&str>, _>(column)? == wish.as_deref())
+    let same = |wanted: &Option<String>, column| -> sqlx::Result<bool> {
+        Ok(wanted.is_none() || row.try_get::<Option<&str>, _>(column)? == wanted.as_deref())
     };
     if !is_wanted(filter, rows::word(row, 1)?) || !same(&filter.queue, 2)? || !same(&filter.name, 3)? {
         return Ok(false);
@@ -224,19 +224,19 @@ async fn timed(store: &Core, filter: &Filter, page: &Page, after: Option<Key>) -
     Ok(JobPage { jobs: load(store, &ids).await?, next: next.map(list::cursor) })
 }
 
-fn key((time, id): Place, backwards: bool) -> Key {
+fn key((time, id): Position, backwards: bool) -> Key {
     let (time, id) = (time.as_micros(), id.to_bits() as i128);
     if backwards { (-time, -id) } else { (time, id) }
 }
 
-/// Steps through a source until the page is full, the bound is reached, or it ends.
+/// Scans a source until the page is full, the bound is reached, or the source ends.
 async fn scan(
     store: &Core,
     filter: &Filter,
     source: &Source<'_>,
-    (mut from, bound): (Place, Timestamp),
+    (mut from, bound): (Position, Timestamp),
     limit: usize,
-) -> sqlx::Result<Found<Place, JobId>> {
+) -> sqlx::Result<Found<Position, JobId>> {
     let mut found = Found { fitting: Vec::new(), stopped: None };
     let (mut looked_at, mut chunk) = (0, CHUNKS.0);
     loop {
@@ -261,7 +261,7 @@ async fn scan(
     }
 }
 
-/// Jobs in the order of their ids here. What has gone between the two statements is left out.
+/// Reads jobs in the order of `ids`. Jobs removed between the two statements are left out.
 async fn load(store: &Core, ids: &[JobId]) -> sqlx::Result<Vec<Job>> {
     let mut jobs = read::get_many(store, ids).await?;
     Ok(ids.iter().filter_map(|id| jobs.remove(id)).collect())

@@ -1,12 +1,13 @@
-//! Who changes jobs, or brings others that wait for them, holds them first.
+//! Locks jobs before they are changed, or before jobs that wait for them are stored.
 //!
-//! In one order everywhere, so that nobody waits for somebody who waits for them: the places of running jobs, of queued
-//! ones, of those that wait for their time; those jobs; the places of jobs that wait for others; those jobs; then
-//! unique keys. Of each kind, smaller ids (or keys) come first. Claims, promotions and settles take the place before
-//! the job too, and what follows from an end comes after it.
+//! Every transaction locks in the same order, which prevents deadlocks: the rows of running jobs, of queued jobs, and
+//! of due jobs; those jobs; the rows of waiting jobs; those jobs; then unique keys. Within each kind, the order is by
+//! id or key. Claims, promotions and settles also lock the state row before the job, and apply the consequences of an
+//! end after it.
 //!
-//! A job whose place is held stays where it is. One that moved on before its place was held must not be waited for:
-//! whoever moves it may be waiting for us. So it is looked for again before the job itself is held.
+//! A job whose state row is locked does not change state. A transaction must not wait for a job that changed state
+//! before its state row was locked: the transaction that changes it may be waiting for this one. The state is therefore
+//! read again before the job itself is locked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +21,9 @@ use super::{
     value::{At, Uuid, job_id, uuid},
 };
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct JobState {
     pub(crate) status: Status,
     pub(crate) run: u32,
     pub(crate) run_at: Timestamp,
@@ -30,19 +31,19 @@ pub(crate) struct Standing {
     finished_at: Option<Timestamp>,
 }
 
-pub(crate) type Standings = BTreeMap<JobId, Standing>;
+pub(crate) type Standings = BTreeMap<JobId, JobState>;
 
-/// Ids and the times they carry, as statements want them.
+/// Ids and the times that they carry, as parameters of statements.
 pub(crate) fn ids_and_times<'a>(ids: impl IntoIterator<Item = &'a JobId>) -> (Vec<Uuid>, Vec<At>) {
     ids.into_iter().map(|id| (uuid(*id), At(id.timestamp()))).unzip()
 }
 
-/// Where jobs stand; those that are not there are left out.
+/// Reads the states of jobs; jobs that do not exist are left out.
 pub(crate) async fn look(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -> sqlx::Result<Standings> {
     let (uuids, times) = ids_and_times(ids);
-    let rows = sqlx::query(*sql::STANDING).bind(uuids).bind(times).fetch_all(connection).await?;
+    let rows = sqlx::query(*sql::JOB_STATES).bind(uuids).bind(times).fetch_all(connection).await?;
     let standing = |row: &PgRow| {
-        let standing = Standing {
+        let standing = JobState {
             status: rows::word(row, 1)?,
             run: rows::number(row, 2)?,
             run_at: rows::instant(row, 3)?,
@@ -54,8 +55,8 @@ pub(crate) async fn look(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -
     rows.iter().map(standing).collect()
 }
 
-/// Holds jobs and, besides, the places of `waiting` ones. Nothing if one of the jobs moved on between the look at it
-/// and the hold of it.
+/// Locks jobs and, besides, the rows of the `waiting` ones. Returns `None` if one of the jobs changed state between
+/// being read and being locked.
 pub(crate) async fn hold(
     connection: &mut PgConnection,
     ids: &BTreeSet<JobId>,
@@ -84,7 +85,7 @@ pub(crate) async fn hold(
     Ok((held == seen).then_some(held))
 }
 
-/// Holds jobs whose places are held, if they have not moved on before; says whether.
+/// Locks jobs whose state rows are locked, unless one changed state before; returns whether they were locked.
 async fn hold_jobs(connection: &mut PgConnection, ids: &BTreeSet<JobId>, seen: &Standings) -> sqlx::Result<bool> {
     if ids.is_empty() {
         return Ok(true);
@@ -98,7 +99,7 @@ async fn hold_jobs(connection: &mut PgConnection, ids: &BTreeSet<JobId>, seen: &
     Ok(stayed)
 }
 
-/// Holds jobs' unique keys, which they may have to give back.
+/// Locks the jobs' unique keys, which the jobs may have to give up.
 pub(crate) async fn hold_keys(connection: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     let rows = sqlx::query(*sql::KEYS_OF).bind(ids).fetch_all(&mut *connection).await?;
     let key = |row: &PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
@@ -110,7 +111,7 @@ pub(crate) async fn hold_keys(connection: &mut PgConnection, ids: &[Uuid]) -> sq
     sqlx::query(*sql::KEYS_HOLD).bind(scopes).bind(keys).execute(connection).await.map(drop)
 }
 
-/// Holds places, so that nobody claims or promotes what is about to change.
+/// Locks the rows of queued and due jobs, so that they are neither claimed nor promoted meanwhile.
 async fn hold_places(connection: &mut PgConnection, seen: &Standings) -> sqlx::Result<()> {
     let of = |wanted: fn(Status) -> bool| seen.iter().filter(move |(_, job)| wanted(job.status)).collect::<Vec<_>>();
     let (queued, timed) = (of(|status| status == Status::Queued), of(Status::is_timed));
@@ -132,7 +133,7 @@ async fn hold_places(connection: &mut PgConnection, seen: &Standings) -> sqlx::R
     Ok(())
 }
 
-/// Holds the places of waiting jobs.
+/// Locks the rows of waiting jobs.
 pub(crate) async fn hold_waiting(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -> sqlx::Result<()> {
     if ids.is_empty() {
         return Ok(());
@@ -141,7 +142,7 @@ pub(crate) async fn hold_waiting(connection: &mut PgConnection, ids: &BTreeSet<J
     sqlx::query(*sql::FLOW_HOLD).bind(ids).execute(connection).await.map(drop)
 }
 
-/// A job that nobody else can change for now, with how many events it has, and its lane.
+/// A job locked by this transaction, with its number of events and its lane.
 #[derive(Clone)]
 pub(crate) struct Held {
     pub(crate) job: Job,
@@ -149,15 +150,15 @@ pub(crate) struct Held {
     pub(crate) lane: i32,
 }
 
-/// Reads jobs as they stand now.
+/// Reads the current state of jobs.
 pub(crate) async fn read(
     connection: &mut PgConnection,
     ids: &[Uuid],
     times: &[At],
 ) -> sqlx::Result<BTreeMap<JobId, Held>> {
-    // In a transaction of several statements none may fail, as one would that names a partition which has gone.
+    // The partitioned table is used because naming a removed partition would fail the whole transaction.
     let every = [partitions::JOBS.name.to_owned()];
-    let query = sqlx::query(sql::of_tables(*sql::GET_MANY, every.iter()));
+    let query = sqlx::query(sql::of_tables(*sql::JOBS, every.iter()));
     let rows = query.bind(ids).bind(times).fetch_all(connection).await?;
     let held = |row: &PgRow| {
         let job = rows::job_now(row)?;

@@ -1,4 +1,4 @@
-//! What the engine does for itself, in one process of all.
+//! The engine's own maintenance, most of which runs in one process of the fleet.
 
 use std::{
     collections::HashMap,
@@ -17,8 +17,8 @@ use super::{
     registry,
 };
 
-/// Tables whose rows come and go. What has gone is cleared away often: it would be stepped over. The server's own
-/// upkeep would come once a minute.
+/// Tables whose rows are inserted and deleted at a high rate. They are vacuumed often, because scans step over dead
+/// rows; autovacuum would run once per minute.
 const NARROW_TABLES: [&str; 12] = [
     "punctual_ready",
     "punctual_running",
@@ -34,18 +34,18 @@ const NARROW_TABLES: [&str; 12] = [
     "punctual_rollups_new",
 ];
 const VACUUM_EVERY: Duration = Duration::from_secs(5);
-/// The same, of a table of which nothing could be cleared away: somebody keeps a transaction open, and to try means to
-/// read it all.
+/// The interval for a table in which VACUUM could remove nothing: a transaction is open, and each attempt reads the
+/// whole table.
 const VACUUM_IN_VAIN_EVERY: Duration = Duration::from_secs(60);
-/// So few rows that have gone are no burden.
+/// Fewer dead rows are not worth a VACUUM.
 const FEW_ROWS: i64 = 2_000;
-/// How often the days ahead and the clock are looked after.
+/// How often each process refreshes its clock and its partitions, and partitions are created ahead.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// The lock of whoever does it, and how long it lasts without a sign of life.
+/// The lock of the process that runs maintenance, and its time to live.
 const LOCK: (&str, Duration) = ("punctual.upkeep", Duration::from_secs(10));
 
-/// Who this process is to the others, and when each thing was done last.
+/// The name under which this process takes the lock, and when each task was last executed.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     owner: String,
@@ -56,9 +56,9 @@ pub(crate) struct Maintenance {
 struct Done {
     vacuum: Option<Instant>,
     look: Option<Instant>,
-    /// By table: when it was cleared last, and how many rows that have gone stayed, once the server's statistics know.
+    /// By table: when it was last vacuumed, and how many dead rows remained, once the server's statistics show it.
     cleared: HashMap<&'static str, (Instant, Option<i64>)>,
-    /// No event before says anything of an execution any more.
+    /// Events before this time no longer contain data of executions.
     trimmed_until: Timestamp,
 }
 
@@ -74,12 +74,12 @@ impl Maintenance {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).trimmed_until
     }
 
-    /// What old events said of executions has been removed up to here.
+    /// Records that the data of executions was removed from events up to this time.
     pub(crate) fn trimmed(&self, until: Timestamp) {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).trimmed_until = until;
     }
 
-    /// Whether a table with so many rows that have gone is worth clearing.
+    /// Whether a table with this number of dead rows is worth vacuuming.
     fn is_worth_clearing(&self, table: &'static str, gone: i64) -> bool {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let last = done.cleared.get(table).copied();
@@ -87,7 +87,7 @@ impl Maintenance {
         gone > FEW_ROWS && (gone >= 2 * stayed.unwrap_or_default() || since >= VACUUM_IN_VAIN_EVERY)
     }
 
-    /// The tables that were cleared since anybody asked how much stayed.
+    /// The tables that were vacuumed since the number of remaining rows was last read.
     fn cleared_lately(&self) -> Vec<&'static str> {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.cleared.iter().filter(|(_, (_, stayed))| stayed.is_none()).map(|(table, _)| *table).collect()
@@ -115,7 +115,7 @@ impl Maintenance {
 }
 
 pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
-    // What each process has to know for itself.
+    // State that each process caches for itself.
     let look = core.upkeep.is_due(|done| &mut done.look, LOOK_EVERY);
     if look || core.server_clock.is_in_doubt() {
         let mut unit = core.sessions.single().await?;
@@ -141,7 +141,7 @@ pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Clears away what has gone of the narrow tables.
+/// Removes dead rows from the narrow tables.
 async fn vacuum(core: &Core) -> sqlx::Result<()> {
     let mut unit = core.sessions.single().await?;
     for table in NARROW_TABLES {
@@ -155,12 +155,12 @@ async fn vacuum(core: &Core) -> sqlx::Result<()> {
     unit.done().await
 }
 
-/// How many rows of a table have gone and are not cleared away, as the server knows after a moment.
+/// The number of dead rows of a table, which the server's statistics show with a short delay.
 async fn gone(connection: &mut PgConnection, table: &str) -> sqlx::Result<i64> {
     sqlx::query_scalar("select pg_stat_get_dead_tuples(to_regclass($1))").bind(table).fetch_one(connection).await
 }
 
-/// Makes the partitions of today and of the days ahead.
+/// Creates the partitions of today and of the days ahead.
 pub(crate) async fn make_days(core: &Core, effort: Effort) -> sqlx::Result<()> {
     let today = Day::of(core.clock_now());
     for ahead in 0..=i64::from(core.options.days_ahead) {

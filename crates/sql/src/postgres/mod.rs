@@ -1,4 +1,4 @@
-//! The engine for a team: PostgreSQL 13 or later.
+//! The PostgreSQL engine, for servers from version 13.
 //!
 //! | question | file |
 //! |---|---|
@@ -25,7 +25,7 @@
 //! | partitions of days, and their retention | `partitions`, `partition_creation`, `partition_retention` |
 //! | what one process of the fleet does for the engine, and how often | `maintenance`, `backoff` |
 //! | what another store transfers | `import` |
-//! | what `punctual doctor` checks | `examine` |
+//! | what `punctual doctor` checks | `diagnostics` |
 
 mod backoff;
 mod batcher;
@@ -34,10 +34,10 @@ mod changes;
 mod claim;
 mod clock;
 mod core;
+mod diagnostics;
 mod dispatch;
 mod enqueue;
 mod error;
-mod examine;
 mod flow;
 #[cfg(test)]
 mod golden;

@@ -20,7 +20,7 @@ pub(crate) async fn notify(store: &Core, messages: &[NewNotification]) -> sqlx::
     let jobs: Vec<Option<Uuid>> =
         messages.iter().map(|new| new.job.map(|job| Uuid::from_u128(job.to_bits()))).collect();
     let mut unit = store.sessions.single().await?;
-    let row = sqlx::query(*sql::NOTIFY)
+    let row = sqlx::query(*sql::INSERT_NOTIFICATIONS)
         .bind(store.sessions.clock())
         .bind(users)
         .bind(texts)
@@ -63,14 +63,14 @@ fn notification(row: &PgRow) -> sqlx::Result<Notification> {
 
 pub(crate) async fn last(store: &Core) -> sqlx::Result<u64> {
     let mut unit = store.sessions.single().await?;
-    let last: i64 = sqlx::query_scalar(*sql::NOTIFICATIONS_LAST).fetch_one(&mut *unit).await?;
+    let last: i64 = sqlx::query_scalar(*sql::LAST_NOTIFICATION).fetch_one(&mut *unit).await?;
     unit.done().await?;
     Ok(last as u64)
 }
 
 pub(crate) async fn drop(store: &Core, after: Duration, limit: usize) -> sqlx::Result<usize> {
     let mut unit = store.sessions.single().await?;
-    let done = sqlx::query(*sql::NOTIFICATIONS_DROP)
+    let done = sqlx::query(*sql::PRUNE_NOTIFICATIONS)
         .bind(store.sessions.clock())
         .bind(after.as_micros() as i64)
         .bind(limit as i64)

@@ -1,42 +1,43 @@
-//! How a database is used.
+//! The options of a PostgreSQL store.
 
 use std::{sync::Arc, time::Duration};
 
 use punctual_core::Clock;
 use sqlx::postgres::PgConnectOptions;
 
-/// How a database is used.
+/// The options of a PostgreSQL store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How to connect.
+    /// The connection parameters.
     pub connect: PgConnectOptions,
-    /// The schema that the tables are in. It is created if it does not exist.
+    /// The schema of the tables. It is created if it does not exist.
     pub schema: String,
-    /// The most connections that this process opens, besides one that listens for hints.
+    /// Maximum number of connections, besides one that listens for hints.
     pub max_connections: u32,
-    /// How long a statement may take, and a transaction stand still, before the server ends it.
+    /// Timeout after which the server cancels a statement, or ends a transaction that is idle.
     pub statement_timeout: Duration,
     /// How long a short operation (enqueue, claim, settle, renewal of leases) waits for the server's answer. Others
-    /// wait longer, by the time that a statement may take.
+    /// wait longer, by the statement timeout.
     pub answer_timeout: Duration,
-    /// Whether a pooler stands in between that gives each transaction another connection. Hints from other processes do
-    /// not come then, and settings are made in every transaction.
+    /// Whether connections go through a pooler in transaction mode. Hints from other processes are then not received,
+    /// and settings are made in every transaction.
     pub transaction_pooler: bool,
-    /// How many days ahead partitions are made.
+    /// Number of days ahead for which partitions are created.
     pub days_ahead: u32,
-    /// How large a day of jobs must be for retention to take it as a whole, in bytes.
+    /// Minimum size of a day's partition of jobs, in bytes, for retention to remove the day as a whole.
     pub whole_day_min_bytes: u64,
     /// Maximum size of a default partition, in bytes, that is scanned under an exclusive lock when the partition of a
     /// day is attached.
     pub default_scan_max_bytes: u64,
-    /// Whether another store hands out its jobs; see [`PrimaryStore`](punctual_core::dispatch::PrimaryStore).
+    /// Whether another store hands out the jobs of this one; see
+    /// [`PrimaryStore`](punctual_core::dispatch::PrimaryStore).
     pub dispatched: bool,
-    /// Where the time comes from, if not from the server: tests bring their own.
+    /// The clock to use instead of the server's, for tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
 impl Options {
-    /// A database, with the schema `public` and eight connections.
+    /// Connects with these parameters, and uses the schema `public` and at most eight connections.
     pub fn new(connect: PgConnectOptions) -> Self {
         Self {
             connect,

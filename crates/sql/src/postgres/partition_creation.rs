@@ -55,8 +55,8 @@ pub(crate) async fn create(core: &Core, day: Day, effort: Effort) -> sqlx::Resul
     Ok(())
 }
 
-/// Whether any table has a large default partition. A positive answer is cached: every enqueue for a day without
-/// partitions asks.
+/// Whether any table has a large default partition. A positive answer is cached, since every enqueue for a day without
+/// partitions checks it.
 async fn any_large_default(core: &Core) -> sqlx::Result<bool> {
     if core.days.had_large_default() {
         return Ok(true);

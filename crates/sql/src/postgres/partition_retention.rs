@@ -1,14 +1,15 @@
 //! Retention of whole days.
 //!
-//! To remove a day's jobs one by one costs as much as to run them. Where a day is large, its jobs stay as they are
-//! until most of them have been kept long enough, as finished and then as deleted. Then the day's partition is
-//! exchanged for what is left of it, and after it those of the events and logs whose jobs have gone.
+//! Removing the jobs of a day one by one costs as much as running them. The jobs of a large day are therefore kept
+//! until most of them have passed their retention period, as finished and then as deleted. The day's partition is then
+//! replaced with a copy of the remaining jobs; afterwards the partitions of events and logs whose jobs were removed are
+//! replaced likewise.
 //!
-//! What is left is copied while operators go on to change old jobs. Where they did so meanwhile, the copy is worth
-//! nothing and is made once more, and then they wait for it.
+//! The remaining rows are copied while operators may change old jobs. If they did so meanwhile, the copy is discarded
+//! and made again, and the second time they wait for it.
 //!
-//! A partition is detached in the plain way: PostgreSQL does it concurrently only where there is no default partition.
-//! The lock that this takes is asked for a moment at a time, and held for a moment.
+//! A partition is detached in the plain way: PostgreSQL can detach concurrently only if there is no default partition.
+//! The exclusive lock is requested with a short timeout, and held briefly.
 
 use std::time::Duration;
 
@@ -25,36 +26,37 @@ use super::{
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// A day is exchanged when it has been over for so many days. Who brings jobs for such a day [says so](share).
+/// Number of days after its end before a day is replaced. Adding jobs to such a day takes [a lock](share).
 const SETTLED_DAYS: i64 = 3;
-/// How long a day of jobs is not looked at again that was left as it is.
+/// How long a day of jobs that was checked and left unchanged is not checked again.
 const JOBS_LOOK_PERIOD: Duration = DAY;
-/// How long a day of events or logs is not looked at again: few of their jobs are of a later day.
-const STORIES_LOOK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
-/// How long the lock for an exchange is waited for at a time, and how often.
+/// How long a day of events or logs is not checked again: few of their jobs are of a later day.
+const HISTORIES_LOOK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
+/// The timeout of the exclusive lock for a replacement, and the number of tries.
 const LOCK_MAX_WAIT_MS: u64 = 100;
 const LOCK_TRIES_MAX: usize = 20;
 
-/// What keeps old days as they are: shared by whoever brings jobs to them, or brings their jobs back to life.
+/// The advisory lock that keeps old days unchanged. Transactions that add jobs to old days, or reactivate their jobs,
+/// share it.
 const OLD_DAYS: &str = "hashtext('punctual old days'), hashtext(current_schema())";
 
-/// Keeps old days from being exchanged until the transaction ends, and says that they change.
+/// Keeps old days from being replaced until the transaction ends, and records that they change.
 pub(crate) async fn share(connection: &mut PgConnection) -> sqlx::Result<()> {
-    // Only with the lock: who holds it alone and reads the number knows of all changes up to then.
+    // The number is drawn under the lock, so that a transaction that holds the lock exclusively and reads the number
+    // knows all changes up to then.
     let share = format!(
         "select pg_advisory_xact_lock_shared({OLD_DAYS}); select nextval('punctual_dropped_partitions_changes')"
     );
     sqlx::raw_sql(AssertSqlSafe(share)).execute(connection).await.map(drop)
 }
 
-/// Which change to old days was the last one.
+/// The number of the last change to old days.
 async fn last_change(connection: &mut PgConnection) -> sqlx::Result<i64> {
     let last = "select case when is_called then last_value else 0 end from punctual_dropped_partitions_changes";
     sqlx::query_scalar(last).fetch_one(connection).await
 }
 
-/// Waits for those who change old days, and keeps others from it until the transaction ends; says whether there was a
-/// moment for that.
+/// Waits for changes of old days to commit, and blocks new ones until this transaction ends. False if it timed out.
 async fn keep_unchanged(connection: &mut PgConnection) -> sqlx::Result<bool> {
     let lock = format!("select pg_try_advisory_xact_lock({OLD_DAYS})");
     for _ in 0..LOCK_TRIES_MAX {
@@ -67,22 +69,22 @@ async fn keep_unchanged(connection: &mut PgConnection) -> sqlx::Result<bool> {
     Ok(false)
 }
 
-/// Whether a day may be exchanged soon, or already.
+/// Whether a day may be replaced, now or soon.
 pub(crate) fn is_old(day: Day, now: Timestamp) -> bool {
     day.plus(SETTLED_DAYS - 1) < Day::of(now)
 }
 
-/// The days whose finished jobs are not to be gone through one by one, oldest first.
+/// The days whose finished jobs are not removed one by one, oldest first.
 pub(crate) async fn whole(
     store: &Core,
     connection: &mut PgConnection,
     keep: RetentionPolicy,
 ) -> sqlx::Result<Vec<Day>> {
-    // A day's length is too long for what is to be kept for less.
+    // A whole day is too coarse for retention periods of less than a day.
     if shortest(keep) < DAY {
         return Ok(Vec::new());
     }
-    // What was looked at has gone, or too much of it stays for it to go as a whole.
+    // A day that was already checked was replaced, or too many of its jobs remain for that.
     let looked_at: Vec<String> =
         sqlx::query_scalar("select partition from punctual_dropped_partitions").fetch_all(&mut *connection).await?;
     let mut days = of_size(connection, partitions::JOBS, store.options.whole_day_min_bytes).await?;
@@ -94,7 +96,7 @@ fn shortest(keep: RetentionPolicy) -> Duration {
     keep.succeeded.min(keep.dead).min(keep.cancelled)
 }
 
-/// The days of a table that have at least so many bytes, oldest first.
+/// The days of a table with at least `min_bytes`, oldest first.
 async fn of_size(connection: &mut PgConnection, table: Table, min_bytes: u64) -> sqlx::Result<Vec<Day>> {
     let names: Vec<String> = sqlx::query_scalar(
         "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -109,12 +111,12 @@ async fn of_size(connection: &mut PgConnection, table: Table, min_bytes: u64) ->
     Ok(days)
 }
 
-/// Exchanges old days for what is left of them; says how many jobs have gone.
+/// Replaces old days with their remaining rows; returns the number of removed jobs.
 pub(crate) async fn drop_days(store: &Core, keep: RetentionPolicy, deleted: Duration) -> sqlx::Result<usize> {
     drop_detached(store).await?;
     let mut gone = 0;
     if shortest(keep) >= DAY {
-        // With a day more for what ended on the next.
+        // One more day, for jobs that ended on the day after.
         let over = store.clock_now().before(shortest(keep)).before(deleted).before(DAY);
         for day in
             due(store, partitions::JOBS, JOBS_LOOK_PERIOD).await?.into_iter().filter(|day| day.plus(1).start() <= over)
@@ -129,10 +131,10 @@ pub(crate) async fn drop_days(store: &Core, keep: RetentionPolicy, deleted: Dura
         }
     }
     for table in [partitions::EVENTS, partitions::LOGS] {
-        for day in due(store, table, STORIES_LOOK_PERIOD).await? {
+        for day in due(store, table, HISTORIES_LOOK_PERIOD).await? {
             partition_creation::prove_absence(store, table, day).await?;
-            if exchange_stories(store, table, day, Others::GoOn).await? == Done::Disturbed {
-                exchange_stories(store, table, day, Others::Wait).await?;
+            if exchange_histories(store, table, day, Others::GoOn).await? == Done::Disturbed {
+                exchange_histories(store, table, day, Others::Wait).await?;
             }
         }
     }
@@ -143,8 +145,8 @@ pub(crate) async fn drop_days(store: &Core, keep: RetentionPolicy, deleted: Dura
     Ok(gone)
 }
 
-/// The days of a table that are old and were not looked at lately: of jobs those that are large, of the rest all, since
-/// what is left there of jobs that have gone is in the way of lists.
+/// The old days of a table that were not checked recently: for jobs the large ones, for other tables all, since rows of
+/// removed jobs slow down lists.
 async fn due(store: &Core, table: Table, period: Duration) -> sqlx::Result<Vec<Day>> {
     let now = store.clock_now();
     let min_bytes = if table == partitions::JOBS { store.options.whole_day_min_bytes } else { 0 };
@@ -160,19 +162,19 @@ async fn due(store: &Core, table: Table, period: Duration) -> sqlx::Result<Vec<D
     Ok(days)
 }
 
-/// What those do who change old days while one of them is copied.
+/// What transactions that change old days do while a day is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Others {
     GoOn,
     Wait,
 }
 
-/// How the exchange of a day ended.
+/// The result of replacing a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Done {
-    /// So many jobs have gone.
+    /// The number of removed jobs.
     Gone(usize),
-    /// Somebody changed old days meanwhile.
+    /// Another transaction changed old days meanwhile.
     Disturbed,
 }
 
@@ -187,14 +189,13 @@ impl Done {
     }
 }
 
-/// Whether a transaction knows of all changes to old days, if it knows of those up to this one. From now on there are
-/// none until it ends.
+/// Whether `change` is still the last change to old days. Blocks further changes until the transaction ends.
 async fn is_undisturbed(connection: &mut PgConnection, change: i64) -> sqlx::Result<bool> {
     Ok(keep_unchanged(connection).await? && last_change(connection).await? == change)
 }
 
-/// Begins the transaction that exchanges a day, and returns it with the number of the last change to old days that it
-/// sees; nothing if another process exchanges days, or the day was done meanwhile.
+/// Begins the transaction that replaces a day, and returns it with the number of the last change to old days that it
+/// sees; `None` if another process is replacing days, or has checked the day meanwhile.
 async fn alone(
     store: &Core,
     table: Table,
@@ -202,7 +203,8 @@ async fn alone(
     period: Duration,
     others: Others,
 ) -> sqlx::Result<Option<(Unit, i64)>> {
-    // Who changed old days before this number has ended, and is seen by a later transaction.
+    // Transactions that drew this number or a lower one have ended, so a transaction that begins later sees their
+    // changes.
     let mut before = store.sessions.several().await?;
     if !keep_unchanged(&mut before).await? {
         return Ok(None);
@@ -212,7 +214,7 @@ async fn alone(
     let mut unit = store.sessions.several().await?;
     let alone = "select pg_try_advisory_xact_lock(hashtext('punctual retention'), hashtext(current_schema()))";
     let alone: bool = sqlx::query_scalar(alone).fetch_one(&mut *unit).await?;
-    // Whole tables are read here, however long that takes.
+    // Whole tables are read here, without a timeout.
     let settings = "select set_config(name, value, true)
          from (values ('enable_seqscan', 'on'), ('enable_hashjoin', 'on'), ('statement_timeout', '0')) s (name, value)";
     sqlx::query(settings).execute(&mut *unit).await?;
@@ -253,7 +255,7 @@ async fn exchange_jobs(
         note(&mut unit, &jobs, now, None).await?;
         return unit.done().await.map(|()| Done::NOTHING);
     };
-    // What is not finished goes on meanwhile.
+    // Unfinished jobs may change meanwhile; they are copied later, under the exclusive lock.
     let live = sqlx::query_scalar(AssertSqlSafe(format!("select id from {jobs} where finished_at is null")));
     let live: Vec<Uuid> = live.fetch_all(&mut *unit).await?;
     let kept = format!("select j.* from {jobs} j where finished_at is not null and not ({gone})");
@@ -263,7 +265,7 @@ async fn exchange_jobs(
     let labelled = partitions::LABELS.has(&mut unit, day).await?;
     let labels_left = if labelled { copy(&mut unit, partitions::LABELS, day, &kept).await? } else { 0 };
     let tables = if labelled { vec![partitions::JOBS, partitions::LABELS] } else { vec![partitions::JOBS] };
-    let forget = sql::OLD_DAY_FORGET.replace("{jobs}", &jobs).replace("{gone}", &gone);
+    let forget = sql::FORGET_DROPPED_PARTITION.replace("{jobs}", &jobs).replace("{gone}", &gone);
     sqlx::raw_sql(AssertSqlSafe(forget)).execute(&mut *unit).await?;
     if !is_undisturbed(&mut unit, change).await? {
         return Ok(Done::Disturbed);
@@ -289,13 +291,13 @@ async fn exchange_jobs(
     Ok(Done::Gone(leaving as usize))
 }
 
-/// Exchanges a day of events or logs for those whose jobs are still there, if most of the jobs have gone.
-async fn exchange_stories(store: &Core, table: Table, day: Day, others: Others) -> sqlx::Result<Done> {
-    let alone = alone(store, table, day, STORIES_LOOK_PERIOD, others).await?;
+/// Replaces a day of events or logs with the rows whose jobs still exist, if most of the rows belong to removed jobs.
+async fn exchange_histories(store: &Core, table: Table, day: Day, others: Others) -> sqlx::Result<Done> {
+    let alone = alone(store, table, day, HISTORIES_LOOK_PERIOD, others).await?;
     let Some((mut unit, change)) = alone else { return Ok(Done::NOTHING) };
     let now = store.sessions.now(&mut unit).await?;
     let partition = table.partition(day);
-    // Up to when jobs have gone, if some have since the last look.
+    // The time before which jobs were removed, if any were since the last check.
     let before: Option<At> = sqlx::query_scalar(
         "select max(jobs_gone_before) from punctual_dropped_partitions
          having max(looked_at) filter (where jobs_gone_before is not null)
@@ -306,7 +308,7 @@ async fn exchange_stories(store: &Core, table: Table, day: Day, others: Others) 
     .await?
     .flatten();
     let Some(At(before)) = before.filter(|before| day.plus(1).start() <= before.0) else { return Ok(Done::NOTHING) };
-    // Jobs of the time before are there, or have gone.
+    // Jobs before that time either exist or were removed.
     let with_jobs = format!(
         "{partition} e left join (select id from punctual_jobs where scheduled_at < '{before}') j on j.id = e.job_id"
     );
@@ -329,7 +331,7 @@ async fn exchange_stories(store: &Core, table: Table, day: Day, others: Others) 
     drop_detached(store).await.map(|()| Done::NOTHING)
 }
 
-/// Says of a job `j` whether it has been kept long enough, as finished and as deleted.
+/// A condition that is true for a job `j` that has passed its retention period, as finished and as deleted.
 fn is_gone(now: Timestamp, keep: RetentionPolicy, deleted: Duration) -> String {
     let cutoff = now.before(deleted);
     let finished = |status, kept: Duration| format!("when '{status}' then {}::float8", kept.as_millis());
@@ -350,7 +352,7 @@ fn is_gone(now: Timestamp, keep: RetentionPolicy, deleted: Duration) -> String {
     )
 }
 
-/// How many rows would go; nothing if they are the smaller part.
+/// The number of rows to remove; `None` if they are the smaller part.
 async fn leaving(connection: &mut PgConnection, rows: &str, gone: &str) -> sqlx::Result<Option<i64>> {
     let count = format!("select count(*), count(*) filter (where {gone}) from {rows}");
     let row = sqlx::query(AssertSqlSafe(count)).fetch_one(connection).await?;
@@ -358,14 +360,14 @@ async fn leaving(connection: &mut PgConnection, rows: &str, gone: &str) -> sqlx:
     Ok((leaving > 0 && leaving >= all - leaving).then_some(leaving))
 }
 
-/// Copies what is kept of a day; says how much that is.
+/// Copies the rows of a day that are kept; returns their number.
 async fn copy(connection: &mut PgConnection, table: Table, day: Day, kept: &str) -> sqlx::Result<u64> {
     let (name, partition, fill) = (table.name, table.partition(day), table.fill);
     let create = format!("create table {partition}_left (like {name} including all) with (fillfactor = {fill})");
     sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *connection).await?;
     let insert = format!("insert into {partition}_left {kept}");
     let left = sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut *connection).await?.rows_affected();
-    // So that nobody has to look through it again while everybody waits.
+    // The constraint spares the attach, which holds an exclusive lock, a scan of the table.
     let (column, from, to) = (table.column, day.start(), day.plus(1).start());
     let check = format!(
         "alter table {partition}_left add constraint of_day check ({column} >= '{from}' and {column} < '{to}')"
@@ -374,8 +376,8 @@ async fn copy(connection: &mut PgConnection, table: Table, day: Day, kept: &str)
     Ok(left)
 }
 
-/// Keeps everybody from a day, and from the way to it, until the transaction ends. Where there is no moment for it, it
-/// is left for later.
+/// Locks a day's partitions, their parents and default partitions exclusively until the transaction ends. Returns false
+/// if they are busy; the day is then replaced by a later call.
 async fn hold(connection: &mut PgConnection, tables: &[Table], day: Day) -> sqlx::Result<bool> {
     let all: Vec<String> = tables
         .iter()
@@ -404,7 +406,7 @@ async fn hold(connection: &mut PgConnection, tables: &[Table], day: Day) -> sqlx
     Ok(false)
 }
 
-/// Drops old days that have nothing in them.
+/// Drops the empty partitions of old days.
 async fn drop_empty(store: &Core, table: Table) -> sqlx::Result<()> {
     let is_empty = async |connection: &mut PgConnection, day: Day| {
         let look = format!("select not exists (select from {})", table.partition(day));
@@ -437,7 +439,7 @@ async fn detach(connection: &mut PgConnection, table: Table, day: Day) -> sqlx::
     sqlx::raw_sql(AssertSqlSafe(detach)).execute(connection).await.map(drop)
 }
 
-/// Puts what is left of a day in its place.
+/// Attaches the remaining rows of a day in place of its partition.
 async fn exchange(connection: &mut PgConnection, table: Table, day: Day, any_left: bool) -> sqlx::Result<()> {
     detach(connection, table, day).await?;
     let (name, partition) = (table.name, table.partition(day));
@@ -454,7 +456,7 @@ async fn exchange(connection: &mut PgConnection, table: Table, day: Day, any_lef
     sqlx::raw_sql(AssertSqlSafe(attach)).execute(connection).await.map(drop)
 }
 
-/// Remembers that a day was looked at, and whether its jobs have gone.
+/// Records that a day was checked, and whether its jobs were removed.
 async fn note(
     connection: &mut PgConnection,
     partition: &str,
@@ -469,7 +471,7 @@ async fn note(
     note.bind(partition).bind(At(now)).bind(jobs_gone_before.map(At)).execute(connection).await.map(drop)
 }
 
-/// Drops what was detached, here or in a process that did not come to it.
+/// Drops detached partitions, including those that another process has detached but not dropped.
 async fn drop_detached(store: &Core) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
     let names: Vec<String> = sqlx::query_scalar(
@@ -484,7 +486,7 @@ async fn drop_detached(store: &Core) -> sqlx::Result<()> {
     unit.done().await
 }
 
-/// No job that is scheduled for an earlier instant has a greater id.
+/// Lower bound of the ids of jobs scheduled for `at` or later.
 fn first_id(at: Timestamp) -> JobId {
     JobId::from_bits(u128::from((at.as_micros() / 1_000).unsigned_abs()) << 80)
 }

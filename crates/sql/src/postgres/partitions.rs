@@ -1,8 +1,8 @@
-//! Partitions, a day each.
+//! Daily partitions.
 //!
-//! Jobs and labels lie in the day they are scheduled for, logs and events in the day they were written. What has no day
-//! of its own lies in the partition `…_rest`. A statement that changes jobs names the day's partition itself: through
-//! the parent, it would open all of them.
+//! Jobs and labels are stored in the partition of the day they are scheduled for, logs and events in that of the day
+//! they were written. Rows of a day without a partition are stored in the default partition `…_rest`. A statement that
+//! changes jobs names the day's partition itself: through the parent, it would open all partitions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,20 +20,20 @@ const DAY_MICROS: i64 = 86_400_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    /// What it is partitioned by.
+    /// The partition key.
     pub(crate) column: &'static str,
-    /// How full its pages are made, in percent.
+    /// The fill factor of its pages, in percent.
     pub(crate) fill: u8,
 }
 
-/// More than half of a page is kept for the rows' second versions, which the settle writes and which are a little
+/// More than half of each page is reserved for the rows' second versions, which settle writes and which are slightly
 /// longer.
 pub(crate) const JOBS: Table = Table { name: "punctual_jobs", column: "scheduled_at", fill: 45 };
 pub(crate) const LABELS: Table = Table { name: "punctual_labels", column: "scheduled_at", fill: 100 };
 pub(crate) const LOGS: Table = Table { name: "punctual_logs", column: "at", fill: 100 };
 pub(crate) const EVENTS: Table = Table { name: "punctual_events", column: "at", fill: 100 };
 
-/// In the order in which a day's partitions are made: the day is there when its jobs' is.
+/// In the order in which a day's partitions are created: the day counts as created when its partition of jobs exists.
 pub(crate) const TABLES: [Table; 4] = [EVENTS, LOGS, LABELS, JOBS];
 
 impl Table {
@@ -42,15 +42,15 @@ impl Table {
         format!("{}_{}", self.name, day.suffix())
     }
 
-    /// Whether there is a partition for that day. `to_regclass` would answer from the session's cache, which may be
-    /// older than the statement.
+    /// Whether the partition of a day exists. `to_regclass` would answer from the session's cache, which may be older
+    /// than the statement.
     pub(crate) async fn has(self, connection: &mut PgConnection, day: Day) -> sqlx::Result<bool> {
         let there =
             "select exists (select from pg_class where relname = $1 and relnamespace = current_schema()::regnamespace)";
         sqlx::query_scalar(there).bind(self.partition(day)).fetch_one(connection).await
     }
 
-    /// The day of the partition of that name.
+    /// The day of the partition with that name.
     pub(crate) fn day_of(self, partition: &str) -> Option<Day> {
         Day::of_suffix(partition.strip_prefix(self.name)?.strip_prefix('_')?)
     }
@@ -66,33 +66,33 @@ impl Day {
         Self(at.as_micros().div_euclid(DAY_MICROS))
     }
 
-    /// So many days later.
+    /// The day this number of days later.
     pub(crate) const fn plus(self, days: i64) -> Self {
         Self(self.0 + days)
     }
 
-    /// Its first instant.
+    /// The first instant of the day.
     pub(crate) fn start(self) -> Timestamp {
         Timestamp::from_micros(self.0 * DAY_MICROS)
     }
 
-    /// The day whose partitions' names end so.
+    /// The day whose partitions' names have this suffix.
     pub(crate) fn of_suffix(suffix: &str) -> Option<Self> {
         let (year, rest) = suffix.split_at_checked(4)?;
         let (month, day) = rest.split_at_checked(2)?;
         format!("{year}-{month}-{day}T00:00:00Z").parse().ok().map(Self::of)
     }
 
-    /// The end of its partitions' names, such as `20260301`.
+    /// The suffix of the day's partition names, such as `20260301`.
     pub(crate) fn suffix(self) -> String {
         self.start().to_string().chars().take(10).filter(|c| *c != '-').collect()
     }
 }
 
-/// How long a large default partition is cached.
+/// How long it is cached that a default partition is large.
 const LARGE_DEFAULT_TTL: Duration = Duration::from_secs(60);
 
-/// The partitions that there are, as this process knows them.
+/// The existing partitions, as cached by this process.
 #[derive(Debug, Default)]
 pub(crate) struct Days {
     known: RwLock<BTreeSet<(Table, Day)>>,
@@ -109,7 +109,7 @@ impl Days {
         self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&(table, day))
     }
 
-    /// The table to look for a job in: its day's partition, or the parent of all.
+    /// The table in which to look up a job: its day's partition, or the partitioned table.
     pub(crate) fn table_of(&self, id: JobId) -> String {
         self.table_of_day(Day::of(id.timestamp()))
     }
@@ -118,7 +118,7 @@ impl Days {
         if self.has(day) { JOBS.partition(day) } else { JOBS.name.to_owned() }
     }
 
-    /// Jobs by the table to look for them in.
+    /// Groups jobs by the table in which to look them up.
     pub(crate) fn by_table<T>(
         &self,
         items: impl IntoIterator<Item = T>,
@@ -135,7 +135,7 @@ impl Days {
         tables
     }
 
-    /// Looks again which days there are.
+    /// Reads the existing partitions again.
     pub(crate) async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let names: Vec<String> = sqlx::query_scalar(
             "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -154,12 +154,12 @@ impl Days {
         self.known.write().unwrap_or_else(PoisonError::into_inner).extend(TABLES.map(|table| (table, day)));
     }
 
-    /// Remembers that a default partition is large.
+    /// Caches that a default partition is large.
     pub(crate) fn cache_large_default(&self) {
         *self.large_default_seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Whether a default partition was large when it was last looked at, lately.
+    /// Whether a default partition was recently found to be large.
     pub(crate) fn had_large_default(&self) -> bool {
         let seen = *self.large_default_seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.is_some_and(|at| at.elapsed() < LARGE_DEFAULT_TTL)

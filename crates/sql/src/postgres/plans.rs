@@ -1,5 +1,5 @@
-//! The plans of the hot statements, as the engine's own sessions make them: kept ones, made while the tables were
-//! empty.
+//! Tests of the plans of hot statements, as the engine's own sessions make them: generic plans, cached while the tables
+//! were empty.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -7,13 +7,13 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::{core::Core, options::Options, statements as sql, store::PostgresStore};
 
-/// A store of its own, and a way to run and explain statements in one of its sessions.
+/// A store, and a session of it in which statements are executed and explained.
 struct Bench {
     core: Core,
     unit: super::session::Unit,
 }
 
-/// A new schema in the tests' database, and its name.
+/// A store in a new schema of the test database, and the schema's name.
 pub(super) async fn new_core() -> (Core, String) {
     let url = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
         .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
@@ -35,24 +35,24 @@ impl Bench {
         sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut *self.unit).await.unwrap();
     }
 
-    /// Has the session plan a statement now, for good.
+    /// Prepares a statement and makes the session cache its plan now.
     async fn prepare(&mut self, name: &str, text: &str, args: &str) {
         self.run(&format!("prepare {name} as {text}")).await;
         self.run(&format!("explain execute {name} ({args})")).await;
     }
 
-    /// Runs a statement that was prepared; returns what it did, a line for each step.
+    /// Executes a prepared statement; returns its plan with actual figures, one line per step.
     async fn explain(&mut self, name: &str, args: &str) -> Vec<String> {
         let explain = format!("explain (analyze, buffers, timing off, summary off) execute {name} ({args})");
         let rows = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_all(&mut *self.unit).await.unwrap();
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// So many jobs more are queued in two lanes, and as many scheduled, each table in the order of its index, which is
-    /// fastest.
+    /// Adds this number of queued jobs in two lanes, and as many scheduled jobs, each table in the order of its index,
+    /// which is fastest.
     async fn fill(&mut self, jobs: usize) {
         self.run("insert into punctual_lanes (queue, name, priority) values ('default', 'x', 5), ('default', 'y', 5) on conflict do nothing").await;
-        // In pieces that take far less than a statement may.
+        // In chunks that take far less time than the statement timeout.
         for first in (0..jobs).step_by(500_000) {
             let numbers = format!("generate_series({}, {}) n", first + 1, jobs.min(first + 500_000));
             self.run(&format!(
@@ -70,14 +70,14 @@ impl Bench {
     }
 }
 
-/// Pages that the whole statement looked at.
+/// The number of pages that the whole statement accessed.
 fn pages(plan: &[String]) -> u64 {
     let line = plan.iter().find(|line| line.trim_start().starts_with("Buffers:")).unwrap();
     let numbers = line.split(['=', ' ']).filter_map(|word| word.parse::<u64>().ok());
     numbers.sum()
 }
 
-/// Rows that any step read of a table by an index.
+/// The highest number of rows that a step read from a table by an index.
 fn most_rows(plan: &[String], table: &str) -> u64 {
     let of_table = plan.iter().filter(|line| line.contains("Index") && line.contains(&format!("on {table}")));
     let rows = |line: &String| line.split("actual rows=").nth(1)?.split([' ', '.']).next()?.parse::<u64>().ok();
@@ -85,7 +85,7 @@ fn most_rows(plan: &[String], table: &str) -> u64 {
 }
 
 fn assert_no_whole_table(plan: &[String]) {
-    // What is said of queues, and of a dispatcher, is a handful of rows.
+    // Queue settings and the dispatcher's state are a handful of rows.
     let few = ["punctual_queues", "punctual_dispatch"].map(|table| format!("Seq Scan on {table}"));
     let of_queues = |line: &String| few.iter().any(|scan| line.contains(scan));
     let whole = plan.iter().find(|line| line.contains("Seq Scan on punctual_") && !of_queues(line));
@@ -147,14 +147,14 @@ async fn a_report_of_one_day_reads_that_days_partitions() {
 async fn a_look_up_by_id_touches_one_partition() {
     let mut bench = Bench::new().await;
     let args = "gen_random_uuid(), now()";
-    bench.prepare("get_one", &sql::of_table(*sql::GET, "punctual_jobs").0, args).await;
+    bench.prepare("get_one", &sql::of_table(*sql::JOB, "punctual_jobs").0, args).await;
     let plan = bench.explain("get_one", args).await;
     assert_no_whole_table(&plan);
     let partitions = plan.iter().filter(|line| line.contains("on punctual_jobs_")).count();
     assert_eq!(partitions, 1, "{}", plan.join("\n"));
 }
 
-/// Each execution is looked for by its key, even by a plan that was made when the table was known to be empty.
+/// Each execution is found by its key, even with a plan made when the table was known to be empty.
 #[tokio::test]
 async fn a_settle_reads_only_what_it_settles() {
     let mut bench = Bench::new().await;
@@ -177,7 +177,7 @@ async fn a_settle_reads_only_what_it_settles() {
     assert!(most_rows(&plan, "punctual_running") <= 1, "{}", plan.join("\n"));
 }
 
-/// The same of executions that began before anybody recorded them: each job is looked for in its place.
+/// The same for executions that began before they were recorded: each job is found by the key of its row.
 #[tokio::test]
 async fn what_is_recorded_late_reads_only_its_own_places() {
     let mut bench = Bench::new().await;
@@ -202,7 +202,7 @@ async fn what_is_recorded_late_reads_only_its_own_places() {
     );
     bench.prepare("begin_late", *sql::BEGIN, &begin).await;
     let text = sql::of_table(sql::FINISH.of(true, false), "punctual_jobs").0;
-    // One of the values is for other settles, and its type cannot be marked from this one.
+    // One of the parameters is used by other settles only, and its type cannot be inferred from this statement.
     let text = text.replacen("with l as", "with unused as (select $7::bool), l as", 1);
     bench.prepare("finish_late", &text, &finish).await;
     let marked = format!("{lanes}, {times}, {ids}");
@@ -238,8 +238,8 @@ async fn slots_that_are_occupied_are_found_by_an_index() {
     let of_key = "array['q7'], array['k7'], now()";
     let ended = "null, array[lpad('', 32, '0')::uuid], array[1], array[lpad('', 32, '0')::uuid]";
     let statements = [
-        ("of_key", *sql::LIMITS_HELD, of_key),
-        ("of_queue", *sql::LIMITS_HELD_OF_QUEUES, "array['q7'], now()"),
+        ("of_key", *sql::HELD_OF_KEYS, of_key),
+        ("of_queue", *sql::HELD_OF_QUEUES, "array['q7'], now()"),
         ("occupied", *sql::SLOTS_OCCUPIED, "'q7', now()"),
         ("release", *sql::SLOTS_RELEASE, ended),
     ];

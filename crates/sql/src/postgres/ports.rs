@@ -15,7 +15,7 @@ use punctual_core::{
 };
 
 use super::{
-    change, changes, examine, import, list, maintenance, notifications, partition_retention, queue_limits, queues,
+    change, changes, diagnostics, import, list, maintenance, notifications, partition_retention, queue_limits, queues,
     read, registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
 };
 
@@ -154,8 +154,8 @@ impl QueueStore for PostgresStore {
 
 #[async_trait]
 impl WorkerStore for PostgresStore {
-    async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()> {
-        self.answer(Patience::Short, registry::beat(&self.core, &beat)).await
+    async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
+        self.answer(Patience::Short, registry::heartbeat(&self.core, &heartbeat)).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
@@ -243,15 +243,15 @@ impl TransferStore for PostgresStore {
         self.answer(Patience::Usual, import::dependencies(&self.core, &children)).await
     }
 
-    async fn import(&self, parcel: ExportBatch) -> StoreResult<usize> {
-        self.core.sessions.within(Patience::Long, import::import(&self.core, &parcel)).await
+    async fn import(&self, batch: ExportBatch) -> StoreResult<usize> {
+        self.core.sessions.within(Patience::Long, import::import(&self.core, &batch)).await
     }
 }
 
 #[async_trait]
 impl RetentionStore for PostgresStore {
     async fn expire(&self, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
-        self.answer(Patience::Long, change::retire(&self.core, keep, limit)).await
+        self.answer(Patience::Long, change::expire(&self.core, keep, limit)).await
     }
 
     async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
@@ -309,6 +309,6 @@ impl EngineStore for PostgresStore {
     }
 
     async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
-        self.answer(Patience::Long, examine::examine(&self.core)).await
+        self.answer(Patience::Long, diagnostics::check(&self.core)).await
     }
 }

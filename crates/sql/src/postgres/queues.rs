@@ -1,4 +1,4 @@
-//! What is said of queues.
+//! Queue settings.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,23 +10,23 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{core::Core, rows, statements as sql};
 
-/// What the claims of a process know of queues.
+/// The queue settings that the claims of this process know.
 #[derive(Debug, Default)]
-pub(crate) struct Queues(Mutex<Arc<Known>>);
+pub(crate) struct Queues(Mutex<Arc<QueueSnapshot>>);
 
-/// What is known of queues.
+/// Queue settings at one revision.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
-    /// How often anything was said of any.
+pub(crate) struct QueueSnapshot {
+    /// Increases with every change of any queue's settings or of its assignment to a dispatcher.
     pub(crate) revision: i64,
     pub(crate) paused: HashSet<String>,
     /// Whether there is a dispatcher, which serves jobs without limits while it can.
     pub(crate) dispatched: bool,
-    /// How many jobs may start of those that are limited.
+    /// The limits of the queues that have any.
     pub(crate) limits: HashMap<String, Limits>,
 }
 
-impl Known {
+impl QueueSnapshot {
     pub(crate) fn limits(&self, queue: &str) -> &Limits {
         self.limits.get(queue).unwrap_or(Limits::none())
     }
@@ -38,11 +38,11 @@ impl Known {
 }
 
 impl Queues {
-    pub(crate) fn known(&self) -> Arc<Known> {
+    pub(crate) fn known(&self) -> Arc<QueueSnapshot> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks again.
+    /// Reads the settings again.
     pub(crate) async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let all = read(&mut *connection).await?;
         let said: i64 = all.iter().map(|queue| queue.revision as i64).sum();
@@ -53,7 +53,7 @@ impl Queues {
         let limited = all.into_iter().filter(|queue| queue.settings.limits != Limits::default());
         let limits = limited.map(|queue| (queue.name, queue.settings.limits)).collect();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-            Arc::new(Known { revision, paused, dispatched, limits });
+            Arc::new(QueueSnapshot { revision, paused, dispatched, limits });
         Ok(())
     }
 }
@@ -81,12 +81,11 @@ pub(crate) async fn queues(store: &Core) -> sqlx::Result<Vec<Queue>> {
 
 pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
     let mut unit = store.sessions.several().await?;
-    // A claim that is at the queue's limits now goes by what was said before, and must not meet what is said now half
-    // way.
+    // A claim that has locked the queue's limits uses the former settings, and must not see the new ones halfway.
     sqlx::query(*sql::LIMITS_WAIT).bind(&save.name).execute(&mut *unit).await?;
     let former = read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
     let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
-    let done = sqlx::query(*sql::QUEUE_SAVE)
+    let done = sqlx::query(*sql::SAVE_QUEUE)
         .bind(store.sessions.clock())
         .bind(&save.name)
         .bind(save.settings.paused)
@@ -97,13 +96,13 @@ pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
         .execute(&mut *unit)
         .await?;
     if done.rows_affected() == 1 && changed {
-        let mark = sqlx::query(*sql::LIMITS_MARK_QUEUE).bind(store.sessions.clock()).bind(&save.name);
+        let mark = sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&save.name);
         mark.execute(&mut *unit).await?;
-        let moments = sqlx::query(*sql::LIMITS_BEGIN_MOMENT).bind(store.sessions.clock()).bind(&save.name);
+        let moments = sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&save.name);
         moments.execute(&mut *unit).await?;
     }
     unit.done().await?;
-    // What was paused may start now.
+    // Jobs of a queue that was paused may start now.
     store.hints.tell_work();
     Ok(done.rows_affected() == 1)
 }
@@ -117,8 +116,8 @@ pub(crate) async fn events(store: &Core, name: &str, limit: usize) -> sqlx::Resu
     rows.iter().map(event).collect()
 }
 
-/// Whether a dispatcher hands out the jobs without limits, or may have until lately.
-pub(crate) async fn is_closed(store: &Core, known: &Known) -> sqlx::Result<bool> {
+/// Whether a dispatcher hands out the jobs without limits, or may have until recently.
+pub(crate) async fn is_closed(store: &Core, known: &QueueSnapshot) -> sqlx::Result<bool> {
     if !known.dispatched {
         return Ok(false);
     }

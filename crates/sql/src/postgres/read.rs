@@ -18,7 +18,7 @@ use super::{
 };
 use crate::pending;
 
-/// A job, if there is one.
+/// The job with this id, if it exists.
 pub(crate) async fn get(store: &Core, id: JobId) -> sqlx::Result<Option<Job>> {
     let row = get_row(store, id).await?;
     row.as_ref().map(rows::job_now).transpose()
@@ -27,7 +27,7 @@ pub(crate) async fn get(store: &Core, id: JobId) -> sqlx::Result<Option<Job>> {
 async fn get_row(store: &Core, id: JobId) -> sqlx::Result<Option<PgRow>> {
     let from = async |table: &str| {
         let mut unit = store.sessions.single().await?;
-        let query = sqlx::query(sql::of_table(*sql::GET, table)).bind(uuid(id)).bind(At(id.timestamp()));
+        let query = sqlx::query(sql::of_table(*sql::JOB, table)).bind(uuid(id)).bind(At(id.timestamp()));
         let row = query.fetch_optional(&mut *unit).await?;
         unit.done().await?;
         Ok(row)
@@ -41,22 +41,22 @@ async fn get_row(store: &Core, id: JobId) -> sqlx::Result<Option<PgRow>> {
     }
 }
 
-/// A partition has gone that this process knew.
+/// Reads the existing partitions again after one that this process knew was removed.
 pub(crate) async fn refresh_days(store: &Core) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
     store.days.refresh(&mut unit).await?;
     unit.done().await
 }
 
-/// Jobs as they stand now, by id.
+/// The current state of jobs, by id.
 pub(crate) async fn get_many(store: &Core, ids: &[JobId]) -> sqlx::Result<BTreeMap<JobId, Job>> {
-    let rows = rows_of(store, *sql::GET_MANY, ids).await?;
+    let rows = rows_of(store, *sql::JOBS, ids).await?;
     rows.iter().map(|row| rows::job_now(row).map(|job| (job.id, job))).collect()
 }
 
-/// The same; each whose row is corrupt with its error, which must not keep the others from being found.
+/// Like [`get_many`], but a job whose row is corrupt is returned as its error and does not fail the others.
 pub(crate) async fn get_each(store: &Core, ids: &[JobId]) -> sqlx::Result<HashMap<JobId, Result<Job, StoreError>>> {
-    let rows = rows_of(store, *sql::GET_MANY, ids).await?;
+    let rows = rows_of(store, *sql::JOBS, ids).await?;
     let job = |row: &PgRow| {
         let id = row.try_get(0).map(job_id)?;
         Ok((id, rows::job_now(row).map_err(|error| store.sessions.error(error))))
@@ -64,8 +64,8 @@ pub(crate) async fn get_each(store: &Core, ids: &[JobId]) -> sqlx::Result<HashMa
     rows.iter().map(job).collect()
 }
 
-/// What a statement says of jobs, each read from the partition that it is in. Through the parent of all, the server
-/// would go through all partitions for each job.
+/// The rows of a statement about jobs, each job read from its partition. Through the partitioned table, the server
+/// would search all partitions for each job.
 pub(crate) async fn rows_of(store: &Core, text: &str, ids: &[JobId]) -> sqlx::Result<Vec<PgRow>> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -82,7 +82,7 @@ pub(crate) async fn rows_of(store: &Core, text: &str, ids: &[JobId]) -> sqlx::Re
 
 async fn rows_of_tables(store: &Core, text: &str, tables: BTreeMap<String, Vec<&JobId>>) -> sqlx::Result<Vec<PgRow>> {
     let mut unit = store.sessions.single().await?;
-    // What is asked for one day is asked again; what is asked for some, hardly.
+    // A statement about one day is likely to be repeated, so it is prepared; one about several days hardly is.
     let mut query = sqlx::query(sql::of_tables(text, tables.keys())).persistent(tables.len() == 1);
     for ids in tables.values() {
         query = query.bind(ids.iter().map(|id| uuid(**id)).collect::<Vec<_>>());
@@ -95,7 +95,7 @@ async fn rows_of_tables(store: &Core, text: &str, tables: BTreeMap<String, Vec<&
 
 /// The executions of a job, in the order in which they began.
 pub(crate) async fn attempts(store: &Core, id: JobId) -> sqlx::Result<Vec<Attempt>> {
-    let Some(story) = story(store, id).await? else { return Ok(Vec::new()) };
+    let Some(history) = history(store, id).await? else { return Ok(Vec::new()) };
     let attempt = |row: &PgRow| {
         let Some(attempt) = row.try_get::<Option<i32>, _>(6)? else { return Ok(None) };
         Ok(Some(Attempt {
@@ -109,8 +109,8 @@ pub(crate) async fn attempts(store: &Core, id: JobId) -> sqlx::Result<Vec<Attemp
         }))
     };
     let mut attempts: Vec<Attempt> =
-        story.stored.iter().filter_map(|row| attempt(row).transpose()).collect::<sqlx::Result<_>>()?;
-    let job = story.job;
+        history.stored.iter().filter_map(|row| attempt(row).transpose()).collect::<sqlx::Result<_>>()?;
+    let job = history.job;
     if let (Some(worker_id), Some(started_at)) = (job.worker_id, job.started_at) {
         attempts.push(Attempt {
             id: AttemptId { job: id, run: job.run },
@@ -125,11 +125,11 @@ pub(crate) async fn attempts(store: &Core, id: JobId) -> sqlx::Result<Vec<Attemp
     Ok(attempts)
 }
 
-/// All events of a job: those that are stored, and what other rows say: that it was queued at first, that an execution
-/// began.
+/// All events of a job: the stored ones, and those derived from other rows (the initial queueing, beginnings of
+/// executions).
 pub(crate) async fn events(store: &Core, id: JobId) -> sqlx::Result<Vec<Event>> {
-    let Some(story) = story(store, id).await? else { return Ok(Vec::new()) };
-    let job = story.job;
+    let Some(history) = history(store, id).await? else { return Ok(Vec::new()) };
+    let job = history.job;
     let event = |number: u32, at, status, run| Event {
         id: EventId::new(at, event_number(id, number)),
         at,
@@ -138,8 +138,8 @@ pub(crate) async fn events(store: &Core, id: JobId) -> sqlx::Result<Vec<Event>> 
         actor: None,
         detail: None,
     };
-    let mut events = Vec::with_capacity(2 * story.stored.len() + 2);
-    for row in &story.stored {
+    let mut events = Vec::with_capacity(2 * history.stored.len() + 2);
+    for row in &history.stored {
         let (number, run) = (rows::number(row, 0)?, row.try_get::<Option<i32>, _>(3)?.map(|run| run as u32));
         if let Some(began) = rows::optional_instant(row, 9)? {
             events.push((number - 1, event(number - 1, began, Status::Processing, run)));
@@ -149,7 +149,7 @@ pub(crate) async fn events(store: &Core, id: JobId) -> sqlx::Result<Vec<Event>> 
         events.push((number, found));
     }
     if let (Some(_), Some(began)) = (job.worker_id, job.started_at) {
-        events.push((story.count, event(story.count, began, Status::Processing, Some(job.run))));
+        events.push((history.count, event(history.count, began, Status::Processing, Some(job.run))));
     }
     if events.first().is_none_or(|(number, _)| *number > 1) {
         events.insert(0, (1, event(1, job.created_at, Status::Queued, None)));
@@ -157,19 +157,19 @@ pub(crate) async fn events(store: &Core, id: JobId) -> sqlx::Result<Vec<Event>> 
     Ok(events.into_iter().map(|(_, event)| event).collect())
 }
 
-/// A job with what is stored of its story.
-struct Story {
+/// A job with its stored history.
+struct JobHistory {
     job: Job,
-    /// How many events it has.
+    /// The total number of events.
     count: u32,
-    /// The rows of those that are stored, in their order.
+    /// The rows of the stored events, in order.
     stored: Vec<PgRow>,
 }
 
-async fn story(store: &Core, id: JobId) -> sqlx::Result<Option<Story>> {
+async fn history(store: &Core, id: JobId) -> sqlx::Result<Option<JobHistory>> {
     let Some(row) = get_row(store, id).await? else { return Ok(None) };
     let (mut stored, mut next) = (Vec::new(), Some(rows::instant(&row, 31)?));
-    // From the last event back, a day at a time; the one before may even be of the next day, by the instants that jobs
+    // From the last event backwards, one day at a time. The previous event may even be of the next day, because jobs
     // are claimed ahead.
     while let Some(at) = next {
         let (mut rows, whole) = events_until(store, id, at).await?;
@@ -178,10 +178,10 @@ async fn story(store: &Core, id: JobId) -> sqlx::Result<Option<Story>> {
         rows.append(&mut stored);
         stored = rows;
     }
-    Ok(Some(Story { job: rows::job_now(&row)?, count: rows::number(&row, 29)?, stored }))
+    Ok(Some(JobHistory { job: rows::job_now(&row)?, count: rows::number(&row, 29)?, stored }))
 }
 
-/// The events of a job in the partition of an instant, from that instant back; and whether that was all there are.
+/// The events of a job in the partition of an instant, from that instant backwards; and whether these are all.
 async fn events_until(store: &Core, id: JobId, at: Timestamp) -> sqlx::Result<(Vec<PgRow>, bool)> {
     let from = async |table: &str| {
         let mut unit = store.sessions.single().await?;
@@ -200,7 +200,8 @@ async fn events_until(store: &Core, id: JobId, at: Timestamp) -> sqlx::Result<(V
     Ok((from(partitions::EVENTS.name).await?, true))
 }
 
-/// The number of a job's event among all of an instant: the job's random bits, then its number in the story.
+/// The number of a job's event among all events of an instant: the job's random bits, then the event's number within
+/// the job.
 pub(crate) const fn event_number(id: JobId, number: u32) -> u64 {
     ((id.to_bits() as u64) << 20) | (number as u64 & 0xf_ffff)
 }
@@ -208,7 +209,7 @@ pub(crate) const fn event_number(id: JobId, number: u32) -> u64 {
 pub(crate) async fn logs(store: &Core, id: JobId, limit: usize) -> sqlx::Result<Vec<LogLine>> {
     let Some(job) = get(store, id).await? else { return Ok(Vec::new()) };
     let mut unit = store.sessions.single().await?;
-    // The lines carry their workers' times.
+    // Log lines carry their workers' times, which may differ from the server's.
     let since = At(job.created_at.before(std::time::Duration::from_secs(86_400)));
     let rows = sqlx::query(*sql::LOGS).bind(uuid(id)).bind(since).bind(limit as i64).fetch_all(&mut *unit).await?;
     unit.done().await?;

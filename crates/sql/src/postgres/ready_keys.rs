@@ -1,4 +1,4 @@
-//! Where hinted jobs stand.
+//! The rows in `punctual_ready` of hinted jobs.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,22 +9,22 @@ use super::{
     core::Core,
     lanes::Served,
     rows,
-    take::Spot,
+    take::ReadyKey,
     value::{At, Uuid, job_id, uuid},
 };
 
-/// The places of hinted jobs, in lanes that the worker serves. One that waits for its time stands elsewhere.
-pub(crate) fn spots(store: &Core, hints: &[Hint], lanes: &[Served]) -> Vec<(Served, Spot)> {
+/// The keys of hinted jobs in lanes that the worker serves. A job that is not due yet is stored in another table.
+pub(crate) fn spots(store: &Core, hints: &[Hint], lanes: &[Served]) -> Vec<(Served, ReadyKey)> {
     let served: HashMap<i32, Served> = lanes.iter().map(|lane| (lane.number, *lane)).collect();
     let numbers = store.lanes.plain(hints.iter().map(|hint| &*hint.lane));
     let spot = |(hint, number): (&Hint, Option<i32>)| {
         let lane = *served.get(&number?)?;
-        Some((lane, Spot { lane: lane.number, run_at: hint.run_at, id: hint.job }))
+        Some((lane, ReadyKey { lane: lane.number, run_at: hint.run_at, id: hint.job }))
     };
     hints.iter().zip(numbers).filter_map(spot).collect()
 }
 
-/// The columns of places: lanes, times and ids. No job is in a lane that is not known.
+/// Keys as columns: lanes, times and ids. A lane that is not known gets the number 0, which no job has.
 pub(crate) fn places<'a>(
     store: &Core,
     hints: impl Iterator<Item = &'a Hint> + Clone,
@@ -35,15 +35,15 @@ pub(crate) fn places<'a>(
     (lanes, times, ids)
 }
 
-/// A row of lane, time and id.
-pub(crate) fn spot(row: &PgRow) -> sqlx::Result<Spot> {
-    Ok(Spot { lane: row.try_get(0)?, run_at: rows::instant(row, 1)?, id: job_id(row.try_get(2)?) })
+/// Reads a row of lane, time and id.
+pub(crate) fn spot(row: &PgRow) -> sqlx::Result<ReadyKey> {
+    Ok(ReadyKey { lane: row.try_get(0)?, run_at: rows::instant(row, 1)?, id: job_id(row.try_get(2)?) })
 }
 
-/// Places as hints.
-pub(crate) fn hints(store: &Core, spots: &[Spot]) -> Vec<Hint> {
+/// Converts keys to hints.
+pub(crate) fn hints(store: &Core, spots: &[ReadyKey]) -> Vec<Hint> {
     let mut last: Option<(i32, Arc<Lane>)> = None;
-    let hint = |spot: &Spot| {
+    let hint = |spot: &ReadyKey| {
         if last.as_ref().is_none_or(|(former, _)| *former != spot.lane) {
             last = store.lanes.shared(spot.lane).map(|lane| (spot.lane, lane));
         }

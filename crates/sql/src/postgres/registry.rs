@@ -7,18 +7,18 @@ use sqlx::{Row, postgres::PgRow};
 
 use super::{core::Core, queue_limits::slots, rows, statements as sql, value::Uuid};
 
-pub(crate) async fn beat(store: &Core, beat: &Heartbeat) -> sqlx::Result<()> {
+pub(crate) async fn heartbeat(store: &Core, heartbeat: &Heartbeat) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
-    sqlx::query(*sql::BEAT)
+    sqlx::query(*sql::HEARTBEAT)
         .bind(store.sessions.clock())
-        .bind(Uuid::from_u128(beat.id.to_bits()))
-        .bind(&beat.host)
-        .bind(i64::from(beat.pid))
-        .bind(&beat.queues)
-        .bind(&beat.names)
-        .bind(i64::from(beat.concurrency))
-        .bind(i64::from(beat.running))
-        .bind(beat.registered_by.map(|token| Uuid::from_u128(token.to_bits())))
+        .bind(Uuid::from_u128(heartbeat.id.to_bits()))
+        .bind(&heartbeat.host)
+        .bind(i64::from(heartbeat.pid))
+        .bind(&heartbeat.queues)
+        .bind(&heartbeat.names)
+        .bind(i64::from(heartbeat.concurrency))
+        .bind(i64::from(heartbeat.running))
+        .bind(heartbeat.registered_by.map(|token| Uuid::from_u128(token.to_bits())))
         .execute(&mut *unit)
         .await?;
     unit.done().await
@@ -39,7 +39,7 @@ pub(crate) async fn end_leases(store: &Core, worker: WorkerId) -> sqlx::Result<u
 
 pub(crate) async fn leave(store: &Core, worker: WorkerId) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
-    sqlx::query(*sql::LEAVE).bind(Uuid::from_u128(worker.to_bits())).execute(&mut *unit).await?;
+    sqlx::query(*sql::DEREGISTER).bind(Uuid::from_u128(worker.to_bits())).execute(&mut *unit).await?;
     unit.done().await
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn workers(store: &Core) -> sqlx::Result<Vec<WorkerRecord>> {
 }
 
 fn worker(row: &PgRow) -> sqlx::Result<WorkerRecord> {
-    let beat = Heartbeat {
+    let heartbeat = Heartbeat {
         id: WorkerId::from_bits(row.try_get::<Uuid, _>(0)?.as_u128()),
         host: row.try_get(1)?,
         pid: row.try_get::<i64, _>(2)? as u32,
@@ -61,7 +61,7 @@ fn worker(row: &PgRow) -> sqlx::Result<WorkerRecord> {
         running: row.try_get::<i64, _>(6)? as u32,
         registered_by: row.try_get::<Option<Uuid>, _>(9)?.map(|id| TokenId::from_bits(id.as_u128())),
     };
-    Ok(WorkerRecord { beat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
+    Ok(WorkerRecord { heartbeat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
 }
 
 pub(crate) async fn lock(store: &Core, name: String, owner: String, ttl: Duration) -> sqlx::Result<Option<Lock>> {
@@ -81,7 +81,7 @@ pub(crate) async fn lock(store: &Core, name: String, owner: String, ttl: Duratio
 
 pub(crate) async fn extend_lock(store: &Core, name: &str, owner: &str, ttl: Duration) -> sqlx::Result<bool> {
     let mut unit = store.sessions.single().await?;
-    let done = sqlx::query(*sql::LOCK_EXTEND)
+    let done = sqlx::query(*sql::EXTEND_LOCK)
         .bind(store.sessions.clock())
         .bind(name)
         .bind(owner)

@@ -1,4 +1,4 @@
-//! Between rows and the domain's types.
+//! Conversion of rows to the domain's types.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::{
     value::{At, Uuid, job_id},
 };
 
-/// A row that begins with a job's columns, as that job. Who holds it, and until when, follows in the views' rows. A
-/// corrupt row is named.
+/// Converts a row that begins with a job's columns to that job. The worker and the lease follow only in the rows of
+/// `punctual_jobs_now`. The error for a corrupt row contains the job's id.
 pub(crate) fn job(row: &PgRow) -> sqlx::Result<Job> {
     read_job(row).map_err(|error| match row.try_get(0) {
         Ok(id) => refuse(StoreError::CorruptRow { row: job_id(id).to_string(), reason: error.to_string() }),
@@ -56,7 +56,7 @@ fn read_job(row: &PgRow) -> sqlx::Result<Job> {
     })
 }
 
-/// A row of `punctual_jobs_now`: a job, and who holds it.
+/// Converts a row of `punctual_jobs_now`: a job, its worker and its lease.
 pub(crate) fn job_now(row: &PgRow) -> sqlx::Result<Job> {
     let worker = row.try_get::<Option<Uuid>, _>(27)?.map(|id| WorkerId::from_bits(id.as_u128()));
     Ok(Job { worker_id: worker, lease_until: optional_instant(row, 28)?, ..job(row)? })
@@ -86,13 +86,13 @@ where
     row.try_get::<&str, _>(column)?.parse().map_err(|error| broken(column, error))
 }
 
-/// A stored document, read.
+/// A stored JSON document, parsed.
 pub(crate) fn document<T: serde::de::DeserializeOwned>(row: &PgRow, column: usize) -> sqlx::Result<Option<T>> {
     let text = row.try_get::<Option<&str>, _>(column)?;
     text.map(serde_json::from_str).transpose().map_err(|error| broken(column, error))
 }
 
-/// A value as a document to store.
+/// Serializes a value to JSON.
 pub(crate) fn text(value: &impl serde::Serialize) -> sqlx::Result<String> {
     serde_json::to_string(value).map_err(|error| sqlx::Error::Encode(Box::new(error)))
 }

@@ -1,4 +1,4 @@
-//! What the claims of a process know of the store, and how thoroughly the next one looks.
+//! Scan bounds: where the claims of a process begin to read, and how thorough the next claim is.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -12,20 +12,20 @@ use tokio::time::Instant;
 use super::{
     backoff::{Backoff, Turn},
     core::Core,
-    lanes::{Place, SLACK},
+    lanes::{SLACK, ScanPosition},
     rows,
 };
 
-/// How often an idle claim looks, without a hint.
+/// The polling interval of an idle claim that receives no hint.
 pub(crate) const POLL: Duration = Duration::from_millis(250);
-/// The same where no hints come from other processes.
+/// The polling interval where hints from other processes are not received.
 pub(crate) const POLL_WITHOUT_HINTS: Duration = Duration::from_millis(25);
 
-/// What the claims of a process know of the store.
+/// State shared by the claims of a process.
 #[derive(Debug)]
 pub(crate) struct ScanBounds {
     state: Mutex<ScanState>,
-    /// Looks at everything from the beginning, at what may have come late, and at all leases.
+    /// How often claims scan everything from the beginning, rows that may have committed late, and all leases.
     full_looks: Backoff,
     late_looks: Backoff,
     pub(crate) lease_looks: Backoff,
@@ -33,11 +33,11 @@ pub(crate) struct ScanBounds {
 
 #[derive(Debug)]
 pub(crate) struct ScanState {
-    /// When the next job is due, as far as known.
+    /// When the next job is due, if known.
     pub(crate) next_run_at: Option<Timestamp>,
-    /// When that was asked for.
+    /// When `next_run_at` was read.
     asked: Option<Instant>,
-    /// No job is due and no lease has run out before, as far as known.
+    /// The times before which no job is due and no lease has expired, as far as this process knows.
     pub(crate) due_bound: Timestamp,
     pub(crate) lease_bound: Timestamp,
 }
@@ -57,37 +57,37 @@ impl ScanBounds {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether something may be due.
+    /// Whether a job may be due.
     pub(crate) fn may_be_due(&self, now: Timestamp) -> bool {
         let state = self.lock();
         state.asked.is_none_or(|asked| asked.elapsed() > POLL) || state.next_run_at.is_some_and(|due| due <= now)
     }
 
-    /// Everything up to then has been made queued, but for what comes late.
+    /// Records that all jobs due by then were promoted, except those that commit late.
     pub(crate) fn promoted(&self, until: Timestamp) {
         self.lock().due_bound = until.before(SLACK);
     }
 
-    /// What the rows of a claim say of the next job's time.
+    /// Reads the time of the next due job from the rows of a claim.
     pub(crate) fn learn(&self, rows: &[PgRow]) -> sqlx::Result<Option<Timestamp>> {
         let next_run_at = rows.first().map(|row| rows::optional_instant(row, 1)).transpose()?.flatten();
         self.know(next_run_at);
         Ok(next_run_at)
     }
 
-    /// The next job is due then.
+    /// Records the time of the next due job.
     pub(crate) fn know(&self, next_run_at: Option<Timestamp>) {
         let mut state = self.lock();
         state.next_run_at = next_run_at;
         state.asked = Some(Instant::now());
     }
 
-    /// Something was scheduled that may be due before what is known, or what is known to be next may have gone.
+    /// Discards the known time of the next due job: an earlier one was scheduled, or that job may have been removed.
     pub(crate) fn changed(&self) {
         self.lock().asked = None;
     }
 
-    /// The same, if any of these has to wait for its time.
+    /// Does the same if any of these jobs is delayed or may change the time of another one.
     pub(crate) fn scheduled_all(&self, jobs: &[NewJob]) {
         if jobs.iter().any(|job| job.spec.unique().updates()) {
             self.changed();
@@ -101,17 +101,17 @@ impl ScanBounds {
     }
 }
 
-/// How thoroughly a claim looks for jobs.
-pub(crate) enum Look<'a> {
-    /// From where the last one ended.
+/// How thoroughly a claim scans for jobs.
+pub(crate) enum ScanMode<'a> {
+    /// From the position where the previous claim ended.
     Near,
-    /// From a moment before: a transaction that began earlier may have ended later.
+    /// From slightly before: a transaction that began earlier may have committed later.
     Late(#[expect(dead_code, reason = "held for as long as it takes")] Turn<'a>),
-    /// From the beginning of everything.
+    /// From the beginning.
     Full(#[expect(dead_code, reason = "held for as long as it takes")] Turn<'a>),
 }
 
-impl<'a> Look<'a> {
+impl<'a> ScanMode<'a> {
     pub(crate) fn begin(store: &'a Core) -> Self {
         let late = || store.outlook.late_looks.begin().map_or(Self::Near, Self::Late);
         store.outlook.full_looks.begin().map_or_else(late, Self::Full)
@@ -122,15 +122,15 @@ impl<'a> Look<'a> {
     }
 
     /// Where to begin in a lane.
-    pub(crate) fn lane_bound(&self, bound: Place) -> Place {
+    pub(crate) fn lane_bound(&self, bound: ScanPosition) -> ScanPosition {
         match self {
             Self::Near => bound,
-            Self::Late(_) => Place::at(bound.run_at.before(SLACK)),
-            Self::Full(_) => Place::FIRST,
+            Self::Late(_) => ScanPosition::at(bound.run_at.before(SLACK)),
+            Self::Full(_) => ScanPosition::FIRST,
         }
     }
 
-    /// Where to begin among the jobs that wait for their time.
+    /// Where to begin among the due jobs.
     pub(crate) fn due_bound(&self, store: &Core) -> Timestamp {
         if self.is_full() { Timestamp::MIN } else { store.outlook.lock().due_bound }
     }

@@ -60,7 +60,7 @@ fn schedule_of(row: &PgRow) -> sqlx::Result<Schedule> {
     })
 }
 
-/// Stores schedules that nobody else has changed meanwhile, with their jobs.
+/// Stores the schedules that no other process has changed meanwhile, with their jobs.
 pub(crate) async fn save(store: &Core, saves: &[ScheduleSave]) -> Result<Vec<bool>, StoreError> {
     let all: Vec<NewJob> = saves.iter().flat_map(|save| save.jobs.iter().cloned()).collect();
     enqueue::prepare(store, &all).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn save(store: &Core, saves: &[ScheduleSave]) -> Result<Vec<boo
     Ok(saves.iter().map(|save| saved.contains(&save.schedule.spec.name)).collect())
 }
 
-/// The same, once the jobs' lanes and days are there; returns which schedules were stored, and which jobs.
+/// Stores schedules whose jobs' lanes and partitions exist; returns the stored schedules' names, and the jobs.
 async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(HashSet<String>, Vec<NewJob>)> {
     macro_rules! column {
         ($schedule:ident, $value:expr) => {
@@ -82,7 +82,7 @@ async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(Ha
     let definitions = saves.iter().map(definition).collect::<Result<Vec<_>, _>>();
     let definitions = definitions.map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
     let mut unit = store.sessions.several().await?;
-    let saved: HashSet<String> = sqlx::query_scalar(*sql::SCHEDULES_SAVE)
+    let saved: HashSet<String> = sqlx::query_scalar(*sql::SAVE_SCHEDULES)
         .bind(column!(schedule, schedule.spec.name.as_str()))
         .bind(column!(schedule, Uuid::from_u128(schedule.id.to_bits())))
         .bind(definitions)
@@ -115,7 +115,7 @@ async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(Ha
 
 pub(crate) async fn remove(store: &Core, name: &str, actor: &str) -> sqlx::Result<bool> {
     let mut unit = store.sessions.several().await?;
-    let removed = sqlx::query(*sql::SCHEDULE_REMOVE).bind(name).execute(&mut *unit).await?.rows_affected() == 1;
+    let removed = sqlx::query(*sql::REMOVE_SCHEDULE).bind(name).execute(&mut *unit).await?.rows_affected() == 1;
     if removed {
         record(store, &mut unit, &[(name, actor, "removed")]).await?;
     }
@@ -123,12 +123,12 @@ pub(crate) async fn remove(store: &Core, name: &str, actor: &str) -> sqlx::Resul
     Ok(removed)
 }
 
-/// Remembers what was done to schedules: their names, by whom, what.
+/// Records actions on schedules: name, actor, action.
 async fn record(store: &Core, connection: &mut PgConnection, done: &[(&str, &str, &str)]) -> sqlx::Result<()> {
     if done.is_empty() {
         return Ok(());
     }
-    sqlx::query(*sql::SCHEDULE_EVENTS_ADD)
+    sqlx::query(*sql::INSERT_SCHEDULE_EVENTS)
         .bind(store.sessions.clock())
         .bind(done.iter().map(|(name, ..)| *name).collect::<Vec<_>>())
         .bind(done.iter().map(|(_, actor, _)| *actor).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! Bringing a database to the schema that this build knows.
+//! Migrates a database to the schema of this build.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (
     applied_at timestamptz not null default now()
 )";
 
-/// Of several processes that start at once, one migrates and the others wait for it.
+/// If several processes start at once, one migrates and the others wait for it.
 const LOCK: &str = "select pg_advisory_xact_lock(hashtext('punctual migrations'), hashtext($1))";
 
-/// How long a migration waits for others to let go of a table, at a time: everybody waits behind it. And how often it
+/// How long a try waits for the lock of a table, which all other sessions then queue up behind; and the number of
 /// tries.
 const LOCK_TIMEOUT: &str = "set local lock_timeout = '2s'";
 const TRIES_MAX: usize = 30;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Applies the migrations that are missing.
+/// Applies the missing migrations.
 pub(crate) async fn migrate(sessions: &Sessions, schema: &str, known: &[Migration]) -> Result<(), StoreError> {
     for _ in 1..TRIES_MAX {
         match try_migrate(sessions, schema, known).await {
@@ -69,8 +69,8 @@ async fn try_migrate(sessions: &Sessions, schema: &str, known: &[Migration]) -> 
     unit.done().await.map_err(error)
 }
 
-/// Makes the schema that the address names, if it is not there. Under the lock: `if not exists` alone is no protection
-/// against another that is just making it.
+/// Creates the schema that the address names, if it does not exist. Called under the lock: `if not exists` does not
+/// protect against a concurrent creation.
 async fn create_namespace(connection: &mut PgConnection, schema: &str) -> sqlx::Result<()> {
     // The name has been checked: letters, digits and underscores.
     let create = sqlx::AssertSqlSafe(format!("create schema if not exists {schema}"));
@@ -78,7 +78,7 @@ async fn create_namespace(connection: &mut PgConnection, schema: &str) -> sqlx::
     if there.is_none() { sqlx::raw_sql(create).execute(connection).await.map(drop) } else { Ok(()) }
 }
 
-/// The schema as the database has it.
+/// Reads the schema version and the applied migrations.
 pub(crate) async fn read(connection: &mut PgConnection) -> sqlx::Result<Schema> {
     let migrations = applied(connection).await?;
     Ok(Schema { version: migrations.last().map_or(0, |migration| migration.version), migrations })
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::postgres::{plans, session::Unit};
 
-    /// Everything waits behind a migration that waits for a table.
+    /// All other sessions would queue up behind a migration that waits for a table's lock.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_migration_that_waits_for_a_table_lets_others_pass() {
         let (core, schema) = plans::new_core().await;

@@ -1,4 +1,4 @@
-//! Connections, the way Punctual uses them.
+//! Connections and transactions with Punctual's settings.
 
 use std::{
     io,
@@ -21,8 +21,8 @@ use super::{
     value::At,
 };
 
-/// What the plans of the hot statements rest on. A plan that was made while a table was empty would read it whole for
-/// as long as it is kept; every statement here has an index, and is to use it whatever the statistics say.
+/// Planner settings of the hot statements. A plan made while a table was empty would scan the whole table for as long
+/// as the plan is cached; every statement here has an index, and must use it whatever the statistics say.
 const PLANNER: [(&str, &str); 6] = [
     ("enable_seqscan", "off"),
     ("enable_bitmapscan", "off"),
@@ -32,28 +32,28 @@ const PLANNER: [(&str, &str); 6] = [
     ("plan_cache_mode", "force_generic_plan"),
 ];
 
-/// A connection that has been idle for longer may have died unnoticed.
+/// A connection that has been idle for longer is tested before use, since it may have been lost.
 const IDLE_UNTESTED_MAX: Duration = Duration::from_secs(1);
 /// How long a call waits for a free connection.
 const ACQUIRE_MAX_WAIT: Duration = Duration::from_secs(10);
-/// How long a connection may take to come about.
+/// Timeout of the first connection.
 const CONNECT_MAX_WAIT: Duration = Duration::from_secs(10);
-/// How long a connection may take to answer that was idle or goes back to the pool. One that does not is closed: it was
-/// forgotten on the way, or an operation has given up on it, and the pool would wait for it without end.
+/// How long a connection that was idle or is returned to the pool may take to answer. If it does not, it is closed: the
+/// network has dropped it, or an operation has abandoned it, and the pool would wait for it forever.
 const PING_MAX_WAIT: Duration = Duration::from_secs(2);
-/// How soon the server finds out that a client has vanished, whose session would use up one of its connections: it
-/// probes one that is silent.
+/// How soon the server detects that a client has vanished, whose session would use up one of its connections: it probes
+/// silent connections.
 const KEEPALIVE: [(&str, &str); 3] =
     [("tcp_keepalives_idle", "30"), ("tcp_keepalives_interval", "10"), ("tcp_keepalives_count", "3")];
 
 /// How long an operation waits for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Hot ones: leases run out while they wait.
+    /// Hot operations: leases expire while they wait.
     Short,
-    /// Reads and operators' actions, of which each statement is bounded by the server.
+    /// Reads and operators' actions; the server's statement timeout bounds each statement.
     Usual,
-    /// Those of many statements: migrations, retention, diagnostics, transfers.
+    /// Operations of many statements: migrations, retention, diagnostics, transfers.
     Long,
 }
 
@@ -67,16 +67,16 @@ impl Patience {
     }
 }
 
-/// Connections at most that are kept at hand. The corridor needs one that claims and two that settle.
+/// Maximum number of connections kept outside of the pool. The hot path needs one that claims and two that settle.
 const AT_HAND_MAX: usize = 3;
-/// How long a connection stays at hand before the pool may look after it again.
+/// How long a connection is kept outside of the pool before it is returned.
 const AT_HAND_MAX_AGE: Duration = Duration::from_secs(600);
 
-/// For how long all connections that come back to the pool are closed once a `BEGIN` had no answer in time.
+/// For how long after an unanswered `BEGIN` every connection that is returned to the pool is closed.
 const DOUBT: Duration = Duration::from_secs(10);
 
-/// Whether a connection that comes back to the pool may have a transaction open that the driver does not know of:
-/// nothing says which one it is.
+/// Whether a connection that is returned to the pool may have an open transaction that the driver does not know of. The
+/// connection itself cannot be identified.
 #[derive(Debug, Clone, Default)]
 struct Doubt(Arc<Mutex<Option<Instant>>>);
 
@@ -90,7 +90,7 @@ impl Doubt {
     }
 }
 
-/// The way to the server.
+/// The connections to the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Sessions {
     pool: PgPool,
@@ -99,8 +99,8 @@ pub(crate) struct Sessions {
     options: Options,
 }
 
-/// Connections that were used last, and are used again first. The pool itself takes turns, so that each of its
-/// connections would have to plan each statement, and none would have what it needs in the processor's caches.
+/// Recently used connections, reused last in, first out. The pool itself rotates its connections, so that each would
+/// have to plan every statement, and none would be warm in the processor's caches.
 #[derive(Debug)]
 pub(crate) struct AtHand {
     idle: Mutex<Vec<Idle>>,
@@ -119,8 +119,8 @@ impl AtHand {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one that was used last. Those that have been idle for long go back to the pool, which looks whether they
-    /// still live.
+    /// Takes the most recently used connection. Connections that were idle for long are returned to the pool, which
+    /// tests them.
     fn take(&self) -> Option<Idle> {
         let mut idle = self.lock();
         idle.retain(|one| one.since.elapsed() < IDLE_UNTESTED_MAX && one.taken.elapsed() < AT_HAND_MAX_AGE);
@@ -136,14 +136,14 @@ impl AtHand {
 }
 
 impl Drop for AtHand {
-    /// The way back to the pool needs a runtime, which may have ended before the store.
+    /// Detaches the connections: returning them to the pool needs a runtime, which may have ended before the store.
     fn drop(&mut self) {
         self.lock().drain(..).for_each(|idle| drop(idle.connection.detach()));
     }
 }
 
 impl Sessions {
-    /// Makes a first connection, so that a wrong address is found out at once.
+    /// Makes a first connection, so that a wrong address is reported at once.
     pub(crate) async fn connect(options: &Options) -> Result<Self, StoreError> {
         let doubt = Doubt::default();
         let doubted = doubt.clone();
@@ -161,7 +161,7 @@ impl Sessions {
             })
             .after_release(move |connection, _| {
                 let doubted = doubted.is_raised();
-                // An error closes it without a word to the server, which may not answer.
+                // An error closes the connection without a message to the server, which may not answer.
                 Box::pin(async move {
                     if doubted { Err(no_answer(PING_MAX_WAIT)) } else { ping(connection).await.map(|()| true) }
                 })
@@ -169,14 +169,15 @@ impl Sessions {
         let pool = pool.connect_lazy_with(connect_options(options));
         let at_hand = AtHand { idle: Mutex::default(), max: AT_HAND_MAX.min(options.max_connections as usize / 2) };
         let sessions = Self { pool, at_hand: Arc::new(at_hand), doubt, options: options.clone() };
-        // The pool would try for as long as it waits; a first failure is worth telling.
+        // The pool would retry until its timeout; this reports the first error instead.
         let error = |error| sessions.error(error);
         let probe = async { PgConnection::connect_with(&connect_options(options)).await?.close().await };
         sessions.limited(CONNECT_MAX_WAIT, async { probe.await.map_err(error) }).await?;
         Ok(sessions)
     }
 
-    /// Does something, unless the server takes too long to answer. Whether it was done is unknown then.
+    /// Executes an operation with a timeout for the server. After a timeout it is unknown whether the operation was
+    /// executed.
     pub(crate) async fn within<T>(
         &self,
         patience: Patience,
@@ -197,7 +198,7 @@ impl Sessions {
         time::timeout(limit, work).await.map_err(silent)?
     }
 
-    /// A pool of one connection that listens. One that hangs there keeps nothing from others.
+    /// A pool of one connection, for LISTEN. If the connection hangs, no other operation is affected.
     pub(crate) fn listening_pool(&self) -> PgPool {
         let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_MAX_WAIT);
         pool.connect_lazy_with(connect_options(&self.options))
@@ -212,7 +213,7 @@ impl Sessions {
         store_error(&self.options.location(), error)
     }
 
-    /// The time that statements are to go by, if not the server's.
+    /// The time that statements use, if not the server's.
     pub(crate) fn clock(&self) -> Option<At> {
         self.options.clock.as_ref().map(|clock| At(clock.now()))
     }
@@ -229,8 +230,8 @@ impl Sessions {
         Ok(Unit::Single { connection, taken, at_hand: Arc::clone(&self.at_hand) })
     }
 
-    /// A connection of the pool. The pool tries again and again where a server is full or starts, and does not say why
-    /// it got none: then the server is asked.
+    /// A connection from the pool. While the server is full or starting, the pool retries without reporting the cause;
+    /// after its timeout, a direct connection obtains the server's error.
     async fn acquire(&self) -> sqlx::Result<PoolConnection<Postgres>> {
         let error = match self.pool.acquire().await {
             Err(error @ sqlx::Error::PoolTimedOut) => error,
@@ -243,11 +244,12 @@ impl Sessions {
         }
     }
 
-    /// A transaction for several statements.
+    /// Begins a transaction for several statements.
     pub(crate) async fn several(&self) -> sqlx::Result<Unit> {
         let mut transaction = self.begin().await?;
         if self.options.transaction_pooler {
-            // Statements have names even so, and whoever had this connection before may have used the same.
+            // Prepared statements have names even so, and a former user of this connection may have used the same
+            // names.
             let anew = "set transaction isolation level read committed; deallocate all";
             sqlx::raw_sql(anew).execute(&mut *transaction).await?;
             let (names, values): (Vec<_>, Vec<_>) = settings(&self.options).into_iter().unzip();
@@ -257,15 +259,15 @@ impl Sessions {
     }
 
     /// Begins a transaction, on a task of its own: the driver loses track of a `BEGIN` whose future is dropped, and the
-    /// connection would go back to the pool with a transaction open. A task that has begun one for a caller that has
-    /// gone drops it, which rolls it back. One that gets no answer must not keep its connection from others.
+    /// connection would return to the pool with an open transaction. If the caller was dropped, the task's transaction
+    /// is dropped and thereby rolled back. A `BEGIN` without an answer must not occupy its connection forever.
     async fn begin(&self) -> sqlx::Result<Transaction<'static, Postgres>> {
         let connection = self.acquire().await?;
         let (limit, doubt) = (self.options.answer_timeout, self.doubt.clone());
         let begun = tokio::spawn(async move {
             let mut begin = Transaction::begin(connection, None);
             let Ok(begun) = time::timeout(limit, &mut begin).await else {
-                // Before the connection goes back.
+                // Before the connection is returned to the pool.
                 doubt.raise();
                 return Err(no_answer(limit));
             };
@@ -274,7 +276,7 @@ impl Sessions {
         begun.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed))
     }
 
-    /// The time of a transaction's beginning, or the clock's that was given.
+    /// The start time of the transaction, or the time of the configured clock.
     pub(crate) async fn now(&self, connection: &mut PgConnection) -> sqlx::Result<Timestamp> {
         let now: At = sqlx::query_scalar("select coalesce($1::timestamptz, now())")
             .bind(self.clock())
@@ -283,12 +285,12 @@ impl Sessions {
         Ok(now.0)
     }
 
-    /// The pool, for whoever needs a connection of its own.
+    /// The pool, for callers that need a connection of their own.
     pub(crate) const fn pool(&self) -> &PgPool {
         &self.pool
     }
 
-    /// How the pool is used.
+    /// The usage of the pool.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let idle = self.pool.num_idle() + self.at_hand.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
         let used = (self.pool.size() as usize).saturating_sub(idle);
@@ -307,7 +309,7 @@ impl Sessions {
     }
 }
 
-/// Asks whether a connection still lives.
+/// Tests whether a connection is alive.
 async fn ping(connection: &mut PgConnection) -> sqlx::Result<()> {
     time::timeout(PING_MAX_WAIT, connection.ping()).await.map_err(|_| no_answer(PING_MAX_WAIT))?
 }
@@ -320,10 +322,11 @@ fn settings(options: &Options) -> Vec<(String, String)> {
     let own = [
         ("search_path".to_owned(), options.schema.clone()),
         ("statement_timeout".to_owned(), options.statement_timeout.as_millis().to_string()),
-        // A process that was frozen in the middle of a transaction would keep its locks for as long.
+        // The locks of a process that is frozen within a transaction are released after this time.
         ("idle_in_transaction_session_timeout".to_owned(), options.statement_timeout.as_millis().to_string()),
         ("timezone".to_owned(), "UTC".to_owned()),
-        // Who has waited for a lock must see what its former holder did, whatever the database says.
+        // A statement that has waited for a lock must see the changes of the former holder, whatever the database's
+        // default is.
         ("default_transaction_isolation".to_owned(), "read committed".to_owned()),
     ];
     let fixed = PLANNER.iter().chain(&KEEPALIVE).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -333,21 +336,21 @@ fn settings(options: &Options) -> Vec<(String, String)> {
 fn connect_options(options: &Options) -> PgConnectOptions {
     let connect = options.connect.clone().application_name("punctual");
     if options.transaction_pooler {
-        // Whatever is set or prepared may be another's the next moment; and poolers refuse settings that they do not
-        // know.
+        // Settings and prepared statements may belong to another client a moment later, and poolers reject settings
+        // that they do not know.
         return connect.statement_cache_capacity(0).extra_float_digits(None);
     }
     connect.options(settings(options))
 }
 
-/// A connection, in a transaction or not.
+/// A connection, within a transaction or not.
 pub(crate) enum Unit {
     Single { connection: PoolConnection<Postgres>, taken: Instant, at_hand: Arc<AtHand> },
     Several(Transaction<'static, Postgres>),
 }
 
 impl Unit {
-    /// Commits what was done.
+    /// Commits.
     pub(crate) async fn done(self) -> sqlx::Result<()> {
         match self {
             Self::Single { connection, taken, at_hand } => {
@@ -358,13 +361,13 @@ impl Unit {
         }
     }
 
-    /// Commits what was done, or undoes it if it was refused. A transaction that is only dropped would hold its rows
-    /// for a moment longer, and who comes next would find them in somebody's hands.
+    /// Commits, or rolls back if the result is an error. A transaction that is only dropped would hold its row locks
+    /// for a moment longer, and the next transaction would find them locked.
     pub(crate) async fn ended<T>(self, result: sqlx::Result<T>) -> sqlx::Result<T> {
         match (result, self) {
             (Ok(done), unit) => unit.done().await.map(|()| done),
             (Err(refused), Self::Several(transaction)) => {
-                // Where it cannot be undone, the connection is gone, and the server undoes it.
+                // If the rollback fails, the connection is lost, and the server rolls back.
                 let _ = transaction.rollback().await;
                 Err(refused)
             }
@@ -393,9 +396,9 @@ impl DerefMut for Unit {
     }
 }
 
-/// Work in a caller's own transaction, with Punctual's settings. In every outcome the caller gets its settings and
-/// savepoints back as they were; after a failure, what was done is undone with the locks that it took, and the
-/// transaction goes on. The server undoes settings with the work, because the savepoint comes first.
+/// An operation within a caller's own transaction, with Punctual's settings. In every outcome the caller's settings and
+/// savepoints are restored; after a failure, the changes are rolled back, their locks released, and the transaction can
+/// continue. Because the savepoint comes first, the rollback restores the settings too.
 pub(crate) struct Guest<'c> {
     connection: &'c mut PgConnection,
     ours: (Vec<String>, Vec<String>),
@@ -427,7 +430,7 @@ impl<'c> Guest<'c> {
         self.connection
     }
 
-    /// Whether the work is to be done anew, because others changed what it was about to.
+    /// Prepares a retry if the operation failed because other transactions changed its rows; returns whether it did.
     pub(crate) async fn again<T>(&mut self, done: &sqlx::Result<T>) -> sqlx::Result<bool> {
         if self.tries_left == 0 || !done.as_ref().is_err_and(has_moved_on) {
             return Ok(false);
@@ -438,7 +441,7 @@ impl<'c> Guest<'c> {
         Ok(true)
     }
 
-    /// Ends the visit: what was done counts, or is undone if it failed.
+    /// Ends the operation: releases the savepoint, or rolls back to it after a failure.
     pub(crate) async fn leave<T>(mut self, done: sqlx::Result<T>) -> sqlx::Result<T> {
         let done = self.or_undo(done).await?;
         let left = self.end().await;
@@ -453,7 +456,7 @@ impl<'c> Guest<'c> {
 
     async fn or_undo<T>(&mut self, done: sqlx::Result<T>) -> sqlx::Result<T> {
         if done.is_err() {
-            // Where it cannot be undone, the connection is gone, and the caller's transaction with it.
+            // If the rollback fails, the connection is lost, and the caller's transaction with it.
             let undo = "rollback to savepoint punctual; release savepoint punctual";
             let _ = sqlx::raw_sql(undo).execute(&mut *self.connection).await;
         }
@@ -461,9 +464,9 @@ impl<'c> Guest<'c> {
     }
 }
 
-/// Which database of all it is: the identifier of the server's cluster, if the role may read it, and the database's
-/// number there. A database that is restored from a dump, or made from another as a template, has another one; a copy
-/// of a whole server has not.
+/// Identifies the database: the system identifier of the server's cluster, if the role may read it, and the database's
+/// OID. A database that is restored from a dump, or created from a template, has another identifier; one in a copy of a
+/// whole server has the same.
 pub(crate) async fn database(connection: &mut PgConnection) -> sqlx::Result<String> {
     let may_ask = "select has_function_privilege('pg_catalog.pg_control_system()', 'execute')";
     let may_ask: bool = sqlx::query_scalar(may_ask).fetch_one(&mut *connection).await?;
@@ -473,20 +476,20 @@ pub(crate) async fn database(connection: &mut PgConnection) -> sqlx::Result<Stri
     Ok(format!("{cluster:x}-{database:x}"))
 }
 
-/// Makes settings for the rest of a transaction.
+/// Changes settings for the rest of a transaction.
 async fn set(connection: &mut PgConnection, names: &[String], values: &[String]) -> sqlx::Result<()> {
     let set = sqlx::query("select set_config(n, v, true) from unnest($1::text[], $2::text[]) as s (n, v)");
     set.bind(names).bind(values).execute(connection).await.map(drop)
 }
 
-/// How often the drop of a schema is tried that meets a deadlock.
+/// Maximum number of tries to drop a schema after deadlocks.
 const DROP_TRIES_MAX: usize = 10;
 
 fn is_deadlock(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "40P01")
 }
 
-/// Drops every schema of a database whose name begins with `prefix`, with all that is in it. For benchmarks and tests.
+/// Drops every schema of a database whose name begins with `prefix`, with all its contents. For benchmarks and tests.
 pub async fn drop_schemas(options: &Options, prefix: &str) -> Result<(), StoreError> {
     let work = async {
         let mut connection = PgConnection::connect_with(&options.connect).await?;
@@ -498,7 +501,7 @@ pub async fn drop_schemas(options: &Options, prefix: &str) -> Result<(), StoreEr
         for name in names {
             let drop = format!("drop schema \"{}\" cascade", name.replace('"', "\"\""));
             let mut tries = 0;
-            // Whoever has just used it may still be about to end, and lock its tables in another order.
+            // A session that has just used the schema may still be ending, and lock the tables in another order.
             while let Err(error) = sqlx::raw_sql(sqlx::AssertSqlSafe(drop.clone())).execute(&mut connection).await {
                 tries += 1;
                 if tries == DROP_TRIES_MAX || !is_deadlock(&error) {
@@ -511,7 +514,7 @@ pub async fn drop_schemas(options: &Options, prefix: &str) -> Result<(), StoreEr
     work.await.map_err(|error| store_error(&options.location(), error))
 }
 
-/// The server's settings that decide how fast and how safe it is, in words.
+/// The server's settings that affect its speed and durability, as text.
 pub async fn server_settings(options: &Options) -> Result<String, StoreError> {
     let work = async {
         let mut connection = PgConnection::connect_with(&options.connect).await?;
@@ -545,10 +548,10 @@ mod tests {
         options
     }
 
-    /// Behind a pooler every statement is such a transaction, and callers often stop waiting.
+    /// Behind a pooler every statement runs in such a transaction, and callers often stop waiting.
     #[tokio::test]
     async fn a_begin_that_is_given_up_leaves_no_transaction_open() {
-        // One of them listens.
+        // One of the four is for LISTEN.
         let options = Options { max_connections: 4, ..options() };
         let core = PostgresStore::open(options).await.unwrap().core;
         for steps in 0..20 {
@@ -557,13 +560,13 @@ mod tests {
                 _ = core.sessions.several() => {}
                 () = async { for _ in 0..steps { tokio::task::yield_now().await } } => {}
             }
-            // Whichever connection it was.
+            // All connections are checked, since it is unknown which one was used.
             let mut units = Vec::new();
             for _ in 0..3 {
                 units.push(core.sessions.single().await.unwrap());
             }
             for unit in &mut units {
-                // In a transaction that is open, the time stands still.
+                // Within an open transaction, `now()` does not advance.
                 let time = sqlx::raw_sql("select now() = statement_timestamp()").fetch_one(&mut **unit).await.unwrap();
                 assert!(time.get::<bool, _>(0), "given up after {steps} steps");
             }

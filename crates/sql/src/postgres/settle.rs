@@ -1,4 +1,4 @@
-//! Executions end, or are kept alive.
+//! Ends executions and extends leases.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -20,10 +20,10 @@ use super::{
     value::{At, Uuid, job_id, some_of, uuid},
 };
 
-/// How often a statement is tried again that gave way to another.
+/// Maximum number of tries after deadlocks and similar conflicts.
 const TRIES_MAX: usize = 5;
 
-/// Ends executions whose fence holds; their handlers have ended, or are not waited for any longer.
+/// Ends executions whose fence matches and whose handlers have ended or are no longer waited for.
 pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result<Vec<Settled>, StoreError> {
     let (family, plain) = parted(&settlements);
     suspects::make_lanes(store, settlements.iter().filter(|one| is_lost(one))).await?;
@@ -31,7 +31,7 @@ pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result
     if !plain.is_empty() {
         done = patiently(store, || try_settle(store, &plain)).await?;
     }
-    // What is left has lost its fence, or something follows from its end.
+    // The settlements not applied: the fence did not match, or the end has consequences.
     let left: Vec<&Settlement> =
         plain.into_iter().filter(|one| !done.fences.contains(&fence(one))).chain(family).collect();
     if !left.is_empty() {
@@ -46,15 +46,15 @@ pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result
     Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
 }
 
-/// The executions from whose end something is known to follow, and the others. Settlements of the same one stay
-/// together, since the first of them counts.
+/// Splits settlements into those whose ends are known to have consequences, and the others. Settlements of the same
+/// execution stay together, since the first of them counts.
 fn parted(settlements: &[Settlement]) -> (Vec<&Settlement>, Vec<&Settlement>) {
     let follows = |one: &&Settlement| one.flow || is_lost(one);
     let known: HashSet<AttemptId> = settlements.iter().filter(follows).map(|one| one.attempt).collect();
     settlements.iter().partition(|one| known.contains(&one.attempt))
 }
 
-/// Tries something again that gave way to others, or knew the days of yesterday.
+/// Retries an operation after a conflict, or after refreshing outdated partitions.
 async fn patiently<T, F: Future<Output = sqlx::Result<T>>>(
     store: &Core,
     attempt: impl Fn() -> F,
@@ -74,20 +74,20 @@ async fn patiently<T, F: Future<Output = sqlx::Result<T>>>(
     }
 }
 
-/// Lets those know who wait for work or for a job.
+/// Notifies processes that wait for work or for a job.
 pub(crate) fn tell(store: &Core, settlements: &[Settlement]) {
     if settlements.iter().any(|settlement| settlement.ending.status().is_active()) {
         store.outlook.changed();
         store.hints.tell_work();
     }
-    // What goes back keeps its place, and what stands behind it may have been claimed since.
+    // A released job keeps its position, and jobs behind it may have been claimed since.
     if settlements.iter().any(|settlement| settlement.ending.status() == Status::Queued) {
         store.hints.tell_late_work();
     }
     store.hints.tell_jobs();
 }
 
-/// Executions whose fence held, and whether one of them was limited, so that another may now.
+/// The executions whose fence matched, and whether any of them was limited, so that another job may start now.
 #[derive(Default)]
 pub(crate) struct Done {
     fences: HashSet<(AttemptId, WorkerId)>,
@@ -101,7 +101,7 @@ impl Done {
     }
 }
 
-/// Whether the worker was lost, so that the job is a suspect from now on.
+/// Whether the worker was lost, which makes the job a suspect.
 fn is_lost(settlement: &Settlement) -> bool {
     settlement.attempt_status == AttemptStatus::Lost
 }
@@ -110,7 +110,7 @@ fn fence(settlement: &Settlement) -> (AttemptId, WorkerId) {
     (settlement.attempt, settlement.worker)
 }
 
-/// Ends executions from whose end nothing follows.
+/// Ends executions whose ends have no consequences.
 async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<Done> {
     let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
     let one = tables.len() == 1;
@@ -123,7 +123,7 @@ async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<D
     Ok(done)
 }
 
-/// Ends executions, with all that follows. Those that came too late occupy no slot any more.
+/// Ends executions with all consequences. Also releases the slots of stale settlements.
 async fn try_settle_family(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<(Done, Woken)> {
     let mut unit = store.sessions.several().await?;
     let (now, tables) = (store.sessions.clock(), Tables::Days(&store.days));
@@ -161,7 +161,7 @@ async fn settle_and_follow(
     Ok((done, woken))
 }
 
-/// Ends executions within a transaction of somebody else's, which may not fail because a partition has gone.
+/// Ends executions within a caller's transaction, which must not fail because a partition was removed.
 pub(crate) async fn settle_in(
     connection: &mut PgConnection,
     now: Option<At>,
@@ -172,8 +172,8 @@ pub(crate) async fn settle_in(
     Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
 }
 
-/// Records executions that have begun and succeeded, of jobs that are as they were when they came; says for each
-/// whether it did.
+/// Records executions that have both begun and succeeded, of jobs that have not changed since they were enqueued;
+/// returns for each whether it was recorded.
 pub(crate) async fn finish(store: &Core, ends: &[(Start, Settlement)]) -> Result<Vec<bool>, StoreError> {
     let mut done = Done::default();
     let starts: HashMap<AttemptId, &Start> = ends.iter().map(|(start, end)| (end.attempt, start)).collect();
@@ -209,7 +209,7 @@ fn answer(done: &mut Done, settlement: &Settlement) -> Settled {
     if done.fences.remove(&fence(settlement)) { Settled::Done } else { Settled::Stale }
 }
 
-/// Ends executions of jobs in one table; with how each began, if that is not recorded yet.
+/// Ends executions of jobs in one table; also records their beginnings, if those are not recorded yet.
 async fn settle_table(
     connection: &mut PgConnection,
     now: Option<At>,
@@ -218,7 +218,8 @@ async fn settle_table(
     mut settlements: Vec<&Settlement>,
     begun: Option<(&Core, &HashMap<AttemptId, &Start>)>,
 ) -> sqlx::Result<Done> {
-    // In one order everywhere, so that two batches never wait for each other. The sort keeps the first of equals first.
+    // Sorted the same way everywhere, so that two batches never deadlock. The sort is stable: the first of equals stays
+    // first.
     settlements.sort_by_key(|settlement| settlement.attempt);
     settlements.dedup_by_key(|settlement| (settlement.attempt, settlement.worker));
     let fault = |settlement: &Settlement| settlement.fault.as_ref().map(rows::text).transpose();
@@ -239,7 +240,7 @@ async fn settle_table(
         .bind(column!(s, At(s.attempt.job.timestamp())))
         .bind(column!(s, s.attempt.run as i32))
         .bind(some_of(column!(s, s.result.as_ref().map(|result| result.as_str()))));
-    // The first one's value for all, or a value for each.
+    // Binds the value of the first settlement for all, or an array with a value per settlement.
     macro_rules! bind {
         ($s:ident, $value:expr) => {
             query = if alike {
@@ -295,7 +296,7 @@ fn are_alike(one: &Settlement, other: &Settlement) -> bool {
         == (other.worker, other.only_if_expired, other.attempt_status, other.ending, &other.fault)
 }
 
-/// Moves leases; says which were still held.
+/// Extends leases; returns which were still held.
 pub(crate) async fn extend(
     store: &Core,
     worker: WorkerId,
@@ -305,7 +306,7 @@ pub(crate) async fn extend(
     let mut sorted = attempts.to_vec();
     sorted.sort_unstable();
     let mut unit = store.sessions.single().await?;
-    let kept = sqlx::query(*sql::EXTEND)
+    let kept = sqlx::query(*sql::EXTEND_LEASES)
         .bind(store.sessions.clock())
         .bind(sorted.iter().map(|attempt| uuid(attempt.job)).collect::<Vec<_>>())
         .bind(sorted.iter().map(|attempt| attempt.run as i32).collect::<Vec<_>>())
@@ -318,7 +319,7 @@ pub(crate) async fn extend(
     Ok(attempts.iter().map(|attempt| kept.contains(attempt)).collect())
 }
 
-/// Records that handlers are about to start; says which attempts were still held.
+/// Records that handlers are about to start; returns which attempts were still held.
 pub(crate) async fn confirm(store: &Core, worker: WorkerId, attempts: &[AttemptId]) -> sqlx::Result<Vec<bool>> {
     let mut sorted = attempts.to_vec();
     sorted.sort_unstable();
@@ -335,15 +336,15 @@ pub(crate) async fn confirm(store: &Core, worker: WorkerId, attempts: &[AttemptI
     Ok(attempts.iter().map(|attempt| held.contains(attempt)).collect())
 }
 
-/// The attempts that rows of ids and runs name.
+/// The attempts in rows of ids and runs.
 fn attempts_of(rows: &[PgRow]) -> sqlx::Result<HashSet<AttemptId>> {
     rows.iter().map(|row| Ok(AttemptId { job: job_id(row.try_get(0)?), run: rows::number(row, 1)? })).collect()
 }
 
-/// Which attempts are under way in this worker's hands.
+/// Returns which attempts this worker currently holds.
 pub(crate) async fn held(store: &Core, worker: WorkerId, attempts: &[AttemptId]) -> sqlx::Result<Vec<bool>> {
     let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::HELD)
+    let rows = sqlx::query(*sql::HELD_LEASES)
         .bind(attempts.iter().map(|attempt| uuid(attempt.job)).collect::<Vec<_>>())
         .bind(Uuid::from_u128(worker.to_bits()))
         .fetch_all(&mut *unit)
@@ -354,20 +355,20 @@ pub(crate) async fn held(store: &Core, worker: WorkerId, attempts: &[AttemptId])
     Ok(attempts.iter().map(|attempt| runs.get(&uuid(attempt.job)) == Some(&(attempt.run as i32))).collect())
 }
 
-/// Keeps progress and logs of running handlers.
+/// Stores progress and logs of running handlers.
 pub(crate) async fn note(store: &Core, notes: &[ProgressReport]) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
     let mut progress: Vec<(&ProgressReport, String)> = Vec::new();
     for note in notes {
         if let Some(said) = &note.progress {
-            // Of two notes about one execution, the later one counts.
+            // Of two reports about one execution, the later one counts.
             progress.retain(|(earlier, _)| earlier.attempt != note.attempt);
             progress.push((note, rows::text(said)?));
         }
     }
     progress.sort_by_key(|(note, _)| note.attempt);
     if !progress.is_empty() {
-        sqlx::query(*sql::PROGRESS)
+        sqlx::query(*sql::SET_PROGRESS)
             .bind(progress.iter().map(|(note, _)| uuid(note.attempt.job)).collect::<Vec<_>>())
             .bind(progress.iter().map(|(note, _)| At(note.attempt.job.timestamp())).collect::<Vec<_>>())
             .bind(progress.iter().map(|(note, _)| note.attempt.run as i32).collect::<Vec<_>>())
@@ -381,7 +382,7 @@ pub(crate) async fn note(store: &Core, notes: &[ProgressReport]) -> sqlx::Result
         .flat_map(|note| note.lines.iter().map(move |(number, line)| (note.attempt, number, line)))
         .collect();
     if !lines.is_empty() {
-        sqlx::query(*sql::LOGS_ADD)
+        sqlx::query(*sql::INSERT_LOGS)
             .bind(lines.iter().map(|(attempt, _, _)| uuid(attempt.job)).collect::<Vec<_>>())
             .bind(lines.iter().map(|(attempt, _, _)| At(attempt.job.timestamp())).collect::<Vec<_>>())
             .bind(lines.iter().map(|(attempt, _, _)| attempt.run as i32).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! The store: how it is opened, what applications do in their own transactions, and the operations of the hot path.
+//! The store: opening it, operations within applications' transactions, and the operations of the hot path.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ use super::{
     wake::Hints,
 };
 
-/// Jobs in a PostgreSQL database.
+/// A store of jobs in a PostgreSQL database.
 #[derive(Clone)]
 pub struct PostgresStore {
     pub(super) core: Core,
@@ -45,14 +45,14 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to a database, and brings its schema up to date.
+    /// Connects to a database, and migrates its schema.
     pub async fn open(options: Options) -> StoreResult<Self> {
         let sessions = Sessions::connect(&options).await?;
         sessions.within(Patience::Long, schema::migrate(&sessions, &options.schema, schema::MIGRATIONS)).await?;
         sessions.clone().within(Patience::Usual, Self::look_around(sessions, options)).await
     }
 
-    /// Reads what every process knows of its database.
+    /// Reads the state that every process caches.
     async fn look_around(sessions: Sessions, options: Options) -> StoreResult<Self> {
         let error = |error| sessions.error(error);
         let mut unit = sessions.single().await.map_err(error)?;
@@ -85,7 +85,7 @@ impl PostgresStore {
             upkeep,
         }));
         match maintenance::make_days(&core, Effort::Low).await {
-            // It can be read all the same, and partitions are made once it can be written.
+            // A read-only database can still be read; partitions are created once it is writable.
             Err(refused) if error::is_read_only(&refused) => {}
             made => drop(made.map_err(|error| core.sessions.error(error))?),
         }
@@ -98,7 +98,8 @@ impl PostgresStore {
     }
 
     /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they
-    /// exist if and only if that transaction commits. After an error the transaction goes on as it was before the call.
+    /// exist if and only if that transaction commits. After an error, the transaction continues in the state before the
+    /// call.
     ///
     /// The jobs must have been checked, as the client's `enqueue_in` does.
     pub async fn enqueue_in(&self, connection: &mut PgConnection, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
@@ -121,7 +122,8 @@ impl PostgresStore {
         Ok(enqueued.into_iter().map(|stored| stored.enqueued).collect())
     }
 
-    /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
+    /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are
+    /// atomic.
     pub async fn settle_in(
         &self,
         connection: &mut PgConnection,
@@ -141,7 +143,7 @@ impl PostgresStore {
         }
     }
 
-    /// The answer of the server, if it comes in time.
+    /// Executes an operation with a timeout for the server.
     pub(super) async fn answer<T>(
         &self,
         patience: Patience,

@@ -1,5 +1,5 @@
-//! Jobs whose workers were lost stand in lanes of their own from then on, so that claims can pass them over, or take
-//! only them.
+//! Suspects: jobs whose workers were lost are stored in lanes of their own from then on, so that claims can skip them,
+//! or take only them.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use super::{
     value::{At, uuid},
 };
 
-/// Makes the lanes of suspects for jobs whose workers were lost. Before they are settled, so that no other transaction
-/// waits for the lanes.
+/// Creates the lanes of suspects for jobs whose workers were lost. Called before they are settled, so that no other
+/// transaction waits for the lanes.
 pub(crate) async fn make_lanes(store: &Core, lost: impl Iterator<Item = &Settlement>) -> Result<(), StoreError> {
     let ids: Vec<_> = lost.map(|one| uuid(one.attempt.job)).collect();
     if ids.is_empty() {
@@ -30,7 +30,7 @@ pub(crate) async fn make_lanes(store: &Core, lost: impl Iterator<Item = &Settlem
     make.await.map_err(|error| store.sessions.error(error))
 }
 
-/// Makes the lanes of jobs that come from another store as suspects.
+/// Creates the lanes of suspects for jobs imported from another store.
 pub(crate) async fn make_lanes_of(store: &Core, suspects: &[&Job]) -> sqlx::Result<()> {
     let lanes: BTreeSet<_> = suspects.iter().map(|job| lane_of_suspect(&job.spec)).collect();
     if lanes.is_empty() {
@@ -41,7 +41,7 @@ pub(crate) async fn make_lanes_of(store: &Core, suspects: &[&Job]) -> sqlx::Resu
     unit.done().await
 }
 
-/// Moves jobs there whose executions have ended so.
+/// Moves jobs whose workers were lost to the lanes of suspects.
 pub(crate) async fn set_apart(
     connection: &mut sqlx::PgConnection,
     lost: impl Iterator<Item = &Settlement>,
@@ -50,7 +50,7 @@ pub(crate) async fn set_apart(
     if jobs.is_empty() {
         return Ok(());
     }
-    // In one order everywhere, so that two of these never wait for each other.
+    // Sorted the same way everywhere, so that two of these statements never deadlock.
     jobs.sort_unstable();
     sqlx::query(*sql::SUSPECTS_MOVE)
         .bind(jobs.iter().map(|job| uuid(*job)).collect::<Vec<_>>())

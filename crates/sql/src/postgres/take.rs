@@ -1,4 +1,4 @@
-//! Queued jobs pass into a worker's hands.
+//! Takes queued jobs for a worker.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,43 +12,43 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     core::Core,
-    lanes::{Lane, Place, Served},
-    queues::Known,
+    lanes::{Lane, ScanPosition, Served},
+    queues::QueueSnapshot,
     rows,
-    scan_bounds::Look,
+    scan_bounds::ScanMode,
     statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
 
-/// What a claim took.
+/// The result of a claim statement.
 pub(crate) struct Taken {
     pub(crate) holds: Vec<Hold>,
     pub(crate) next_run_at: Option<Timestamp>,
     pub(crate) opens_at: Option<Timestamp>,
 }
 
-/// A job that a claim took, and what the claim changed of it.
+/// A job that a claim took, and the columns that the claim changed.
 pub(crate) struct Hold {
     pub(crate) attempt: AttemptId,
     number: u32,
     pub(crate) lane: i32,
     pub(crate) run_at: Timestamp,
     started_at: Timestamp,
-    /// What the job is apart from that, if the claim told.
+    /// The job's other attributes, if the claim returned them.
     pub(crate) job: Option<Box<Job>>,
 }
 
 impl Hold {
-    /// The job as its worker gets it.
+    /// The job as its worker receives it.
     pub(crate) fn claim(&self, mut job: Box<Job>, request: &ClaimRequest) -> Claim {
         job.begin(self.attempt.run, self.number, request.worker, self.started_at, request.lease);
         Claim::new(job, request.worker)
     }
 }
 
-/// A queued job's place.
+/// The key of a queued job's row in `punctual_ready`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spot {
+pub(crate) struct ReadyKey {
     pub(crate) lane: i32,
     pub(crate) run_at: Timestamp,
     pub(crate) id: JobId,
@@ -58,12 +58,12 @@ pub(crate) struct Spot {
 pub(crate) enum Plain {
     /// At the heads of lanes.
     Lanes(Vec<Served>),
-    /// At places that somebody has told of, in lanes that the worker serves.
-    Spots(Vec<(Served, Spot)>),
+    /// At positions known from hints, in lanes that the worker serves.
+    Spots(Vec<(Served, ReadyKey)>),
 }
 
 impl Plain {
-    /// The places that are left once some are taken; nothing if they are not known one by one.
+    /// The positions without those of the `taken` jobs; `None` if single positions are not known.
     pub(crate) fn without(&self, taken: &[Hold]) -> Option<Self> {
         let Self::Spots(spots) = self else { return None };
         let taken: HashSet<JobId> = taken.iter().map(|hold| hold.attempt.job).collect();
@@ -71,12 +71,12 @@ impl Plain {
     }
 }
 
-/// Takes queued jobs without limits, the first ones, if nothing was said of queues that is not known here.
+/// Takes the first queued jobs without limits; `None` if queue settings have changed since they were read.
 pub(crate) async fn try_take(
     store: &Core,
     request: &ClaimRequest,
-    look: &Look<'_>,
-    queues: &Known,
+    look: &ScanMode<'_>,
+    queues: &QueueSnapshot,
     plain: &Plain,
 ) -> sqlx::Result<Option<Taken>> {
     match plain {
@@ -88,13 +88,13 @@ pub(crate) async fn try_take(
 async fn try_take_of_spots(
     store: &Core,
     request: &ClaimRequest,
-    look: &Look<'_>,
-    queues: &Known,
-    spots: &[(Served, Spot)],
+    look: &ScanMode<'_>,
+    queues: &QueueSnapshot,
+    spots: &[(Served, ReadyKey)],
 ) -> sqlx::Result<Option<Taken>> {
-    let mut ordered: Vec<&(Served, Spot)> = spots.iter().collect();
+    let mut ordered: Vec<&(Served, ReadyKey)> = spots.iter().collect();
     ordered.sort_unstable_by_key(|(lane, spot)| (lane.rank, spot.run_at, spot.id));
-    let spots: Vec<Spot> = ordered.iter().take(request.limit).map(|(_, spot)| *spot).collect();
+    let spots: Vec<ReadyKey> = ordered.iter().take(request.limit).map(|(_, spot)| *spot).collect();
     let mut unit = store.sessions.single().await?;
     let claim = ChosenClaim { store, request, look, revision: queues.revision, limited: Vec::new() };
     let rows = claim.take(&mut unit, &spots, store.sessions.clock()).await?;
@@ -106,7 +106,7 @@ async fn try_take_of_spots(
 pub(crate) struct ChosenClaim<'a> {
     pub(crate) store: &'a Core,
     pub(crate) request: &'a ClaimRequest,
-    pub(crate) look: &'a Look<'a>,
+    pub(crate) look: &'a ScanMode<'a>,
     pub(crate) revision: i64,
     /// The lanes whose queues are limited.
     pub(crate) limited: Vec<i32>,
@@ -116,7 +116,7 @@ impl ChosenClaim<'_> {
     pub(crate) async fn take(
         self,
         connection: &mut PgConnection,
-        spots: &[Spot],
+        spots: &[ReadyKey],
         now: Option<At>,
     ) -> sqlx::Result<Vec<PgRow>> {
         sqlx::query(*sql::CLAIM_CHOSEN)
@@ -138,8 +138,8 @@ impl ChosenClaim<'_> {
 async fn try_take_of_lanes(
     store: &Core,
     request: &ClaimRequest,
-    look: &Look<'_>,
-    queues: &Known,
+    look: &ScanMode<'_>,
+    queues: &QueueSnapshot,
     lanes: &[Served],
 ) -> sqlx::Result<Option<Taken>> {
     let due_bound = look.due_bound(store);
@@ -164,11 +164,11 @@ async fn try_take_of_lanes(
     claimed_in_order(store, &rows, queues, lanes)
 }
 
-/// What the rows of a claim tell, first ones first; nothing if something was said of queues that is not known here.
+/// Converts the rows of a claim, sorted in claim order; `None` if queue settings have changed since they were read.
 fn claimed_in_order<'a>(
     store: &Core,
     rows: &[PgRow],
-    queues: &Known,
+    queues: &QueueSnapshot,
     lanes: impl IntoIterator<Item = &'a Served>,
 ) -> sqlx::Result<Option<Taken>> {
     if rows.first().map(|row| row.try_get::<i64, _>(18)).transpose()?.is_some_and(|now| now != queues.revision) {
@@ -180,21 +180,21 @@ fn claimed_in_order<'a>(
     Ok(Some(Taken { holds, next_run_at: store.outlook.learn(rows)?, opens_at: None }))
 }
 
-/// What the rows of claim.sql tell.
+/// Converts the rows of a claim statement.
 pub(crate) fn holds(store: &Core, rows: &[PgRow]) -> sqlx::Result<Vec<Hold>> {
     let (mut lanes, mut holds) = (HashMap::new(), Vec::with_capacity(rows.len()));
     for row in rows {
         let Some(mut hold) = hold(row, rows::instant(row, 0)?)? else { continue };
-        store.lanes.taken(hold.lane, Place { run_at: hold.run_at, job: Some(hold.attempt.job) });
+        store.lanes.taken(hold.lane, ScanPosition { run_at: hold.run_at, job: Some(hold.attempt.job) });
         let lane = lanes.entry(hold.lane).or_insert_with(|| store.lanes.lane(hold.lane));
-        // What cannot be read here is read, and judged, with the job's own row.
+        // A job that cannot be read here is read, and validated, from its own row later.
         hold.job = new_job(row, &hold, lane.as_ref()).ok().flatten();
         holds.push(hold);
     }
     Ok(holds)
 }
 
-/// A row of a claim, if it has a job.
+/// Converts a row of a claim, if it has a job.
 pub(crate) fn hold(row: &PgRow, started_at: Timestamp) -> sqlx::Result<Option<Hold>> {
     let Some(id) = row.try_get::<Option<Uuid>, _>(2)? else { return Ok(None) };
     Ok(Some(Hold {
@@ -207,7 +207,7 @@ pub(crate) fn hold(row: &PgRow, started_at: Timestamp) -> sqlx::Result<Option<Ho
     }))
 }
 
-/// The job of a row of claim.sql, if it was claimed for the first time and is all there.
+/// The job of a row of a claim statement, if it was claimed for the first time and the row contains its payload.
 fn new_job(row: &PgRow, hold: &Hold, lane: Option<&Lane>) -> sqlx::Result<Option<Box<Job>>> {
     let (Some(payload), Some((queue, name, level, _))) = (row.try_get::<Option<String>, _>(17)?, lane) else {
         return Ok(None);

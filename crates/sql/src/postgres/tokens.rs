@@ -1,4 +1,4 @@
-//! Tokens, and requests that count once.
+//! Tokens, and idempotent requests.
 
 use punctual_core::{IdempotentRequest, Timestamp, Token, TokenId, limits};
 use sqlx::{PgConnection, Row, postgres::PgRow};
@@ -15,7 +15,7 @@ fn uuid(id: TokenId) -> Uuid {
 
 pub(crate) async fn add(store: &Core, token: &Token) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
-    sqlx::query(*sql::TOKEN_ADD)
+    sqlx::query(*sql::INSERT_TOKEN)
         .bind(uuid(token.id))
         .bind(&token.name)
         .bind(token.roles.iter().map(|role| role.as_str()).collect::<Vec<_>>())
@@ -58,22 +58,22 @@ fn hash(row: &PgRow, column: usize) -> sqlx::Result<[u8; 32]> {
 
 pub(crate) async fn remove(store: &Core, id: TokenId) -> sqlx::Result<bool> {
     let mut unit = store.sessions.single().await?;
-    let remove = sqlx::query_scalar(*sql::TOKEN_REMOVE).bind(store.sessions.clock()).bind(uuid(id));
+    let remove = sqlx::query_scalar(*sql::REVOKE_TOKEN).bind(store.sessions.clock()).bind(uuid(id));
     let were_valid: i64 = remove.fetch_one(&mut *unit).await?;
     unit.done().await?;
     Ok(were_valid > 0)
 }
 
-/// Removes all of them, unless a token is valid.
+/// Removes all tokens, unless one of them is valid.
 pub(crate) async fn clear(store: &Core) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
-    sqlx::query(*sql::TOKENS_CLEAR).bind(store.sessions.clock()).execute(&mut *unit).await?;
+    sqlx::query(*sql::CLEAR_TOKENS).bind(store.sessions.clock()).execute(&mut *unit).await?;
     unit.done().await
 }
 
 pub(crate) async fn once(store: &Core, key: &str, fingerprint: [u8; 32], seed: u64) -> sqlx::Result<IdempotentRequest> {
     let mut unit = store.sessions.single().await?;
-    let row = sqlx::query(*sql::ONCE)
+    let row = sqlx::query(*sql::IDEMPOTENT_REQUEST)
         .bind(store.sessions.clock())
         .bind(key)
         .bind(fingerprint.as_slice())
@@ -85,9 +85,9 @@ pub(crate) async fn once(store: &Core, key: &str, fingerprint: [u8; 32], seed: u
     Ok(IdempotentRequest { fingerprint: hash(&row, 0)?, at: rows::instant(&row, 1)?, seed })
 }
 
-/// Removes tokens and requests that are out of time.
+/// Removes expired tokens and requests.
 pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: usize) -> sqlx::Result<()> {
-    sqlx::query(*sql::TOKENS_TRIM).bind(At(now)).execute(&mut *connection).await?;
-    let before = At(now.before(limits::ONCE_KEPT));
-    sqlx::query(*sql::REQUESTS_TRIM).bind(before).bind(limit as i64).execute(connection).await.map(drop)
+    sqlx::query(*sql::PRUNE_TOKENS).bind(At(now)).execute(&mut *connection).await?;
+    let before = At(now.before(limits::IDEMPOTENCY_KEPT));
+    sqlx::query(*sql::PRUNE_IDEMPOTENT_REQUESTS).bind(before).bind(limit as i64).execute(connection).await.map(drop)
 }

@@ -10,7 +10,7 @@ use super::options::Options;
 impl FromStr for Options {
     type Err = StoreError;
 
-    /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with any of PostgreSQL's own settings (`sslmode`,
+    /// Parses `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with any of PostgreSQL's own settings (`sslmode`,
     /// `sslrootcert`, …) and these: `schema`, `max_connections`, `statement_timeout` and `answer_timeout` (seconds),
     /// `pooler=transaction`.
     fn from_str(url: &str) -> Result<Self, StoreError> {
@@ -54,7 +54,7 @@ impl FromStr for Options {
     }
 }
 
-/// A schema's name that needs no quotes.
+/// Accepts schema names that need no quotes.
 fn check_schema(name: &str) -> Option<String> {
     let letter = |c: char| c.is_ascii_lowercase() || c == '_';
     let plain = name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit()) && name.len() <= 48;

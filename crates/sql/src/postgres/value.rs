@@ -1,4 +1,4 @@
-//! Between the domain's types and PostgreSQL's.
+//! Conversions between the domain's types and PostgreSQL's.
 
 use punctual_core::{JobId, Timestamp};
 use sqlx::{
@@ -8,11 +8,11 @@ use sqlx::{
     postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef, types::Oid},
 };
 
-/// An instant as a `timestamptz`, which keeps the same microseconds.
+/// An instant as a `timestamptz`, which has the same resolution of one microsecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct At(pub(crate) Timestamp);
 
-/// 2000-01-01, from which PostgreSQL counts.
+/// 2000-01-01, PostgreSQL's epoch.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 impl Type<Postgres> for At {
@@ -79,7 +79,7 @@ impl Decode<'_, Postgres> for Uuid {
     }
 }
 
-/// A job's id as a `uuid`, whose layout it has.
+/// A job's id as a `uuid`, which has the same layout.
 pub(crate) const fn uuid(id: JobId) -> Uuid {
     Uuid::from_u128(id.to_bits())
 }
@@ -89,7 +89,7 @@ pub(crate) const fn job_id(uuid: Uuid) -> JobId {
     JobId::from_bits(uuid.as_u128())
 }
 
-/// A column, or nothing if none of its rows has a value.
+/// A column, or `None` if none of its rows has a value.
 pub(crate) fn some_of<T>(column: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
     column.iter().any(Option::is_some).then_some(column)
 }

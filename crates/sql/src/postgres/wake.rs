@@ -1,7 +1,8 @@
-//! Hints between processes, by LISTEN and NOTIFY.
+//! Wake-up hints between processes, by LISTEN and NOTIFY.
 //!
-//! A transaction that notifies takes a lock of the whole server when it commits, so statements do not: what they would
-//! say is gathered and said beside them, by one short statement at a time. A hint may be lost; polling is the truth.
+//! A transaction that notifies takes a lock of the whole server when it commits, so the store's statements do not
+//! notify. Their hints are collected and sent separately, by one short statement at a time. A hint may be lost;
+//! correctness depends on polling only.
 
 use std::{
     sync::{
@@ -17,30 +18,29 @@ use tokio::{sync::Notify, task::JoinSet, time};
 use super::{session::Sessions, statements as sql, value::At};
 use crate::wakes::Wakes;
 
-/// What is said in one period is said once.
+/// Equal hints within one period are sent once.
 const PERIOD: Duration = Duration::from_millis(2);
-/// There is work whose transaction may have begun long ago.
+/// The hint for work whose transaction may have begun long ago.
 const LATE: &str = "late work";
-/// How long after a lost connection the listener tries again.
+/// How long after a lost connection the listener reconnects.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// A listener that has heard nothing for so long, or for as long as an answer may take, asks whether its connection
-/// still lives.
+/// A listener that has received nothing for this time, or for the answer timeout, tests its connection.
 const ASK_AFTER: Duration = Duration::from_secs(10);
 
-/// What this process has to tell the others, and what it hears.
+/// The hints that this process sends and receives.
 #[derive(Debug)]
 pub(crate) struct Hints {
-    /// There may be something to claim.
+    /// There may be jobs to claim.
     pub(crate) work: Wakes,
-    /// Claims are to wait no longer. Never said to other processes.
+    /// Waiting claims are to return. Not sent to other processes.
     pub(crate) hurry: Wakes,
     /// A job may have changed.
     pub(crate) jobs: Wakes,
-    /// Something may have come in behind what has been claimed already.
+    /// A job may have been queued behind jobs already claimed.
     late: Arc<AtomicBool>,
     outbox: Arc<Outbox>,
     channel: String,
-    /// Ends with its owner.
+    /// The tasks end when this is dropped.
     _tasks: JoinSet<()>,
 }
 
@@ -53,38 +53,38 @@ struct Outbox {
 }
 
 impl Hints {
-    /// Begins to listen and to tell, unless a pooler stands in between that knows no listeners.
+    /// Starts the tasks that listen and notify, unless a pooler is in use, which does not support LISTEN.
     pub(crate) fn start(sessions: &Sessions, schema: &str, between_processes: bool) -> Self {
         let (work, jobs, late, outbox) = (Wakes::new(), Wakes::new(), Arc::default(), Arc::default());
         let channel = format!("punctual_{schema}");
         let mut tasks = JoinSet::new();
         if between_processes {
             tasks.spawn(tell(sessions.clone(), channel.clone(), Arc::clone(&outbox)));
-            let ears = Receivers { work: work.clone(), jobs: jobs.clone(), late: Arc::clone(&late) };
-            tasks.spawn(listen(sessions.clone(), channel.clone(), ears));
+            let receivers = Receivers { work: work.clone(), jobs: jobs.clone(), late: Arc::clone(&late) };
+            tasks.spawn(listen(sessions.clone(), channel.clone(), receivers));
         }
         Self { work, hurry: Wakes::new(), jobs, late, outbox, channel, _tasks: tasks }
     }
 
-    /// Tells everybody, this process included, once the caller's own transaction has committed.
+    /// Notifies all processes, including this one, once the caller's own transaction has committed.
     pub(crate) async fn tell_in(&self, connection: &mut PgConnection, now: Option<At>) -> sqlx::Result<()> {
-        let tell = sqlx::query(*sql::TELL_IN).bind(now).bind(&self.channel);
+        let tell = sqlx::query(*sql::ANNOUNCE_LATE_COMMIT).bind(now).bind(&self.channel);
         tell.bind([LATE, "jobs"].as_slice()).execute(connection).await.map(drop)
     }
 
-    /// Whether something may have come in late, since this was last asked.
+    /// Returns whether a job may have been queued late since the last call.
     pub(crate) fn take_late(&self) -> bool {
         self.late.swap(false, Ordering::Relaxed)
     }
 
-    /// There is something to claim: wakes this process and the others.
+    /// Notifies this process and the others that there are jobs to claim.
     pub(crate) fn tell_work(&self) {
         self.work.wake();
         self.outbox.work.store(true, Ordering::Relaxed);
         self.outbox.filled.notify_one();
     }
 
-    /// There is something to claim that may be older than what has been claimed already, likewise.
+    /// Notifies them of jobs to claim that may be older than jobs already claimed.
     pub(crate) fn tell_late_work(&self) {
         self.late.store(true, Ordering::Relaxed);
         self.work.wake();
@@ -92,7 +92,7 @@ impl Hints {
         self.outbox.filled.notify_one();
     }
 
-    /// Jobs have changed, likewise.
+    /// Notifies them that jobs have changed.
     pub(crate) fn tell_jobs(&self) {
         self.jobs.wake();
         self.outbox.jobs.store(true, Ordering::Relaxed);
@@ -114,7 +114,7 @@ async fn tell(sessions: Sessions, channel: String, outbox: Arc<Outbox>) {
     }
 }
 
-/// What hints are passed on to.
+/// The receivers of hints within this process.
 struct Receivers {
     work: Wakes,
     jobs: Wakes,
@@ -129,15 +129,15 @@ impl Receivers {
         if word == "jobs" { self.jobs.wake() } else { self.work.wake() }
     }
 
-    /// What was said while nobody listened is unknown: anything may have happened.
+    /// Hints sent while the connection was lost were missed: assumes that anything may have changed.
     fn hear_again(&self) {
         [LATE, "jobs"].into_iter().for_each(|word| self.hear(word));
     }
 }
 
-async fn listen(sessions: Sessions, channel: String, ears: Receivers) {
+async fn listen(sessions: Sessions, channel: String, receivers: Receivers) {
     loop {
-        if let Err(error) = hear(&sessions, &channel, &ears).await {
+        if let Err(error) = hear(&sessions, &channel, &receivers).await {
             tracing::debug!(%error, "stopped listening for hints; polling meanwhile");
         }
         if sessions.pool().is_closed() {
@@ -147,20 +147,20 @@ async fn listen(sessions: Sessions, channel: String, ears: Receivers) {
     }
 }
 
-async fn hear(sessions: &Sessions, channel: &str, ears: &Receivers) -> sqlx::Result<()> {
+async fn hear(sessions: &Sessions, channel: &str, receivers: &Receivers) -> sqlx::Result<()> {
     let mut listener = in_time(sessions, async {
         let mut listener = PgListener::connect_with(&sessions.listening_pool()).await?;
         listener.listen(channel).await.map(|()| listener)
     })
     .await?;
-    ears.hear_again();
+    receivers.hear_again();
     let ask_after = ASK_AFTER.min(sessions.answer_timeout());
     loop {
         match time::timeout(ask_after, listener.try_recv()).await {
             Ok(said) => match said? {
-                Some(said) => ears.hear(said.payload()),
-                // The connection was lost and found again.
-                None => ears.hear_again(),
+                Some(said) => receivers.hear(said.payload()),
+                // The connection was lost and re-established.
+                None => receivers.hear_again(),
             },
             Err(_) => {
                 in_time(sessions, sqlx::query("select 1").execute(&mut listener)).await?;
@@ -169,7 +169,7 @@ async fn hear(sessions: &Sessions, channel: &str, ears: &Receivers) -> sqlx::Res
     }
 }
 
-/// Does something, unless the server takes too long to answer.
+/// Executes an operation with a timeout for the server's answer.
 async fn in_time<T>(sessions: &Sessions, work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     let silent = |_| sqlx::Error::Protocol("no answer in time".to_owned());
     time::timeout(sessions.answer_timeout(), work).await.map_err(silent)?

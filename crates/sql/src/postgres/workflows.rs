@@ -1,4 +1,4 @@
-//! Workflows: submitted, run once more, and read.
+//! Workflows: submits, reruns and reads them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ use super::{
     value::{Uuid, job_id, uuid},
 };
 
-/// How often a transaction begins anew because others changed what it was about to.
+/// Maximum number of restarts of a transaction because others changed its rows.
 const TRIES_MAX: usize = 20;
 
 /// Stores a workflow with its jobs.
@@ -53,7 +53,7 @@ async fn submit_in(
     jobs: &[NewJob],
 ) -> sqlx::Result<()> {
     let total = jobs.iter().filter(|job| job.spec.workflow_id == Some(workflow.id)).count();
-    sqlx::query(*sql::WORKFLOW_ADD)
+    sqlx::query(*sql::INSERT_WORKFLOW)
         .bind(store.sessions.clock())
         .bind(Uuid::from_u128(workflow.id.to_bits()))
         .bind(&workflow.name)
@@ -65,7 +65,7 @@ async fn submit_in(
     enqueue::enqueue_in(store, connection, jobs, how).await.map(drop)
 }
 
-/// Applies operators' wishes, then stores jobs.
+/// Applies operators' changes, then stores jobs.
 pub(crate) async fn resubmit(store: &Core, changes: &[Change], jobs: &[NewJob]) -> Result<Vec<Changed>, StoreError> {
     enqueue::prepare(store, jobs).await?;
     let changed = change::change_and_enqueue(store, changes, jobs).await?;
@@ -106,7 +106,7 @@ fn workflow_of(row: &PgRow) -> sqlx::Result<Workflow> {
     })
 }
 
-/// What is told of jobs, by id: their names, and where they stand.
+/// The names and states of jobs, by id.
 async fn told_of(store: &Core, ids: &[JobId]) -> sqlx::Result<HashMap<JobId, (String, Relative)>> {
     let rows = rows_of(store, *sql::RELATIVES, ids).await?;
     let found = |row: &PgRow| {
@@ -132,7 +132,7 @@ pub(crate) async fn nodes(store: &Core, workflow: WorkflowId) -> sqlx::Result<Ve
     Ok(places.into_iter().filter_map(node).collect())
 }
 
-/// Whom jobs wait for, or waited for.
+/// The parents of jobs, including those that have ended.
 async fn parents_of(store: &Core, ids: &[JobId]) -> sqlx::Result<BTreeMap<JobId, Vec<JobId>>> {
     let mut unit = store.sessions.single().await?;
     let query = sqlx::query_as::<_, (Uuid, Uuid)>(*sql::PARENTS_OF);

@@ -1,8 +1,8 @@
-//! Copies the write-ahead log back into the file, beside the writer, which would otherwise stand still for
-//! milliseconds.
+//! Copies the write-ahead log back into the file on a thread of its own, because a checkpoint would block the writer
+//! for milliseconds.
 //!
-//! While commits keep coming, a checkpoint beside them never quite catches up, and the log can begin anew only when it
-//! has been copied whole. So the writer does the rest itself once the log is long; by then little is left to copy.
+//! Under a steady load of commits, a concurrent checkpoint never completes, and the log can restart only after it was
+//! copied completely. So once the log is long, the writer copies the rest itself; by then little is left to copy.
 
 use std::{
     sync::mpsc::{Receiver, SyncSender, sync_channel},
@@ -17,23 +17,23 @@ use super::{
     health::Health,
 };
 
-/// New pages of log, of 4 KiB, after which they are copied.
+/// Number of new log pages, of 4 KiB, after which the thread copies them.
 const STEP_PAGES: i32 = 1_000;
-/// Pages of log after which the writer copies the rest itself.
+/// Number of log pages after which the writer copies the rest itself.
 const LOG_MAX_PAGES: i32 = 16_000;
-/// Rounds of one checkpoint: each copies what was committed during the one before, until the log may begin anew.
+/// Rounds per checkpoint: each copies what was committed during the one before, until the log can restart.
 const ROUNDS_MAX_COUNT: usize = 4;
 
-/// The thread that copies.
+/// The checkpoint thread.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     thread: JoinHandle<()>,
 }
 
 impl Checkpointer {
-    /// Starts the thread with a connection of its own, and has the writer's connection tell it when to copy.
+    /// Starts the thread with a connection of its own, and installs a hook on the writer's connection that notifies it.
     pub(crate) fn start(writer: &mut Connection, connection: Connection, health: &Health) -> Result<Self, StoreError> {
-        // One message is enough: whoever reads it copies all there is.
+        // One pending message is enough: each checkpoint copies everything.
         let (ask, asked) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("punctual-ckpt".into())
@@ -46,26 +46,26 @@ impl Checkpointer {
         Ok(Self { thread })
     }
 
-    /// Ends the thread and closes its connection. Must come before the writer's is closed: of two that close at once,
-    /// neither would be the last one, which removes the log.
+    /// Ends the thread and closes its connection. Must be called before the writer's connection is closed: if both
+    /// closed at once, neither would be the last one, which removes the log.
     pub(crate) fn stop(self, writer: &mut Connection) {
-        // With the hook goes the only sender that the thread listens to.
+        // Removing the hook drops the only sender, which ends the thread.
         if writer.wal_hook(None::<fn(&mut Wal, i32) -> rusqlite::Result<()>>).is_ok() {
             let _ = self.thread.join();
         }
     }
 }
 
-/// Called after each commit with the length of the log.
+/// The hook, called after each commit with the length of the log.
 fn hook(ask: SyncSender<()>, health: Health) -> impl FnMut(&mut Wal, i32) -> rusqlite::Result<()> + Send + 'static {
     let mut asked_at = 0;
     move |log, pages| {
         if pages < asked_at {
-            // It has begun anew.
+            // The log has restarted.
             asked_at = 0;
         }
         if pages >= LOG_MAX_PAGES {
-            // Whatever keeps it from being copied whole, such as a long read, does not keep commits from succeeding.
+            // A failure to copy everything, for example because of a long read, must not make commits fail.
             if let Err(error) = log.checkpoint() {
                 note(&error, &health);
             }
@@ -77,7 +77,7 @@ fn hook(ask: SyncSender<()>, health: Health) -> impl FnMut(&mut Wal, i32) -> rus
     }
 }
 
-/// A checkpoint that failed is tried again, unless the disk did not confirm what was copied.
+/// Reports a sync failure to `health`. Other failures are ignored, because the checkpoint is retried.
 fn note(error: &rusqlite::Error, health: &Health) {
     if is_failed_sync(error) {
         health.fail(error);
@@ -87,7 +87,8 @@ fn note(error: &rusqlite::Error, health: &Health) {
 fn run(connection: &Connection, asked: &Receiver<()>, health: &Health) {
     while asked.recv().is_ok() {
         for _ in 0..ROUNDS_MAX_COUNT {
-            // Another process may be at it, or the disk is full: the writer will do it, or tell.
+            // Another process may be copying, or the disk is full: the writer retries, and only sync failures are
+            // reported.
             let copied = checkpoint(connection).inspect_err(|error| note(error, health));
             if copied.unwrap_or(true) {
                 break;
@@ -96,7 +97,7 @@ fn run(connection: &Connection, asked: &Receiver<()>, health: &Health) {
     }
 }
 
-/// Copies what has been committed; says whether that was the whole log.
+/// Copies what has been committed; returns whether that was the whole log.
 fn checkpoint(connection: &Connection) -> rusqlite::Result<bool> {
     let mut checkpoint = connection.prepare_cached("pragma wal_checkpoint(passive)")?;
     checkpoint.query_row([], |row| Ok(row.get::<_, i32>(1)? == row.get::<_, i32>(2)?))
@@ -108,7 +109,7 @@ mod tests {
     use crate::sqlite::{Options, connection};
     use std::time::{Duration, Instant};
 
-    /// Length of the log, and how much of it has been copied.
+    /// The length of the log, and how much of it was copied.
     fn log(connection: &Connection) -> (i32, i32) {
         connection.query_row("pragma wal_checkpoint(noop)", [], |row| Ok((row.get(1)?, row.get(2)?))).unwrap()
     }

@@ -1,25 +1,25 @@
-//! One clock for all processes of a file, and what is done when somebody sets it.
+//! One clock for all processes of a file, and the correction of clock steps.
 //!
-//! The store's time is the machine's clock, so that a job for 09:00 starts at 09:00. Leases, locks and retries are
-//! durations, though, dated by that clock. The file keeps by how much the clock differs from the time since the
-//! machine's start, which nobody can set. A transaction that finds another difference has found a step, and moves by it
-//! whatever was dated by the clock as it was before. See docs/adr/0023.
+//! The store's time is the machine's clock, so that a job for 09:00 starts at 09:00. Leases, locks and retries,
+//! however, are durations that are stored as times of that clock. The file stores the offset of the clock from the
+//! machine's uptime, which cannot be set. A transaction that finds another offset has detected a step, and moves these
+//! times by the size of the step. See docs/adr/0023.
 
 use punctual_core::{Clock, ClockStep, Steady, SystemClock, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// The clock differs by less than that for other reasons: it is read twice, and small corrections are made all the
-/// time.
+/// Smaller changes of the offset are no steps: the two clocks are read one after the other, and small corrections are
+/// made all the time.
 const STEP_MIN_MICROS: u64 = 2_000_000;
 
-/// What is a duration from the time at which it was written. Times that were asked for stay, and so does what has
-/// happened.
+/// Moves the times that were stored as durations from the time of writing. Start times that were requested and times of
+/// past events stay unchanged.
 const MOVE: &[&str] = &[
     "update punctual_running set lease_until = lease_until + ?1",
     "update punctual_occupied_slots set lease_until = lease_until + ?1",
     "update punctual_locks set expires_at = expires_at + ?1",
     "update punctual_workers set started_at = started_at + ?1, seen_at = seen_at + ?1",
-    // Retries and snoozes: all that wait for another time than the one that was asked for.
+    // Retries and snoozes: all due jobs whose time differs from the requested one.
     "update or replace punctual_due set run_at = run_at + ?1
      where job in (select d.job from punctual_due d join punctual_jobs j on j.seq = d.job where j.run_at <> j.scheduled_at)",
     "update punctual_jobs set run_at = run_at + ?1
@@ -28,7 +28,7 @@ const MOVE: &[&str] = &[
     "update or replace punctual_limit_starts set at = at + ?1",
 ];
 
-/// The machine's clock, and the time since its start.
+/// The machine's clock, and its uptime.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MachineClock {
     epoch: Option<u128>,
@@ -50,8 +50,8 @@ impl Clock for MachineClock {
     }
 }
 
-/// Which start of the machine it is. A container may have a time since its own start, which cannot be compared with the
-/// machine's.
+/// Identifies the boot of the machine. A container may have an uptime of its own, which cannot be compared with the
+/// machine's, so its time namespace is part of the identifier.
 #[cfg(target_os = "linux")]
 fn epoch() -> Option<u128> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -66,7 +66,7 @@ fn epoch() -> Option<u128> {
     None
 }
 
-/// Counts while the machine sleeps, as its clock does.
+/// The uptime including time asleep, as the machine's clock also advances during sleep.
 #[cfg(target_os = "linux")]
 fn since_start() -> Option<std::time::Duration> {
     use nix::time::{ClockId, clock_gettime};
@@ -78,25 +78,25 @@ fn since_start() -> Option<std::time::Duration> {
     None
 }
 
-/// By how much a clock differs from the time since its machine's start.
+/// The offset of the clock from the machine's uptime, in microseconds.
 fn offset(now: Timestamp, steady: Steady) -> i64 {
     now.as_micros() - steady.elapsed.as_micros() as i64
 }
 
-/// The difference that the file knows, if it is of the same start of the machine.
+/// The offset stored in the file, if it is from the same boot.
 fn kept(connection: &Connection, steady: Steady) -> rusqlite::Result<Option<i64>> {
     let mut read = connection.prepare_cached("select epoch, offset_micros from punctual_clock")?;
     let kept = read.query_row([], |row| Ok((row.get::<_, [u8; 16]>(0)?, row.get(1)?))).optional()?;
     Ok(kept.filter(|(epoch, _)| *epoch == steady.epoch.to_be_bytes()).map(|(_, offset)| offset))
 }
 
-/// By how much the clock has stepped since the last transaction, in microseconds; nothing if it has not.
+/// The step of the clock since the last transaction, in microseconds, if there was one.
 fn step(connection: &Connection, now: Timestamp, steady: Steady) -> rusqlite::Result<Option<i64>> {
     let by = kept(connection, steady)?.map(|kept| offset(now, steady) - kept);
     Ok(by.filter(|by| by.unsigned_abs() > STEP_MIN_MICROS))
 }
 
-/// The time of a transaction that has just begun. If the clock has stepped, what was dated by it is moved first.
+/// The time of a transaction that has just begun. If the clock has stepped, moves the stored times first.
 pub(super) fn now(transaction: &Connection, clock: &dyn Clock) -> rusqlite::Result<Timestamp> {
     let now = clock.now();
     let Some(steady) = clock.steady() else { return Ok(now) };
@@ -108,7 +108,8 @@ pub(super) fn now(transaction: &Connection, clock: &dyn Clock) -> rusqlite::Resu
     Ok(now)
 }
 
-/// The machine has started anew, or the file is new or comes from elsewhere: there is nothing to compare with.
+/// Stores the offset without a comparison, because the machine was rebooted, or the file is new or from another
+/// machine.
 fn begin(transaction: &Connection, now: Timestamp, steady: Steady) -> rusqlite::Result<()> {
     let keep = "insert into punctual_clock (only_one, epoch, offset_micros) values (1, ?1, ?2)
         on conflict (only_one) do update set epoch = excluded.epoch, offset_micros = excluded.offset_micros";
@@ -127,7 +128,7 @@ fn repair(transaction: &Connection, now: Timestamp, steady: Steady, by: i64) -> 
     Ok(())
 }
 
-/// The last step that was noticed, or one that no transaction has noticed yet.
+/// The last step that was corrected, or one that no transaction has detected yet.
 pub(super) fn last_step(connection: &Connection, clock: &dyn Clock) -> rusqlite::Result<Option<ClockStep>> {
     let now = clock.now();
     let unnoticed = clock.steady().map(|steady| step(connection, now, steady)).transpose()?.flatten();

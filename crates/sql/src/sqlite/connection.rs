@@ -1,4 +1,4 @@
-//! Opening a SQLite file the way Punctual uses it.
+//! Opens SQLite files with the settings that Punctual needs.
 
 use std::{path::Path, thread, time::Duration};
 
@@ -7,15 +7,15 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{Options, error::store_error};
 
-/// Opens the file for the writer, creating it if need be.
+/// Opens the file for the writer; creates it if it does not exist.
 pub(crate) fn open(options: &Options) -> Result<Connection, StoreError> {
     let connection = open_reader(options)?;
-    // The hot tables and the ends of the indexes; what readers look at is rarely looked at again.
+    // Holds the hot tables and the ends of the indexes. Pages that readers use are rarely used again.
     connection.pragma_update(None, "cache_size", -12_288).map_err(store_error)?;
     Ok(connection)
 }
 
-/// The same, with a small cache: there may be several of them.
+/// Opens the file with a small cache, because there may be several readers.
 pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
     check_path(&options.path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -32,18 +32,18 @@ pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
 fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_for_other_writers))?;
     switch_to_wal(connection)?;
-    // Whoever wants more care than that waits for the flusher.
+    // Operations that need more durability wait for the flusher.
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "cache_size", -2_048)?;
     connection.pragma_update(None, "temp_store", "memory")?;
-    // The log shrinks again after a burst.
+    // Truncates the log after a burst.
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(())
 }
 
-/// Whichever of several processes switches a new file first, the others wait for it. SQLite does not ask its busy
-/// handler then.
+/// Switches a new file to WAL mode; only one of several processes can, and the others wait. SQLite does not call the
+/// busy handler in this case.
 fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
     let mut tries = 0;
     loop {
@@ -58,7 +58,7 @@ fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Waits briefly at first, since most writers are done within a millisecond, then longer, for a minute in all.
+/// Waits briefly at first, since most writers finish within a millisecond, then longer, for one minute in total.
 fn wait_for_other_writers(tries: i32) -> bool {
     let (pause, until) = match tries {
         0..100 => (Duration::from_micros(200), true),

@@ -1,4 +1,4 @@
-//! A connection to a file, as the shared operations see it.
+//! A connection to a file, as used by the shared operations.
 
 use std::{cell::RefCell, ops::Range};
 
@@ -17,7 +17,7 @@ use crate::{
 /// A connection within a transaction.
 pub(crate) struct SqliteDb<'c> {
     connection: &'c Connection,
-    /// The statements that were used, by their places: the connection's own cache finds them by their whole texts.
+    /// Prepared statements by index; rusqlite's own cache would compare their whole texts.
     prepared: RefCell<Vec<Option<CachedStatement<'c>>>>,
 }
 
@@ -26,14 +26,14 @@ impl<'c> SqliteDb<'c> {
         Self { connection, prepared: RefCell::new(Vec::new()) }
     }
 
-    /// Uses a statement with these values.
+    /// Binds these values to a statement and runs `work` with it.
     fn with<T>(
         &self,
         Statement(place, _): Statement,
         params: &[Value<'_>],
         work: impl FnOnce(&mut CachedStatement<'c>) -> StoreResult<T>,
     ) -> StoreResult<T> {
-        // It is away meanwhile: whoever is called for a row may want the same one.
+        // Removed from the list meanwhile: a callback for a row may use the same statement.
         let kept = self.prepared.borrow_mut().get_mut(place).and_then(Option::take);
         let prepare = || self.connection.prepare_cached(statements::ALL[place].1);
         let mut statement = kept.map_or_else(prepare, Ok).map_err(store_error)?;
@@ -69,7 +69,7 @@ impl Row for rusqlite::Row<'_> {
             ValueRef::Integer(number) => Value::Int(number),
             ValueRef::Text(_) => Value::Text(value.as_str().map_err(|error| store_error(error.into()))?),
             ValueRef::Blob(bytes) => Value::Bytes(bytes),
-            // There is none in any table.
+            // No table has floating-point values.
             ValueRef::Real(_) => Value::Null,
         })
     }
@@ -106,7 +106,7 @@ impl Db for SqliteDb<'_> {
         })
     }
 
-    /// All from the next one on: there is one writer.
+    /// All numbers from the next one on, because there is only one writer.
     fn event_numbers(&self, _: usize) -> StoreResult<Vec<Range<i64>>> {
         let next = (self as &dyn Db).only(NEXT_EVENT, &[], |row| row.get(0))?;
         Ok(std::iter::once(next..i64::MAX).collect())

@@ -1,8 +1,8 @@
-//! Makes commits durable beside the writer, which goes on meanwhile.
+//! Makes commits durable on a thread of its own, while the writer continues.
 //!
-//! SQLite appends a commit to the write-ahead log and leaves it to the system (`synchronous=normal`). A thread of its
-//! own then waits until the log is on the disk, once for all commits that have come by then, and only after that
-//! tells those who asked for it. The log is in order, so what is on the disk is always a whole beginning of history.
+//! SQLite appends a commit to the write-ahead log and does not wait for the disk (`synchronous=normal`). The flusher
+//! thread then syncs the log, once for all commits that arrived by then, and only afterwards answers the callers that
+//! requested durability. The log is sequential, so the disk always holds a complete prefix of the commits.
 
 use std::{
     fs::{File, OpenOptions},
@@ -19,15 +19,15 @@ use super::{health::Health, operation::Operation};
 /// Committed operations whose callers wait for the disk.
 type Committed = Vec<Box<dyn Operation>>;
 
-/// The way to the thread that waits for the disk.
+/// The channel to the thread that syncs the log.
 pub(crate) struct Flusher {
     committed: Option<Sender<Committed>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Flusher {
-    /// Starts the thread; `sync` returns once everything that was written before is on the disk. If it fails, the store
-    /// has failed for good.
+    /// Starts the thread. `sync` returns once everything that was written before is on disk. If it fails, the store has
+    /// failed permanently.
     pub(crate) fn start(
         sync: impl FnMut() -> io::Result<()> + Send + 'static,
         health: Health,
@@ -40,17 +40,17 @@ impl Flusher {
         Ok(Self { committed: Some(committed), thread: Some(thread) })
     }
 
-    /// Answers the callers of `operations` once these are on the disk.
+    /// Answers the callers of `operations` once their commits are on disk.
     pub(crate) fn answer_when_durable(&self, operations: Committed) {
         if let Some(committed) = &self.committed {
-            // A thread that is gone drops the operations, and with them their callers are told that all is closed.
+            // If the thread has ended, the operations are dropped, and their callers receive `Closed`.
             let _ = committed.send(operations);
         }
     }
 }
 
 impl Drop for Flusher {
-    /// Lets the thread finish what it was given.
+    /// Waits until the thread has processed the operations that it received.
     fn drop(&mut self) {
         self.committed = None;
         if let Some(thread) = self.thread.take() {
@@ -69,10 +69,10 @@ fn run(inbox: &Receiver<Committed>, mut sync: impl FnMut() -> io::Result<()>, he
     }
 }
 
-/// Waits for the disk with the write-ahead log beside the file at `path`, as SQLite itself names it.
+/// Returns a function that syncs the write-ahead log of the file at `path`, under the name that SQLite gives it.
 ///
-/// SQLite keeps its locks elsewhere, so that a second handle on the log is harmless, and it keeps the log itself as
-/// long as a connection is open.
+/// SQLite's locks are not on the log, so a second handle on it is harmless, and SQLite keeps the log as long as a
+/// connection is open.
 pub(crate) fn sync_log(path: &str) -> impl FnMut() -> io::Result<()> + Send + 'static {
     let path = PathBuf::from(format!("{path}-wal"));
     let mut log: Option<File> = None;
@@ -85,7 +85,7 @@ pub(crate) fn sync_log(path: &str) -> impl FnMut() -> io::Result<()> + Send + 's
     }
 }
 
-/// The error with the file that it is about.
+/// Adds the file name to an error.
 fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -100,7 +100,7 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    /// An operation whose caller is a channel.
+    /// An operation that sends its result to a channel.
     struct Told(Sender<Result<(), StoreError>>);
 
     impl Operation for Told {
@@ -122,12 +122,12 @@ mod tests {
         }
     }
 
-    /// A disk that says when it is asked, and waits until it may answer.
+    /// A disk that reports each sync request, and waits for the result to return.
     fn disk() -> (Receiver<()>, Sender<io::Result<()>>, impl FnMut() -> io::Result<()> + Send) {
         let ((asked, on_asked), (answer, on_answer)) = (channel(), channel::<io::Result<()>>());
         let sync = move || {
             asked.send(()).unwrap();
-            // Bounded, so that a test that fails comes to an end.
+            // Bounded, so that a failing test ends.
             on_answer.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| Err(io::Error::other("no answer")))
         };
         (on_asked, answer, sync)
@@ -137,19 +137,19 @@ mod tests {
     fn nobody_is_told_before_the_disk_has_it_and_one_wait_serves_all_who_came_meanwhile() {
         let (asked, answer, sync) = disk();
         let flusher = Flusher::start(sync, Health::new(Path::new("x.db"))).unwrap();
-        let (found, on_told) = channel();
+        let (found, results) = channel();
         flusher.answer_when_durable(vec![Box::new(Told(found.clone()))]);
         asked.recv().unwrap();
-        assert_eq!(on_told.try_recv().unwrap_err(), TryRecvError::Empty);
-        // These come while the disk works, so that they wait for its next answer, together.
+        assert_eq!(results.try_recv().unwrap_err(), TryRecvError::Empty);
+        // These arrive during a sync, so they wait for the next one together.
         flusher.answer_when_durable(vec![Box::new(Told(found.clone())), Box::new(Told(found.clone()))]);
         flusher.answer_when_durable(vec![Box::new(Told(found))]);
         answer.send(Ok(())).unwrap();
-        on_told.recv().unwrap().unwrap();
+        results.recv().unwrap().unwrap();
         asked.recv().unwrap();
-        assert_eq!(on_told.try_recv().unwrap_err(), TryRecvError::Empty);
+        assert_eq!(results.try_recv().unwrap_err(), TryRecvError::Empty);
         answer.send(Ok(())).unwrap();
-        assert_eq!(on_told.iter().map(Result::unwrap).count(), 3);
+        assert_eq!(results.iter().map(Result::unwrap).count(), 3);
         drop(flusher);
         assert!(asked.recv().is_err(), "the disk was asked more often than needed");
     }
@@ -158,16 +158,16 @@ mod tests {
     fn a_disk_that_fails_is_told_to_the_caller() {
         let (_asked, answer, sync) = disk();
         let flusher = Flusher::start(sync, Health::new(Path::new("x.db"))).unwrap();
-        let (found, on_told) = channel();
+        let (found, results) = channel();
         answer.send(Err(io::Error::other("worn out"))).unwrap();
         flusher.answer_when_durable(vec![Box::new(Told(found))]);
-        let error = on_told.recv().unwrap().unwrap_err().to_string();
+        let error = results.recv().unwrap().unwrap_err().to_string();
         assert!(error.contains("did not confirm a write: worn out"), "{error}");
-        // The next answer of such a disk is worth nothing.
+        // A later success of a disk that failed once must be ignored.
         answer.send(Ok(())).unwrap();
-        let (found, on_told) = channel();
+        let (found, results) = channel();
         flusher.answer_when_durable(vec![Box::new(Told(found))]);
-        assert!(on_told.recv().unwrap().is_err());
+        assert!(results.recv().unwrap().is_err());
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Whether this process may still rely on its disk.
 //!
 //! When the disk does not confirm a write, the system may have dropped the pages that it could not write, and the next
-//! call succeeds over the hole. How much of what was written before is lost, this process cannot find out. So it
-//! acknowledges nothing more, says why, and ends; whoever opens the file again reads what is really there.
+//! call succeeds in spite of the gap. This process cannot find out how much of the earlier data is lost. So it
+//! acknowledges nothing more, reports the reason, and exits; the next process that opens the file reads what is
+//! actually stored.
 
 use std::{fmt, path::Path};
 
 use punctual_core::{StoreError, StoreResult};
 use tokio::sync::watch;
 
-/// The state of the disk, as far as this process knows it. Clones share it.
+/// The state of the disk as known to this process. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Health {
     store: String,
@@ -21,7 +22,8 @@ impl Health {
         Self { store: format!("sqlite:{}", path.display()), failure: watch::Sender::new(None) }
     }
 
-    /// The disk did not confirm a write. Returns the first failure of this process, which is the one that counts.
+    /// Records that the disk did not confirm a write. Returns the first failure of this process, which is the one to
+    /// report.
     pub(crate) fn fail(&self, cause: impl fmt::Display) -> StoreError {
         let reason = format!("the disk did not confirm a write: {cause}");
         let failure = StoreError::Failed { store: self.store.clone(), reason };
@@ -36,7 +38,7 @@ impl Health {
         self.failure.borrow().clone().unwrap_or(failure)
     }
 
-    /// Refuses what may not be acknowledged any more.
+    /// Fails if the disk has failed: nothing may be acknowledged any more.
     pub(crate) fn check(&self) -> StoreResult<()> {
         self.failure.borrow().clone().map_or(Ok(()), Err)
     }
@@ -46,7 +48,7 @@ impl Health {
         let mut failure = self.failure.subscribe();
         match failure.wait_for(Option::is_some).await.map(|failure| failure.clone()) {
             Ok(Some(error)) => error,
-            // This end keeps the channel open, so that it is never closed.
+            // `self` holds the sender, so the channel is never closed.
             _ => std::future::pending().await,
         }
     }

@@ -9,18 +9,18 @@
 //! | how do they share a commit? | `writer`, `operation` |
 //! | when is a commit on disk? | `flush`, `checkpoint`; if the disk fails: `health` |
 //! | clock steps | `clock` |
-//! | what does `punctual doctor` check? | `examine` |
+//! | what does `punctual doctor` check? | `diagnostics` |
 //! | connections, their URL, and reads beside the writer | `connection`, `url`, `reader` |
 //! | how is the file brought to this build's schema? | `schema` |
-//! | how do errors look? | `error` |
+//! | how are errors mapped? | `error` |
 //! | are all statements served by an index? | `plans` |
 
 mod checkpoint;
 mod clock;
 mod connection;
 mod db;
+mod diagnostics;
 mod error;
-mod examine;
 mod flush;
 mod health;
 mod operation;
@@ -33,7 +33,7 @@ mod writer;
 #[cfg(test)]
 mod plans;
 
-/// Every statement with the name of its file, for tests of other engines' texts.
+/// Every statement with its name, for tests of the other engines.
 #[cfg(all(test, feature = "sqlserver"))]
 pub(crate) const fn texts() -> &'static [(&'static str, &'static str)] {
     statements::ALL
@@ -67,17 +67,17 @@ pub struct Options {
     pub path: PathBuf,
     /// When a commit counts as durable.
     pub synchronous: Synchronous,
-    /// Where the time comes from: the machine's clock, unless a test brings its own.
+    /// Where the time comes from: the machine's clock, unless a test sets its own.
     pub clock: Arc<dyn Clock>,
 }
 
 /// When a commit counts as durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
-    /// Once it is on the disk: survives a loss of power. The default.
+    /// Once it is on disk: survives a power failure. The default.
     #[default]
     Full,
-    /// Once the system has it: survives a crash of the process, not a loss of power.
+    /// Once the operating system has it: survives a crash of the process, not a power failure.
     Normal,
 }
 
@@ -95,7 +95,7 @@ impl Options {
     }
 }
 
-/// Jobs in a SQLite file.
+/// A job store in a SQLite file.
 #[derive(Clone)]
 pub struct SqliteStore {
     options: Options,
@@ -112,7 +112,7 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens a file, creates it if need be, and brings its schema up to date.
+    /// Opens a file, creates it if necessary, and migrates its schema.
     pub async fn open(options: Options) -> StoreResult<Self> {
         let opened = options.clone();
         let open = move || {
@@ -146,7 +146,7 @@ impl SqliteStore {
         self.writer.call(Durability::Now, 1, work).await
     }
 
-    /// A write of so many rows, roughly.
+    /// A write of about `rows` rows.
     async fn write_many<F, T>(&self, rows: usize, work: F) -> StoreResult<T>
     where
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
@@ -155,7 +155,7 @@ impl SqliteStore {
         self.writer.call(Durability::Now, rows, work).await
     }
 
-    /// A write that a loss of power may undo; see [`Durability::Soon`].
+    /// A write that a power failure may undo; see [`Durability::Soon`].
     async fn write_soon<F, T>(&self, work: F) -> StoreResult<T>
     where
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + 'static,
@@ -165,20 +165,20 @@ impl SqliteStore {
     }
 }
 
-/// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same file: they exist
-/// if and only if that transaction commits. Workers of other connections notice within milliseconds.
+/// Stores jobs within the caller's transaction, on the caller's connection to the same file: they exist if and only if
+/// that transaction commits. Workers of other connections notice within milliseconds.
 ///
-/// The jobs must have been checked, as the client's `enqueue_in` does.
+/// The jobs must have been validated, as the client's `enqueue_in` does.
 pub fn enqueue_in(connection: &Connection, now: Timestamp, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
     within(connection, now, |tx| enqueue::enqueue(tx, jobs))
 }
 
-/// The queues, as the caller's own transaction sees them.
+/// The queues, as visible to the caller's transaction.
 pub fn queues_in(connection: &Connection) -> StoreResult<Vec<Queue>> {
     queues::queues(&SqliteDb::new(connection))
 }
 
-/// Does something in a transaction of the caller's own: all of it or, if it fails, nothing.
+/// Runs `work` within the caller's transaction, in a savepoint that is rolled back if it fails.
 fn within<T>(
     connection: &Connection,
     now: Timestamp,
@@ -193,19 +193,20 @@ fn within<T>(
         Ok(done)
     });
     if done.is_err() {
-        // Some errors have ended the caller's transaction, and nothing is left to undo.
+        // Some errors have already rolled back the caller's transaction; then nothing is left to undo.
         let _ = run("rollback to punctual; release punctual");
     }
     done
 }
 
-/// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
+/// Settles executions within the caller's transaction, so that a handler's effects and the end of its job commit
+/// together.
 pub fn settle_in(connection: &Connection, now: Timestamp, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
     within(connection, now, |tx| settle::settle(tx, settlements))
 }
 
 impl SqliteStore {
-    /// Claims what there is, or waits for it as long as the request says.
+    /// Claims jobs, or waits for some up to the request's `wait`.
     async fn claim_or_wait(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         self.writer.claim(request, &self.readers).await
     }
@@ -253,7 +254,7 @@ impl EngineStore for SqliteStore {
 
     async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
         let options = self.options.clone();
-        let examine = move |connection: &Connection| examine::examine(connection, &options);
-        self.readers.call(examine).await
+        let check = move |connection: &Connection| diagnostics::check(connection, &options);
+        self.readers.call(check).await
     }
 }

@@ -1,4 +1,4 @@
-//! What the writer is asked to do.
+//! Requests to the writer.
 
 use std::time::Instant;
 
@@ -11,58 +11,58 @@ use crate::ops::{
     tx::{Tx, finish},
 };
 
-/// When an operation's caller may be told that it is done.
+/// When the caller of an operation may be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// Once the system has it: a loss of power may undo it. Enough for claims and signs of life, since the workers
-    /// that made them lose their power too; see docs/adr/0005.
+    /// After the commit, without waiting for the disk: a power failure may undo it. Enough for claims and heartbeats,
+    /// since a power failure also stops the workers that sent them; see docs/adr/0005.
     Soon,
-    /// Once it is on the disk.
+    /// Once the commit is on disk.
     Now,
 }
 
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// Something to do in a transaction, and somebody to be told.
+/// Work to do in a transaction, and the caller that waits for its result.
 pub(crate) trait Operation: Send {
     fn durability(&self) -> Durability;
 
-    /// How many rows it brings, roughly: a group has a bound.
+    /// The approximate number of rows that it writes; the rows of a group are limited.
     fn weight(&self) -> usize {
         1
     }
 
-    /// Whether it looks for what others of its group may bring, and so runs after them.
+    /// Whether it should run after the other operations of its group, because it uses their results.
     fn comes_last(&self) -> bool {
         false
     }
 
-    /// When it was asked for.
+    /// When the operation was requested.
     fn asked(&self) -> Instant;
 
-    /// Does it; again from the start if it has been undone.
+    /// Runs the operation; runs it again from the start if the transaction was rolled back.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError>;
 
-    /// When it is to be run again because it waits for something; nothing when it is done.
+    /// The conditions on which it runs again, if it waits for something; none when it is done.
     fn parked(&self) -> Option<Parked> {
         None
     }
 
-    /// Waits no longer, if it does.
+    /// Stops waiting, if the operation is a claim that waits.
     fn wake_claims(&mut self) {}
 
-    /// Tells the caller. Returns what gives claims back that nobody takes, because the caller has gone.
+    /// Answers the caller. Returns settlements that release the claims of a caller that no longer exists.
     fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement>;
 }
 
-/// When a parked operation is to be run again, if nothing happens before.
+/// When to run a parked operation again, if nothing wakes it before.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parked {
     pub(crate) deadline: Instant,
     pub(crate) due: Option<Timestamp>,
 }
 
-/// An operation that is done when it has run.
+/// An operation that is done after one execution.
 pub(crate) struct Call<F, T> {
     pub(crate) asked: Instant,
     pub(crate) durability: Durability,
@@ -96,13 +96,13 @@ where
 
     fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement> {
         let Self { done, caller, .. } = *self;
-        // A caller that no longer waits does not mind.
+        // The caller may have stopped waiting.
         let _ = caller.send(committed.and_then(|()| done.ok_or(StoreError::Closed)));
         Vec::new()
     }
 }
 
-/// A claim, which is done when it has got something or has waited long enough.
+/// A claim, which is done when it has claimed a job or its wait has expired.
 pub(crate) struct ClaimCall {
     pub(crate) request: ClaimRequest,
     pub(crate) deadline: Instant,
@@ -119,7 +119,7 @@ impl Operation for ClaimCall {
         true
     }
 
-    /// A claim may wait for jobs, which is nothing that it missed.
+    /// Always now: the time that a claim waits for jobs is not a delay of the store.
     fn asked(&self) -> Instant {
         Instant::now()
     }
@@ -149,7 +149,7 @@ impl Operation for ClaimCall {
     }
 }
 
-/// Gives back what was claimed for a caller that has gone meanwhile.
+/// An operation that releases claims whose caller no longer exists.
 pub(crate) fn release(releases: Vec<Settlement>) -> Box<dyn Operation> {
     let weight = releases.len();
     let work = move |tx: &mut Tx<'_>| settle(tx, &releases);

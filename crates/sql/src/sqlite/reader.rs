@@ -1,4 +1,4 @@
-//! Reads, each on a connection of its own, beside the writer.
+//! Reads, each on a connection of its own, concurrent with the writer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,10 +8,10 @@ use tokio::{sync::Semaphore, task};
 
 use super::{Options, connection, error::store_error};
 
-/// Reads under way at once; more wait for their turn.
+/// Maximum number of concurrent reads; further ones wait.
 const READERS_MAX_COUNT: usize = 4;
 
-/// Connections that are open and idle.
+/// Open idle connections.
 #[derive(Debug)]
 pub(crate) struct Readers {
     options: Options,
@@ -24,7 +24,7 @@ impl Readers {
         Self { options, turns: Arc::new(Semaphore::new(READERS_MAX_COUNT)), idle: Arc::default() }
     }
 
-    /// Reads with a connection, on a thread where blocking is allowed. All of `work` sees the same state.
+    /// Runs `work` with a connection on a blocking thread. All of `work` sees the same snapshot.
     pub(crate) async fn call<F, T>(&self, work: F) -> Result<T, StoreError>
     where
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -37,7 +37,7 @@ impl Readers {
             let connection = kept.map_or_else(|| connection::open_reader(&options), Ok)?;
             let result = connection.unchecked_transaction().map_err(store_error).and_then(|snapshot| work(&snapshot));
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-            // Whether or not the caller still waits, the turn lasts as long as the read.
+            // The permit is held until the read ends, even if the caller has stopped waiting.
             drop(turn);
             result
         };

@@ -1,4 +1,4 @@
-//! Bringing a file to the schema that this build knows.
+//! Migrates a file to the schema of this build.
 
 use punctual_core::{AppliedMigration, Schema, StoreError, Timestamp};
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -17,7 +17,7 @@ const CREATE_SCHEMA: &str = "create table if not exists punctual_schema (
     applied_at integer not null
 ) strict";
 
-/// Applies what is missing, under the file's write lock, so that of several processes that start at once one does it.
+/// Applies missing migrations under the file's write lock, so that only one of several starting processes does it.
 pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> Result<(), StoreError> {
     migrate_to(MIGRATIONS, connection, now)
 }
@@ -37,7 +37,7 @@ fn migrate_to(known: &[Migration], connection: &mut Connection, now: Timestamp) 
     transaction.commit().map_err(store_error)
 }
 
-/// The schema as the file has it.
+/// The schema version of the file.
 pub(crate) fn read(connection: &Connection) -> Result<Schema, StoreError> {
     let migrations = applied(connection)?;
     Ok(Schema { version: migrations.last().map_or(0, |migration| migration.version), migrations })

@@ -1,12 +1,28 @@
-//! The texts of all statements, one file each.
+//! The texts of all statements, from one file per noun, sent to SQLite unchanged.
 
-use crate::ops::statements::every_statement;
+use crate::{ops::statements::every_statement, sections::section};
 
 macro_rules! texts {
-    ($($name:ident $file:literal)*) => {
-        /// Every statement with the name of its file.
-        pub(crate) const ALL: &[(&str, &str)] = &[$(($file, include_str!(concat!("sql/", $file, ".sql")))),*];
+    ($($file:literal { $($name:ident)* })*) => {
+        /// Every statement with its name.
+        pub(crate) const ALL: &[(&str, &str)] = &[$($((
+            stringify!($name),
+            section(include_str!(concat!("sql/", $file, ".sql")), stringify!($name)),
+        ),)*)*];
+
+        /// The files, each with the names of its statements.
+        #[cfg(test)]
+        const FILES: &[(&str, &[&str])] =
+            &[$((include_str!(concat!("sql/", $file, ".sql")), &[$(stringify!($name)),*])),*];
     };
 }
 
 every_statement!(texts);
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_section_is_a_statement() {
+        super::FILES.iter().for_each(|(file, names)| crate::sections::assert_all_listed(file, names));
+    }
+}

@@ -1,13 +1,13 @@
-//! The one writer of a process, with group commit.
+//! The single writer of a process, with group commit.
 //!
-//! A thread of its own owns the writing connection. Whatever has been asked for by the time it looks is done in one
-//! transaction; each caller is answered once that transaction is as durable as it wants (see [`super::flush`]). If one
-//! operation fails, the transaction is undone and each operation gets one of its own: savepoints would save that, and
-//! have SQLite copy every page that changes.
+//! A thread of its own owns the writing connection. It runs all pending requests in one transaction; each caller is
+//! answered once that transaction is as durable as the request needs (see [`super::flush`]). If one operation fails,
+//! the transaction is rolled back and each operation runs in a transaction of its own: savepoints would avoid that, but
+//! SQLite would copy every page that changes.
 //!
-//! A claim that finds nothing may wait. It is parked, and runs again in the very transaction that enqueues something,
-//! or when the next job is due, or when another process has committed, which shows in the file's change counter within
-//! [`POLL_PERIODS`].
+//! A claim that finds no job may wait. It is parked, and runs again in the same transaction that enqueues a job, when
+//! the next job is due, or when another process has committed, which the thread detects by the file's change counter
+//! within [`POLL_PERIODS`].
 
 use std::{
     fmt,
@@ -42,20 +42,20 @@ use crate::{
     wakes::Wakes,
 };
 
-/// How often the change counter is read while somebody waits, for as long as something goes on, and when nothing does.
+/// How often the change counter is read while a claim or a subscriber waits: under activity, and when idle.
 const POLL_PERIODS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
-/// How long ago something must have happened for nothing to go on.
+/// Time without activity after which the writer counts as idle.
 const QUIET_AFTER: Duration = Duration::from_secs(1);
-/// The most operations, and the most rows, that share a transaction, so that the first is not kept waiting for long.
+/// Maximum operations and rows per transaction, so that the first operation does not wait long.
 const GROUP_MAX_OPERATIONS: usize = 256;
 const GROUP_MAX_ROWS: usize = 10_000;
 
-/// A shorter wait for the writer is none: the operation counts as asked for when it is done.
+/// Shorter waits for the writer are ignored: the operation counts as requested when it runs.
 const WAIT_COUNTS_FROM: Duration = Duration::from_millis(500);
-/// A worker repeats a renewal that was refused within so long.
+/// The maximum time until a worker repeats a refused renewal.
 const RENEWAL_MAX_PAUSE: Duration = Duration::from_secs(15);
 
-/// The way to the writer.
+/// The channel to the writer thread.
 pub(crate) struct Writer {
     operations: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
@@ -63,9 +63,9 @@ pub(crate) struct Writer {
 
 enum Message {
     Operation(Box<dyn Operation>),
-    /// Somebody has begun to wait for other processes' commits.
+    /// A subscriber has begun to wait for commits of other processes.
     Listen,
-    /// Claims that wait are to answer.
+    /// Waiting claims must answer now.
     Hurry,
 }
 
@@ -103,7 +103,7 @@ impl Writer {
         Ok(Self { operations: Some(operations), thread: Some(thread) })
     }
 
-    /// Does `work`, which brings about `weight` rows, in a transaction; answers once it is as durable as asked for.
+    /// Runs `work`, which writes about `weight` rows, in a transaction; returns once it is as durable as requested.
     pub(crate) async fn call<F, T>(&self, durability: Durability, weight: usize, work: F) -> Result<T, StoreError>
     where
         F: Fn(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -121,7 +121,7 @@ impl Writer {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Claims jobs, and waits for some if the request says so.
+    /// Claims jobs, and waits for some up to the request's `wait`.
     pub(crate) async fn claim(&self, request: ClaimRequest, readers: &Readers) -> Result<Claimed, StoreError> {
         let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
         let (caller, answer) = oneshot::channel();
@@ -140,15 +140,15 @@ impl Writer {
         Ok(taken.claimed())
     }
 
-    /// Lets the thread know that somebody waits for other processes' commits.
+    /// Notifies the thread of a subscriber that waits for commits of other processes.
     pub(crate) fn listen(&self) {
-        // A closed writer has nothing to tell.
+        // A closed writer reports no changes.
         let _ = self.send(Message::Listen);
     }
 
-    /// Claims that wait answer at once.
+    /// Makes waiting claims answer at once.
     pub(crate) fn wake_claims(&self) {
-        // Nobody waits for a closed writer.
+        // A closed writer has no waiting claims.
         let _ = self.send(Message::Hurry);
     }
 
@@ -158,11 +158,11 @@ impl Writer {
     }
 }
 
-/// An answer on its way. If its caller goes before it has all of it, what was claimed is given back.
+/// A pending answer to a claim. If the caller drops it before it is complete, the claimed jobs are released.
 struct ClaimAnswer<'w> {
     writer: &'w Writer,
     answer: oneshot::Receiver<Result<Taken, StoreError>>,
-    /// What gives back claims whose jobs are being read.
+    /// Settlements that release the claims whose jobs are being read.
     unread: Vec<Settlement>,
 }
 
@@ -172,14 +172,14 @@ impl Drop for ClaimAnswer<'_> {
         let untaken = self.answer.try_recv().ok().and_then(Result::ok);
         let releases = untaken.map_or_else(|| std::mem::take(&mut self.unread), |taken| taken.releases());
         if !releases.is_empty() {
-            // A writer that is closed leaves it to the lease.
+            // If the writer is closed, the leases expire.
             let _ = self.writer.send(Message::Operation(release(releases)));
         }
     }
 }
 
 impl Drop for Writer {
-    /// Lets the thread finish what it was asked for.
+    /// Waits until the thread has processed the pending requests.
     fn drop(&mut self) {
         self.operations = None;
         if let Some(thread) = self.thread.take() {
@@ -194,16 +194,16 @@ impl fmt::Debug for Writer {
     }
 }
 
-/// Who is to be told of what a group did.
+/// Which waiters must be notified of the changes of a group.
 #[derive(Debug, Clone, Copy, Default)]
 struct Woke {
     work: bool,
     jobs: bool,
 }
 
-/// Why a transaction was undone.
+/// Why a transaction was rolled back.
 enum Undone {
-    /// The store failed; nobody has anything to gain from another try now.
+    /// The store failed; running the operations again now is useless.
     ByStore(StoreError),
     /// One operation failed; the others may succeed without it.
     ByOperation(StoreError),
@@ -215,25 +215,25 @@ impl Undone {
     }
 }
 
-/// The last time during which the store refused transactions: another program kept it locked for longer than we wait,
-/// or the disk was full.
+/// The last period during which the store refused transactions: another program held the lock for longer than the busy
+/// timeout, or the disk was full.
 #[derive(Debug)]
 struct Refusal {
-    /// From when until when.
+    /// The start and the end of the period.
     times: Option<(Instant, Instant)>,
-    /// Whether the store's clock goes on while something waits.
+    /// Whether the store's clock advances while an operation waits.
     is_timed: bool,
 }
 
 impl Refusal {
-    /// A transaction that began at `began` was refused just now.
+    /// Records that a transaction which began at `began` was refused now.
     fn extend(&mut self, began: Instant) {
         let since = self.times.filter(|(_, until)| began.duration_since(*until) < RENEWAL_MAX_PAUSE);
         self.times = Some((since.map_or(began, |(since, _)| since), Instant::now()));
     }
 
-    /// When an operation counts as asked for, by the store's clock, and how long it has waited. One that is repeated
-    /// because the store had refused it counts from when the store began to.
+    /// When an operation counts as requested, by the store's clock, and how long it has waited. An operation that is
+    /// repeated because the store refused it counts from the start of that period.
     fn asked(&self, now: Timestamp, asked: Instant) -> (Timestamp, Duration) {
         // A manual clock does not advance while an operation waits.
         let waited = if self.is_timed { asked.elapsed() } else { Duration::ZERO };
@@ -245,18 +245,18 @@ impl Refusal {
 }
 
 struct WriterThread {
-    /// Who answers those that wait for the disk; nobody if the options ask for no such care. Before the connection, so
-    /// that all are answered while the log is still there.
+    /// Answers the operations that wait for the disk; absent if the options do not require it. Declared before the
+    /// connection, so that it is dropped first and all operations are answered while the log still exists.
     flusher: Option<Flusher>,
     connection: Connection,
     clock: Arc<dyn Clock>,
     wakes: Wakes,
     inbox: Receiver<Message>,
-    /// Claims that wait for work.
+    /// Claims that wait for jobs.
     parked: Vec<Box<dyn Operation>>,
-    /// Claims that have been made here and not settled.
+    /// Claims that were made by this process and are not settled.
     held: Held,
-    /// When something was asked for, or another process committed, for the last time.
+    /// When an operation last arrived, or another process last committed.
     last_sign: Instant,
     checkpointer: Checkpointer,
     health: Health,
@@ -277,7 +277,7 @@ impl WriterThread {
                 Ok(Message::Listen) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.checkpointer.stop(&mut self.connection),
             }
-            // Changes only by other connections' commits, so our own never wake us.
+            // Changes only by commits of other connections, so this process's own commits never wake it.
             let version = self.data_version();
             let others_committed = std::mem::replace(&mut seen_version, version) != version;
             if others_committed {
@@ -290,7 +290,7 @@ impl WriterThread {
         }
     }
 
-    /// Waits for a message, or until it is time to look at something else.
+    /// Waits for a message, or until parked claims or the change counter need attention.
     fn next(&self) -> Result<Message, RecvTimeoutError> {
         match self.pause() {
             Some(pause) => self.inbox.recv_timeout(pause),
@@ -298,8 +298,8 @@ impl WriterThread {
         }
     }
 
-    /// How long nothing need be done: until a parked claim is due or has waited long enough, and while anybody waits
-    /// until the change counter is read again.
+    /// How long the thread may sleep: until a parked claim is due or its wait has expired, and, while a claim or
+    /// subscriber waits, until the change counter is read again.
     fn pause(&self) -> Option<Duration> {
         let anybody_waits = !self.parked.is_empty() || self.wakes.anybody_listens();
         let until = |parked: Parked| {
@@ -307,7 +307,7 @@ impl WriterThread {
             let left = parked.deadline.saturating_duration_since(Instant::now());
             due.map_or(left, |due| due.min(left))
         };
-        // One that is not parked any more has lost its caller; it is cleared away at once.
+        // A claim that no longer waits has lost its caller or its wait has expired; it is processed at once.
         let pauses = self.parked.iter().map(|operation| operation.parked().map_or(Duration::ZERO, until));
         let quiet = self.last_sign.elapsed() > QUIET_AFTER;
         let poll = if quiet { POLL_PERIODS.1 } else { POLL_PERIODS.0 };
@@ -332,7 +332,7 @@ impl WriterThread {
         group
     }
 
-    /// Runs a group, and parked claims if there may be something for them; then tells everybody.
+    /// Runs a group, and parked claims if there may be jobs for them; then answers the callers.
     fn commit(&mut self, mut group: Vec<Box<dyn Operation>>, serve_parked: bool) {
         if group.is_empty() && self.parked.is_empty() {
             return;
@@ -348,7 +348,7 @@ impl WriterThread {
                 group.into_iter().for_each(|operation| self.commit(vec![operation], false));
             }
             Err(Undone::ByOperation(error) | Undone::ByStore(error)) => {
-                // An operation that was refused for what it asks says nothing of the store.
+                // An error in the operation's own request is not a failure of the store.
                 if error.is_transient() {
                     self.refusal.extend(began);
                 }
@@ -364,8 +364,8 @@ impl WriterThread {
         }
     }
 
-    /// Answers the callers of a group that is committed, those who wait for the disk by way of the flusher, and parks
-    /// what waits for more.
+    /// Answers the callers of a committed group, through the flusher if they wait for the disk, and parks claims that
+    /// found no job.
     fn tell(&mut self, group: Vec<Box<dyn Operation>>, woke: Woke) {
         if woke.jobs {
             self.wakes.wake();
@@ -388,9 +388,9 @@ impl WriterThread {
         }
     }
 
-    /// Runs a group in one transaction: all of it, or nothing.
+    /// Runs a group in one transaction: all of it or nothing.
     ///
-    /// Parked operations join the end of the group when they are to be served or when the group made work.
+    /// Parked operations are added at the end of the group if `serve_parked` is set or the group made jobs available.
     fn transact(&mut self, group: &mut Vec<Box<dyn Operation>>, serve_parked: bool) -> Result<Woke, Undone> {
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior).map_err(Undone::by_store)?;
@@ -402,7 +402,7 @@ impl WriterThread {
             (tx.asked, tx.waited) = self.refusal.asked(now, operation.asked());
             tx.held = std::mem::take(&mut self.held);
             if let Err(error) = operation.run(&mut tx) {
-                // After some failures, a full disk among them, SQLite has undone the whole transaction by itself.
+                // After some errors, such as a full disk, SQLite has already rolled back the whole transaction.
                 let by_store = transaction.is_autocommit();
                 return Err(if by_store { Undone::ByStore(error) } else { Undone::ByOperation(error) });
             }
@@ -429,7 +429,7 @@ impl WriterThread {
 
     fn data_version(&self) -> i64 {
         let read = || self.connection.prepare_cached("pragma data_version")?.query_row([], |row| row.get(0));
-        // A version that cannot be read is a hint that does not come; polling remains.
+        // If the version cannot be read, the hint is lost; the next poll reads it again.
         read().unwrap_or_default()
     }
 }
@@ -455,7 +455,7 @@ mod tests {
         writer.call(Durability::Now, 1, work).await
     }
 
-    /// The first operation holds up the thread until the others have arrived, so that they form one group.
+    /// The first operation blocks the thread until the others have arrived, so that they form one group.
     #[tokio::test(flavor = "multi_thread")]
     async fn an_operation_that_fails_takes_none_of_its_group_with_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -463,7 +463,7 @@ mod tests {
         let (release, released) = mpsc::channel();
         let released = std::sync::Mutex::new(Some(released));
         let hold = writer.call(Durability::Now, 1, move |_| {
-            // Only the first time: it may be undone with the others and run again.
+            // Only the first time: the operation may be rolled back with the others and run again.
             if let Some(released) = released.lock().unwrap().take() {
                 released.recv().unwrap();
             }

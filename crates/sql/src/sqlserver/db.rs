@@ -1,7 +1,7 @@
-//! A connection to a server, as the shared operations see it.
+//! A connection to a server, as used by the shared operations.
 //!
-//! Operations run on a thread where waiting is allowed, and ask whoever has the connection. What they write waits until
-//! something is read, or until the end, so that rows for the same statement go as one document.
+//! Operations run on a blocking thread and send requests to the task that owns the connection. Writes are buffered
+//! until the next read or the end of the operation, so that rows for the same statement are sent as one document.
 
 use std::{
     cell::{Cell, RefCell},
@@ -26,11 +26,11 @@ use super::{
 };
 use crate::db::{Db, GoOn, Row, Rows, Statement, Value};
 
-/// Something to do on the connection.
+/// A request to the task that owns the connection.
 struct Request {
     text: &'static str,
     params: Vec<Owned>,
-    /// Whether rows come back; else only how many were changed.
+    /// Whether the statement returns rows; otherwise only the number of changed rows.
     reads: bool,
     answer: oneshot::Sender<StoreResult<Answer>>,
 }
@@ -41,7 +41,7 @@ struct Answer {
     changed: usize,
 }
 
-/// Lets `work` use a connection from a thread where waiting is allowed.
+/// Lets `work` use a connection from a blocking thread.
 pub(crate) async fn serve<S, F, T>(client: &mut tiberius::Client<S>, store: &str, work: F) -> StoreResult<T>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -54,20 +54,20 @@ where
         let params: Vec<&dyn ToSql> = params.iter().map(|value| value as &dyn ToSql).collect();
         let answered = async {
             if reads {
-                // One that stores a row if there is none may answer in the second part.
+                // A statement that inserts a row if it does not exist may return it in the second result set.
                 let results = client.query(text, &params).await?.into_results().await?;
                 return Ok(Answer { rows: results.into_iter().flatten().collect(), changed: 0 });
             }
             let changed = client.execute(text, &params).await?.total() as usize;
             Ok(Answer { rows: Vec::new(), changed })
         };
-        // Whoever asked waits for it.
+        // The requesting thread waits for the answer.
         drop(answer.send(answered.await.map_err(|error| store_error(store, &error))));
     }
     done.await.map_err(|error| broken_off(&error))?
 }
 
-/// The way to the connection.
+/// The channel to the task that owns the connection.
 pub(crate) struct Link {
     requests: mpsc::UnboundedSender<Request>,
 }
@@ -93,7 +93,7 @@ impl ServerDb {
         Self { link, locking: Cell::new(locking), later: RefCell::default() }
     }
 
-    /// Does what was put off.
+    /// Runs the buffered writes.
     pub(crate) fn flush(&self) -> StoreResult<()> {
         let later = std::mem::take(&mut *self.later.borrow_mut());
         for (statement, params) in later.into_requests() {
@@ -112,7 +112,7 @@ impl ServerDb {
         self.link.ask(statements::text(statement), params, reads)
     }
 
-    /// Asks for rows for all of these; each has the place of what it is for behind its own columns.
+    /// Queries rows for all lines; the last column of each row is the index of its line.
     fn ask_each(&self, statement: Statement, lines: Lines) -> StoreResult<Vec<tiberius::Row>> {
         self.flush()?;
         let mut rows = Vec::new();
@@ -209,7 +209,7 @@ impl Db for ServerDb {
     fn be_alone(&self) -> StoreResult<()> {
         match self.locking.get() {
             Locking::Alone => Ok(()),
-            // Two who hold the lock together would wait for each other.
+            // Two operations that hold the shared lock and both upgrade it would deadlock.
             Locking::Beside => Err(StoreError::Busy { waited_ms: 0 }),
             Locking::Within => {
                 let rows = self.link.ask(Locking::Alone.text(), Vec::new(), true)?.rows;

@@ -1,27 +1,27 @@
-//! SQL Server's errors in the port's words.
+//! Maps SQL Server's errors to the port's.
 
 use std::io::ErrorKind;
 
 use punctual_core::StoreError;
 use tiberius::error::Error;
 
-/// Picked as the victim of a deadlock; waited too long for a lock.
+/// Chosen as the victim of a deadlock; waited too long for a lock.
 const DEADLOCK: u32 = 1205;
 const LOCK_TIMEOUT: u32 = 1222;
-/// As the settings of a connection say.
+/// As set in the settings of a connection.
 pub(crate) const LOCK_TIMEOUT_MS: u64 = 30_000;
-/// A row with that key came in between; what was being read has moved.
+/// A row with the same key was inserted concurrently; the data being read has moved.
 const IN_THE_WAY: [u32; 3] = [2601, 2627, 601];
-/// There is no room: in the database, in its log, on the disk.
+/// No space left: in the database, in its log, on the disk.
 const FULL: [u32; 3] = [1105, 9002, 1101];
-/// The login failed; the database cannot be opened; a right is missing.
+/// The login failed; the database cannot be opened; a permission is missing.
 const REFUSED: [u32; 5] = [18456, 4060, 911, 229, 262];
-/// The server is stopping, another one is taking over, or it is too busy for now.
+/// The server is stopping, another one is taking over, or it is too busy at the moment.
 const AWAY: [u32; 11] = [6005, 976, 983, 40_197, 40_501, 40_613, 49_918, 49_919, 49_920, 10_928, 10_929];
 /// The database cannot be written: it is read-only, on standby, or on a secondary replica.
 const READ_ONLY: [u32; 3] = [3906, 3908, 978];
 
-/// What a statement's failure means to a caller of the port.
+/// Maps the error of a statement to an error of the port.
 pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
     let text = error.to_string();
     if let Some(code) = error.code() {
@@ -31,7 +31,7 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
         Error::Protocol(why) if why.contains("encryption") => {
             unreachable(store, format!("{why} If it is to go without TLS, say encrypt=off in the address"))
         }
-        // What follows is for programmers.
+        // The rest of the text is for programmers.
         Error::Tls(why) => {
             let why = why.split(". ").next().unwrap_or_default();
             unreachable(store, format!("{why}; whom to trust, ca=/path/ca.pem in the address says"))
@@ -43,7 +43,7 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
     }
 }
 
-/// What a number of the server's means.
+/// Maps an error number of the server.
 fn of_code(store: &str, code: u32, text: String) -> StoreError {
     match code {
         DEADLOCK => begin_anew(&text),
@@ -56,7 +56,7 @@ fn of_code(store: &str, code: u32, text: String) -> StoreError {
     }
 }
 
-/// Others were in the way: the operation begins anew.
+/// Reports a conflict with concurrent operations, after which the operation must restart.
 fn begin_anew(text: &str) -> StoreError {
     tracing::debug!(error = text, "others were in the way");
     StoreError::Busy { waited_ms: 0 }
@@ -66,7 +66,7 @@ fn unreachable(store: &str, reason: String) -> StoreError {
     StoreError::Unreachable { store: store.to_owned(), reason }
 }
 
-/// An operation that did not come to its end.
+/// The error for an operation that panicked or was aborted.
 pub(crate) fn broken_off(error: &tokio::task::JoinError) -> StoreError {
     StoreError::Other(format!("an operation broke off: {error}"))
 }

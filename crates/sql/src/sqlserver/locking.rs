@@ -1,30 +1,31 @@
-//! How operations that write stand to each other.
+//! Mutual exclusion of writing operations.
 
 use punctual_core::{StoreError, StoreResult, Timestamp};
 
 use super::statements::own;
 use crate::db::Row;
 
-/// How an operation stands to others, by the lock `punctual` that it holds until the end of its transaction. As this is
-/// the first lock that it takes, nobody who is alone waits for somebody who waits for them.
+/// How an operation excludes others, by means of the application lock `punctual`, which it holds until the end of its
+/// transaction. The lock is the first that an operation takes, so operations with exclusive access cannot deadlock with
+/// each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locking {
-    /// Nobody else writes.
+    /// Exclusive: no other operation writes.
     Alone,
-    /// Others write too. Jobs in their lanes are locked as they are taken, and skipped if they are; what is held is
-    /// locked in one order; all else is added only.
+    /// Shared with other writers. Jobs in lanes are locked as they are claimed, and skipped if already locked; running
+    /// jobs are locked in one order; all other rows are only inserted.
     Beside,
-    /// Within a transaction of an application's own, without the lock until it is needed.
+    /// Within an application's transaction; takes the lock only when it is needed.
     Within,
 }
 
-/// What the lock is answered with to the victim of a deadlock.
+/// The lock's result code for the victim of a deadlock.
 const DEADLOCK: i64 = -3;
-/// How long the lock is waited for.
+/// How long an operation waits for the lock.
 const LOCK_TIMEOUT_MS: u64 = 60_000;
 
 impl Locking {
-    /// What begins an operation.
+    /// The statement that begins an operation.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Alone => own::ALONE,
@@ -33,7 +34,7 @@ impl Locking {
         }
     }
 
-    /// Whether it was answered with a lock; the server's time if so.
+    /// Checks the result of the lock request; returns the server's time if the lock was granted.
     pub(crate) fn check(rows: &[tiberius::Row]) -> StoreResult<Timestamp> {
         let row: &dyn Row = rows.last().ok_or_else(|| StoreError::Other("no answer to a lock".to_owned()))?;
         match row.get::<i64>(0)? {

@@ -1,16 +1,16 @@
-//! The engine for teams on SQL Server: 2017 or later, or whatever speaks its protocol and dialect.
+//! The engine for SQL Server 2017 or later, and for servers that are compatible with its protocol and dialect.
 //!
 //! | question | file |
 //! |---|---|
 //! | which tables are there? | `migrations/` |
-//! | which statements? | `sql/` for the shared operations, `own/` for what only this engine says; by `statements` |
+//! | which statements? | `sql/`, a file per noun; `engine.sql` has those of this engine alone; by `statements` |
 //! | how are they run? | `db`, on connections of `session`; writes by `write_buffer`; exclusion by `locking` |
 //! | how are values converted? | `value` |
 //! | how are counters added up? | `rollups` |
 //! | what do operations do? | `../ops/` |
 //! | how is the URL read? | `url` |
 //! | how is the database brought to this build's schema? | `schema` |
-//! | how do errors look? | `error` |
+//! | how are errors mapped? | `error` |
 
 mod db;
 mod error;
@@ -46,29 +46,29 @@ use crate::{
     wakes::Wakes,
 };
 
-/// How often a claim that waits looks for what others have brought.
+/// How often a waiting claim checks for jobs of other processes.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Numbers of hours that are older were added up long ago.
+/// Rollups of older hours are already merged.
 const SUMS_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How a database is reached.
+/// How to connect to a database.
 #[derive(Clone)]
 pub struct Options {
     config: tiberius::Config,
-    /// The address, without secrets.
+    /// The URL without secrets.
     location: String,
     max_connections: usize,
     connect_timeout: Duration,
     /// How long a short operation (enqueue, claim, settle, renewal of leases) waits for the server's answer. Each
-    /// statement of the others may also wait for a lock, and those of a migration ten times as long.
+    /// statement of the other operations may in addition wait for a lock, and those of a migration ten times as long.
     answer_timeout: Duration,
-    /// Where the time comes from: the server's clock, unless a test brings its own.
+    /// Where the time comes from: the server's clock, unless a test sets its own.
     clock: Option<Arc<dyn Clock>>,
 }
 
 impl Options {
-    /// The same server, another database.
+    /// Options for another database of the same server.
     #[must_use]
     pub fn in_database(&self, name: &str) -> Self {
         let mut options = self.clone();
@@ -77,21 +77,21 @@ impl Options {
         options
     }
 
-    /// A connection of the caller's own, such as for transactions in which jobs are enqueued.
+    /// Opens a connection for the caller's own use, such as for transactions in which jobs are enqueued.
     pub async fn connect(&self) -> StoreResult<Client> {
         Sessions::new(self.clone()).open(Patience::Usual).await
     }
 
-    /// Runs a text on a connection of its own, such as one that makes a database.
+    /// Runs a statement on a connection of its own, for example to create a database.
     pub async fn run(&self, text: &str) -> StoreResult<()> {
         let mut client = self.connect().await?;
         let done = async { client.simple_query(text).await?.into_results().await };
         done.await.map(drop).map_err(|error| error::store_error(&self.location, &error))
     }
 
-    /// Drops a database of this server, whoever still has a connection to it.
+    /// Drops a database of this server, even if it has open connections.
     pub async fn drop_database(&self, name: &str) -> StoreResult<()> {
-        // Not every server knows how to send them away; one that has to, and cannot, refuses what follows.
+        // Not every server supports this statement; a server that needs it and does not support it rejects the drop.
         let _ = self.run(&format!("alter database {name} set single_user with rollback immediate")).await;
         self.run(&format!("drop database {name}")).await
     }
@@ -110,14 +110,14 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Jobs in SQL Server.
+/// A job store in SQL Server.
 #[derive(Clone)]
 pub struct SqlServerStore {
     options: Options,
     version: String,
     sessions: Arc<Sessions>,
     sums: Arc<Rollups>,
-    /// Something may have happened to jobs; there may be something to claim; claims are to wait no longer.
+    /// Notified of changes to jobs, of jobs to claim, and of claims that must stop waiting.
     jobs: Wakes,
     work: Wakes,
     hurried: Wakes,
@@ -130,7 +130,7 @@ impl fmt::Debug for SqlServerStore {
 }
 
 impl SqlServerStore {
-    /// Connects, and brings the schema up to date.
+    /// Connects, and migrates the schema.
     pub async fn open(options: Options) -> StoreResult<Self> {
         let sessions = Sessions::new(options.clone());
         let mut client = sessions.open(Patience::Long).await?;
@@ -179,14 +179,14 @@ impl SqlServerStore {
         self.write_as(true, work).await
     }
 
-    /// Writes, if need be alone.
+    /// Writes, with exclusive access if necessary.
     async fn write_as<F, T>(&self, beside: bool, work: F) -> StoreResult<T>
     where
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
         let write = self.sessions.write(beside, work);
-        // What may be done beside others is what leases run out for while it waits.
+        // Operations with shared access are those that must finish before leases expire.
         let (done, woke) = if beside { self.sessions.in_time(write).await? } else { write.await? };
         if woke.work {
             self.work.wake();
@@ -198,10 +198,10 @@ impl SqlServerStore {
         Ok(done)
     }
 
-    /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they
-    /// exist if and only if that transaction commits. Workers notice within a tenth of a second.
+    /// Stores jobs within the caller's transaction, on the caller's connection to the same database: they exist if and
+    /// only if that transaction commits. Workers notice within 100 ms.
     ///
-    /// The jobs must have been checked, as the client's `enqueue_in` does.
+    /// The jobs must have been validated, as the client's `enqueue_in` does.
     pub async fn enqueue_in<S>(&self, client: &mut tiberius::Client<S>, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -209,8 +209,8 @@ impl SqlServerStore {
         self.sessions.write_within(client, move |tx| enqueue::enqueue(tx, &jobs)).await
     }
 
-    /// Ends executions within a transaction of the caller's own, so that a handler's effects and its job's end are one.
-    /// Until that transaction ends, nobody else writes.
+    /// Settles executions within the caller's transaction, so that a handler's effects and the end of its job commit
+    /// together. No other operation can write until that transaction ends.
     pub async fn settle_in<S>(
         &self,
         client: &mut tiberius::Client<S>,
@@ -226,12 +226,12 @@ impl SqlServerStore {
         self.sessions.write_within(client, settle).await
     }
 
-    /// Whether there may be something to claim, looked for without a lock.
+    /// Whether there may be jobs to claim; checked without a lock.
     async fn may_claim(&self, ahead: Duration) -> StoreResult<bool> {
         self.sessions.in_time(self.sessions.peek(self.now().after(ahead))).await
     }
 
-    /// One try, on a task of its own, which gives back what nobody waits for any more.
+    /// One attempt to claim, on a task of its own, which releases the jobs if the caller has stopped waiting.
     async fn claim_now(&self, request: &ClaimRequest) -> StoreResult<(Claimed, Option<Timestamp>)> {
         let (caller, answer) = tokio::sync::oneshot::channel();
         let (own, request) = (self.clone(), request.clone());
@@ -252,7 +252,7 @@ impl SqlServerStore {
                     runtime.spawn(async move { own.settle(releases).await });
                 }
             };
-            // Whoever asked may be gone before it is sent, or after.
+            // The caller may stop waiting before or after the result is sent.
             drop(caller.send(Offer::new(taken, back)));
         });
         let taken = answer.await.ok().and_then(Offer::take).ok_or(StoreError::Closed)??;
@@ -261,7 +261,7 @@ impl SqlServerStore {
 }
 
 impl SqlServerStore {
-    /// Claims what there is, or waits for it as long as the request says.
+    /// Claims jobs, or waits for some up to the request's `wait`.
     async fn claim_or_wait(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         let deadline = Instant::now() + request.wait.min(punctual_core::limits::WAIT_MAX);
         let mut hurried = self.hurried.listen();
@@ -279,7 +279,7 @@ impl SqlServerStore {
                     () = time::sleep(pause) => {}
                     () = hurried.changed() => return Ok(claimed),
                 }
-                // Others may have brought something.
+                // Other processes may have enqueued jobs.
                 if Instant::now() >= deadline || self.may_claim(request.ahead).await? {
                     break;
                 }
@@ -320,6 +320,6 @@ impl EngineStore for SqlServerStore {
     }
 
     async fn check(&self) -> StoreResult<Vec<Diagnostic>> {
-        self.read(crate::ops::examine::examine).await
+        self.read(crate::ops::diagnostics::check).await
     }
 }

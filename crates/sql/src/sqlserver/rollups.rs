@@ -1,12 +1,13 @@
-//! Numbers that many change at once are rows that are added; from time to time those of one thing are made one.
+//! Counters that many operations change at once are stored as inserted rows, which are periodically merged into one row
+//! per counter.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Rows are added up after so many operations of a process, or after so many looks whether to.
+/// Rows are merged after this number of operations of a process, or after this number of checks.
 const OPERATIONS: usize = 500;
 const LOOKS: usize = 60;
 
-/// Counts what was done since rows were added up.
+/// Counts the operations and checks since the last merge.
 #[derive(Debug, Default)]
 pub(crate) struct Rollups {
     operations: AtomicUsize,
@@ -14,12 +15,12 @@ pub(crate) struct Rollups {
 }
 
 impl Rollups {
-    /// An operation may have added rows.
+    /// Records an operation, which may have inserted rows.
     pub(crate) fn note(&self) {
         self.operations.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether it is time to add up.
+    /// Whether to merge rows now.
     pub(crate) fn are_due(&self) -> bool {
         let looks = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
         let are_due = looks >= LOOKS || self.operations.load(Ordering::Relaxed) >= OPERATIONS;

@@ -1,4 +1,4 @@
-//! Bringing a database to the schema that this build knows.
+//! Migrates a database to the schema of this build.
 
 use punctual_core::{AppliedMigration, Schema, StoreError, StoreResult, Timestamp};
 use tiberius::error::Error;
@@ -17,7 +17,7 @@ use crate::{
 pub const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
 
-/// Applies what is missing, under a lock.
+/// Applies missing migrations under a lock.
 pub(crate) async fn migrate(client: &mut Client, store: &str) -> StoreResult<()> {
     let error = |error: Error| store_error(store, &error);
     let lock = rows(client, own::LOCK_SCHEMA).await.map_err(error)?;
@@ -32,7 +32,7 @@ pub(crate) async fn migrate(client: &mut Client, store: &str) -> StoreResult<()>
     run(client, own::UNLOCK_SCHEMA).await.map_err(error)
 }
 
-/// One migration, all of it or nothing. A line `go` ends a batch.
+/// Applies one migration, all of it or nothing. A line `go` ends a batch.
 async fn apply(client: &mut Client, migration: &Migration) -> Result<(), Error> {
     client.begin_transaction().await?;
     let mut batch = String::new();
@@ -46,18 +46,18 @@ async fn apply(client: &mut Client, migration: &Migration) -> Result<(), Error> 
         }
     }
     let (version, checksum) = (i64::from(migration.version), migration.checksum());
-    client.execute(own::NOTE_MIGRATION, &[&version, &migration.name, &checksum.as_str()]).await?;
+    client.execute(own::INSERT_MIGRATION, &[&version, &migration.name, &checksum.as_str()]).await?;
     client.commit_transaction().await
 }
 
-/// The schema as the database has it.
+/// The schema version of the database.
 pub(crate) async fn read(client: &mut Client, store: &str) -> StoreResult<Schema> {
     let migrations = applied(client, store).await?;
     Ok(Schema { version: migrations.last().map_or(0, |migration| migration.version), migrations })
 }
 
 async fn applied(client: &mut Client, store: &str) -> StoreResult<Vec<AppliedMigration>> {
-    let read = async { client.simple_query(own::APPLIED).await?.into_first_result().await };
+    let read = async { client.simple_query(own::MIGRATIONS).await?.into_first_result().await };
     let rows = read.await.map_err(|error| store_error(store, &error))?;
     let of = |row: &tiberius::Row| -> Result<AppliedMigration, StoreError> {
         let row: &dyn Row = row;

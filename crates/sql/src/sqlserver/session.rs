@@ -1,4 +1,4 @@
-//! Connections: how they are opened, shared, and used for one operation.
+//! Connections: opens them, pools them, and runs operations on them.
 
 use std::{
     io,
@@ -34,22 +34,22 @@ use crate::{
 /// A connection.
 pub type Client = tiberius::Client<Compat<TcpStream>>;
 
-/// How often an operation begins anew: alone if it turned out to need that, or if the server has picked it as the
-/// victim of a deadlock.
+/// Maximum tries of an operation. It restarts with exclusive access if it turned out to need that, or if the server
+/// chose it as the victim of a deadlock.
 const TRIES_MAX: usize = 5;
 
-/// A connection that was idle for longer is not used again: what is between may have forgotten it without a word.
+/// Connections that were idle for longer are not reused: a firewall or load balancer may have dropped them silently.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a connection may be silent before it is probed, and how often.
+/// How long a connection may be silent before it is probed, and the interval of the probes.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// How long a statement waits for its answer.
+/// How long a statement waits for its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// As long as it may wait for a lock, and for the answer.
+    /// The time that it may wait for a lock, plus the time for the answer.
     Usual,
-    /// Those of migrations.
+    /// For migrations.
     Long,
 }
 
@@ -63,17 +63,17 @@ impl Patience {
     }
 }
 
-/// Connections that are open and idle.
+/// The pool of connections.
 pub(crate) struct Sessions {
     options: Options,
-    /// How far the server's clock is ahead of this machine's, in microseconds, as was seen last.
+    /// The last known offset of the server's clock from this machine's, in microseconds.
     ahead: AtomicI64,
     turns: Arc<Semaphore>,
-    /// Since when they are, the latest last.
+    /// Idle connections and when they became idle, the latest last.
     idle: Mutex<Vec<(Client, Instant)>>,
 }
 
-/// What an operation woke.
+/// Which waiters an operation must notify.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Woke {
     pub(crate) work: bool,
@@ -86,19 +86,20 @@ impl Sessions {
         Self { options, ahead: AtomicI64::default(), turns, idle: Mutex::default() }
     }
 
-    /// The server's time, as well as it is known.
+    /// The server's time, estimated from the last known offset.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_micros(SystemClock.now().as_micros() + self.ahead.load(Ordering::Relaxed))
     }
 
     /// Opens a connection.
     pub(crate) async fn open(&self, patience: Patience) -> StoreResult<Client> {
-        // Where a build has several, TLS does not choose by itself. Whoever embeds us may have chosen one already.
+        // If a build contains several TLS providers, rustls needs an explicit choice. The embedding program may have
+        // made it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let location = &self.options.location;
         let unreachable = |reason: String| StoreError::Unreachable { store: location.clone(), reason };
         let mut config = self.options.config.clone();
-        // A connection without an answer in time cannot be used again.
+        // A connection that did not answer in time cannot be reused.
         config.command_timeout(Some(patience.limit(&self.options)));
         let mut address = config.get_addr();
         for _ in 0..3 {
@@ -112,7 +113,7 @@ impl Sessions {
                     run(&mut client, own::SETTINGS).await.map_err(|error| store_error(location, &error))?;
                     return Ok(client);
                 }
-                // The server is one of several, and names another.
+                // The server redirects to another one of its group.
                 Err(Error::Routing { host, port }) => {
                     address = format!("{host}:{port}");
                     config.host(&host);
@@ -124,7 +125,7 @@ impl Sessions {
         Err(unreachable("it names one server after the other".to_owned()))
     }
 
-    /// A connection of which nobody else has the use. It is closed, unless it is given back.
+    /// Takes a connection for exclusive use. It is closed unless it is given back.
     async fn take(&self) -> StoreResult<Leased> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let kept = {
@@ -144,7 +145,7 @@ impl Sessions {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What went wrong on a connection. If the server was away, no other that was kept is of use.
+    /// Maps an error of a connection. If the server was unreachable, the idle connections are closed too.
     fn error(&self, error: &Error) -> StoreError {
         self.gone(store_error(&self.options.location, error))
     }
@@ -156,8 +157,8 @@ impl Sessions {
         error
     }
 
-    /// Begins a transaction; returns the server's time. A connection that was kept may be of no more use, so that
-    /// another one is tried.
+    /// Begins a transaction; returns the server's time. If a pooled connection turns out to be broken, tries another
+    /// one.
     async fn begin(&self, locking: Locking) -> StoreResult<(Leased, Timestamp)> {
         loop {
             let mut leased = self.take().await?;
@@ -182,7 +183,7 @@ impl Sessions {
         self.idle().push((leased.client, Instant::now()));
     }
 
-    /// An operation failed. Its connection is kept, without its transaction, unless that is what failed.
+    /// Handles a failed operation: rolls its transaction back and keeps the connection, unless the connection failed.
     async fn undo(&self, mut leased: Leased, error: StoreError) -> StoreError {
         let is_sound = !matches!(error, StoreError::Unreachable { .. } | StoreError::Other(_));
         if is_sound && run(&mut leased.client, "if @@trancount > 0 rollback").await.is_ok() {
@@ -191,8 +192,8 @@ impl Sessions {
         self.gone(error)
     }
 
-    /// Does something for which leases run out while it waits, unless the server takes too long to answer. Whether it
-    /// was done is unknown then, and its connection is closed.
+    /// Runs work during which leases expire, with the answer timeout. If it times out, the outcome is unknown and the
+    /// connection is closed.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
         let limit = self.options.answer_timeout;
         let silent = |_| {
@@ -204,8 +205,7 @@ impl Sessions {
         time::timeout(limit, work).await.map_err(silent)?
     }
 
-    /// Reads. Where the server has picked that as the victim of a deadlock, or a connection that was kept is of no more
-    /// use, once more.
+    /// Runs a read. Retries if the server chose it as the victim of a deadlock or a pooled connection was broken.
     pub(crate) async fn read<F, T>(&self, work: F) -> StoreResult<T>
     where
         F: Fn(&dyn Db) -> StoreResult<T> + Send + Sync + 'static,
@@ -233,7 +233,7 @@ impl Sessions {
         }
     }
 
-    /// Writes, in one transaction: beside others at first if that may do.
+    /// Writes in one transaction, at first with shared access if `beside` is set.
     pub(crate) async fn write<F, T>(&self, beside: bool, work: F) -> StoreResult<(T, Woke)>
     where
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
@@ -266,19 +266,19 @@ impl Sessions {
         }
     }
 
-    /// Adds numbers up, those of hours from one on, while nobody writes, and nobody reads these, who would see some
-    /// rows twice.
+    /// Merges counter rows, and rollups since an hour, with exclusive access. Readers are excluded too, because they
+    /// would see some rows twice.
     pub(crate) async fn add_up(&self, since: Timestamp) -> StoreResult<()> {
         let (mut leased, _) = self.begin(Locking::Alone).await?;
         let (client, error) = (&mut leased.client, |error: Error| self.error(&error));
         Locking::check(&rows(client, own::SUMS).await.map_err(error)?)?;
-        run(client, own::ADD_UP_COUNTS).await.map_err(error)?;
-        run(client, own::ADD_UP_PENDING).await.map_err(error)?;
-        client.execute(own::ADD_UP_ROLLUPS, &[&since.as_micros()]).await.map_err(error)?;
+        run(client, own::ROLL_UP_COUNTS).await.map_err(error)?;
+        run(client, own::ROLL_UP_PENDING).await.map_err(error)?;
+        client.execute(own::ROLL_UP_ROLLUPS, &[&since.as_micros()]).await.map_err(error)?;
         self.commit(leased).await
     }
 
-    /// Whether there may be something to claim by then, in any queue.
+    /// Whether any queue may have a job to claim by `until`.
     pub(crate) async fn peek(&self, until: Timestamp) -> StoreResult<bool> {
         loop {
             let mut leased = self.take().await?;
@@ -294,7 +294,7 @@ impl Sessions {
         }
     }
 
-    /// Writes within a transaction of an application's own: all of it, or nothing.
+    /// Writes within an application's transaction: all of it or nothing.
     pub(crate) async fn write_within<S, F, T>(&self, client: &mut tiberius::Client<S>, work: F) -> StoreResult<T>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -306,7 +306,7 @@ impl Sessions {
         let begun = rows(client, Locking::Within.text()).await.map_err(error)?;
         let now = Locking::check(&begun)?;
         let now = self.options.clock.as_ref().map_or(now, |clock| clock.now());
-        // What is done counts the rows that it changes.
+        // Operations need the numbers of changed rows.
         let is_silent = begun.last().map_or(Ok(false), |row| (row as &dyn Row).get(3))?;
         if is_silent {
             run(client, "set nocount off").await.map_err(error)?;
@@ -321,7 +321,7 @@ impl Sessions {
     }
 }
 
-/// A connection of TCP that is probed while it is silent.
+/// Opens a TCP connection with keepalive probes.
 async fn connect(address: &str) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -330,7 +330,7 @@ async fn connect(address: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Takes back what failed within an application's transaction. Many errors of the server end all of it.
+/// Rolls back a failed operation within an application's transaction. Many server errors end the whole transaction.
 async fn undo_within<S>(client: &mut tiberius::Client<S>, error: StoreError) -> StoreError
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -343,15 +343,15 @@ where
     }
 }
 
-/// A connection in use, and the right to one.
+/// A connection in use, and its permit.
 struct Leased {
     client: Client,
-    /// Whether it was open before.
+    /// Whether it came from the pool.
     was_kept: bool,
     _turn: OwnedSemaphorePermit,
 }
 
-/// One operation, to its end.
+/// Runs one operation completely.
 fn operate<T>(
     link: Link,
     locking: Locking,
@@ -367,7 +367,7 @@ fn operate<T>(
     Ok((done, woke))
 }
 
-/// Runs a text that answers nothing.
+/// Runs a text that returns no rows.
 pub(crate) async fn run<S>(client: &mut tiberius::Client<S>, text: &str) -> Result<(), Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -375,7 +375,7 @@ where
     client.simple_query(text).await?.into_results().await.map(drop)
 }
 
-/// The rows of the last answer to a text.
+/// The rows of the last result set of a text.
 pub(crate) async fn rows<S>(client: &mut tiberius::Client<S>, text: &str) -> Result<Vec<tiberius::Row>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -383,7 +383,7 @@ where
     Ok(client.simple_query(text).await?.into_results().await?.pop().unwrap_or_default())
 }
 
-/// What the server says that it is.
+/// The server's version string.
 pub(crate) async fn version(client: &mut Client, store: &str) -> StoreResult<String> {
     let rows = rows(client, own::VERSION).await.map_err(|error| store_error(store, &error))?;
     let row: &dyn Row = rows.first().ok_or_else(|| StoreError::Other("it has no version".to_owned()))?;
@@ -401,16 +401,16 @@ mod tests {
 
     use super::*;
 
-    /// Much longer than anything here waits, for a busy machine.
+    /// Much longer than any wait in these tests, for a busy machine.
     const GENEROUS: Duration = Duration::from_secs(60);
 
-    /// Types of packets.
+    /// Packet types.
     const ANSWER: u8 = 4;
     const BEFORE_LOGIN: u8 = 18;
     const LOGIN: u8 = 16;
 
-    /// A server that lets clients log in, makes their settings, and then says nothing any more. Tells when a client has
-    /// gone.
+    /// A server that accepts logins and settings, and then stops answering. The receiver is notified when a client
+    /// disconnects.
     async fn silent_server(answers: usize) -> (Options, tokio::sync::mpsc::UnboundedReceiver<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -428,7 +428,7 @@ mod tests {
         (address.parse().unwrap(), gone)
     }
 
-    /// Answers so many packets, and reads the others until the client goes.
+    /// Answers `answers` packets, and reads the others until the client disconnects.
     async fn converse(mut client: TcpStream, answers: usize) {
         let mut answered = 0;
         loop {
@@ -453,7 +453,7 @@ mod tests {
         }
     }
 
-    /// A version, and that there is no encryption.
+    /// A version, and that encryption is not supported.
     fn before_login() -> Vec<u8> {
         let version = [0, 0, 11, 0, 6];
         let encryption = [1, 0, 17, 0, 1];
@@ -469,7 +469,7 @@ mod tests {
         [&[0xfd][..], &[0; 12]].concat()
     }
 
-    /// Those of a login and of the settings.
+    /// The answers to the login and to the settings.
     const UNTIL_READY: usize = 3;
 
     async fn fails_in_time<T: std::fmt::Debug>(work: impl Future<Output = StoreResult<T>>) {

@@ -1,62 +1,72 @@
-//! The texts of all statements, one file each.
+//! The texts of all statements, a file per noun.
 //!
-//! Nothing is put together at run time: what a file says is what the server gets, so that the files are the record of
-//! it. Those that read `openjson(@P1)` take a document of lines; the others take their values as they are. Where rows
-//! are read for each line, the line's place is the last column.
+//! The texts are never assembled at run time: the server receives exactly what the files contain. Statements that read
+//! `openjson(@P1)` take a document of lines; the others take their values as parameters. Where rows are read for each
+//! line, the line's index is the last column.
 
 use std::sync::LazyLock;
 
-use crate::{db::Statement, ops::statements::every_statement};
+use crate::{db::Statement, ops::statements::every_statement, sections::section};
 
 macro_rules! texts {
-    ($($name:ident $file:literal)*) => {
-        /// Every statement with the name of its file.
-        pub(crate) const ALL: &[(&str, &str)] = &[$(($file, include_str!(concat!("sql/", $file, ".sql")))),*];
+    ($($file:literal { $($name:ident)* })*) => {
+        /// Every statement with its name.
+        pub(crate) const ALL: &[(&str, &str)] = &[$($((
+            stringify!($name),
+            section(include_str!(concat!("sql/", $file, ".sql")), stringify!($name)),
+        ),)*)*];
+
+        /// The files, each with the names of its statements.
+        #[cfg(test)]
+        const FILES: &[(&str, &[&str])] =
+            &[$((include_str!(concat!("sql/", $file, ".sql")), &[$(stringify!($name)),*])),*];
     };
 }
 
 every_statement!(texts);
 
-/// What this engine says besides the shared operations.
+/// The statements of this engine only.
 pub(crate) mod own {
-    macro_rules! texts {
-        ($($name:ident $file:literal)*) => {
-            $(pub(crate) const $name: &str = include_str!(concat!("own/", $file, ".sql"));)*
+    use crate::sections::section;
 
-            /// Each with the name of its file.
+    macro_rules! texts {
+        ($($name:ident)*) => {
+            $(pub(crate) const $name: &str = section(include_str!("sql/engine.sql"), stringify!($name));)*
+
+            /// Each with its name.
             #[cfg(test)]
-            pub(crate) const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
+            pub(crate) const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
         };
     }
 
     texts! {
-        SETTINGS "settings"
-        VERSION "version"
-        ALONE "alone"
-        BESIDE "beside"
-        WITHIN "within"
-        UNDO_WITHIN "undo_within"
-        SUMS "sums"
-        PEEK "peek"
-        NUMBER_EVENTS "number_events"
-        ADD_UP_COUNTS "add_up_counts"
-        ADD_UP_PENDING "add_up_pending"
-        ADD_UP_ROLLUPS "add_up_rollups"
-        CREATE_SCHEMA "create_schema"
-        LOCK_SCHEMA "lock_schema"
-        UNLOCK_SCHEMA "unlock_schema"
-        APPLIED "applied"
-        NOTE_MIGRATION "note_migration"
+        SETTINGS
+        VERSION
+        ALONE
+        BESIDE
+        WITHIN
+        UNDO_WITHIN
+        SUMS
+        PEEK
+        NUMBER_EVENTS
+        ROLL_UP_COUNTS
+        ROLL_UP_PENDING
+        ROLL_UP_ROLLUPS
+        CREATE_SCHEMA
+        LOCK_SCHEMA
+        UNLOCK_SCHEMA
+        MIGRATIONS
+        INSERT_MIGRATION
     }
 }
 
-/// What is known of a statement.
-struct Known {
+/// Properties of a statement.
+struct Properties {
     takes_lines: bool,
     tables: u64,
 }
 
-static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
+static KNOWN: LazyLock<Vec<Properties>> = LazyLock::new(|| {
     let mut names = Vec::new();
     let known = |(_, text): &(&str, &'static str)| {
         let tables = words(text).fold(0, |tables, name| {
@@ -66,12 +76,12 @@ static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
             });
             tables | 1 << place
         });
-        Known { takes_lines: text.contains("openjson(@P1)"), tables }
+        Properties { takes_lines: text.contains("openjson(@P1)"), tables }
     };
     ALL.iter().map(known).collect()
 });
 
-/// The tables that a text names. A view is named for those that it is of.
+/// The tables that a text names. The view counts as its two tables.
 fn words(text: &'static str) -> impl Iterator<Item = &'static str> {
     let lines = text.lines().filter(|line| !line.starts_with("--"));
     let words = lines.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
@@ -81,17 +91,17 @@ fn words(text: &'static str) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Its text.
+/// The text of a statement.
 pub(crate) fn text(Statement(place, _): Statement) -> &'static str {
     ALL[place].1
 }
 
-/// Whether it takes many rows at once.
+/// Whether a statement takes many rows at once.
 pub(crate) fn takes_lines(Statement(place, _): Statement) -> bool {
     KNOWN[place].takes_lines
 }
 
-/// Which tables it touches, a bit each.
+/// The tables that a statement uses, as a bit set.
 pub(crate) fn tables(Statement(place, _): Statement) -> u64 {
     KNOWN[place].tables
 }
@@ -100,20 +110,19 @@ pub(crate) fn tables(Statement(place, _): Statement) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::{collections::BTreeSet, fs, path::Path};
-
     use sqlparser::{dialect::MsSqlDialect, parser::Parser};
 
     use super::{super::*, *};
+    use crate::sections::assert_all_listed;
 
-    /// What is sent to bring a schema up to date, with a name.
+    /// The batches of all migrations, each with the migration's name.
     fn migrations() -> impl Iterator<Item = (&'static str, &'static str)> {
         MIGRATIONS.iter().flat_map(|migration| migration.sql.split("\ngo\n").map(|batch| (migration.name, batch)))
     }
 
     #[test]
     fn every_text_is_the_dialect() {
-        // What the parser does not know, though the server does.
+        // Syntax that the parser does not support, although the server does.
         let unknown = [
             (" option (maxrecursion 0)", ""),
             (" nonclustered", ""),
@@ -137,17 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_a_statement() {
-        for (folder, texts) in [("sql", ALL), ("own", own::ALL)] {
-            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlserver").join(folder);
-            let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-            let files: BTreeSet<String> =
-                files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
-            assert_eq!(files, texts.iter().map(|(name, _)| (*name).to_owned()).collect());
-        }
+    fn every_section_is_a_statement() {
+        FILES.iter().for_each(|(file, names)| assert_all_listed(file, names));
+        let own: Vec<_> = own::ALL.iter().map(|(name, _)| *name).collect();
+        assert_all_listed(include_str!("sql/engine.sql"), &own);
     }
 
-    /// How many values a text names: `?1` and so on, `@P1` and so on, or those of a line besides its place.
+    /// The number of parameters of a text: `?1` and so on, `@P1` and so on, or the values of a line without its index.
     fn values(text: &str) -> usize {
         let code: String = text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
         let highest = |mark: &str| {
@@ -172,7 +177,7 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_the_types_that_columns_have() {
-        // A line says the type of a column as its table does; other names have none there.
+        // A line must declare a column's type as its table does; names that are not columns are not checked.
         let tables = MIGRATIONS.iter().map(|migration| migration.sql).collect::<String>();
         let column = |table: &str, name: &str| -> Option<String> {
             let body = tables.split(&format!("create table {table} (")).nth(1)?.split("primary key").next()?;

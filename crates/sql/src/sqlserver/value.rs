@@ -1,4 +1,4 @@
-//! Values as the driver has them.
+//! Conversion of values to and from the driver's types.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use tiberius::{ColumnData, ToSql};
 
 use crate::db::{Row, Value};
 
-/// A value on its way to another thread.
+/// A value that can be sent to another thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Owned(ColumnData<'static>);
 
 impl From<&Value<'_>> for Owned {
     fn from(value: &Value<'_>) -> Self {
         Self(match value {
-            // The server makes every other type of this one.
+            // The server converts an integer null to every other type.
             Value::Null => ColumnData::I32(None),
             Value::Int(number) => ColumnData::I64(Some(*number)),
             Value::Text(text) => ColumnData::String(Some(Cow::Owned((*text).to_owned()))),
@@ -42,7 +42,7 @@ impl Row for tiberius::Row {
     }
 }
 
-/// A value of the driver's types.
+/// Converts a value from the driver's types.
 fn value_of<'v>(data: &'v ColumnData<'_>) -> StoreResult<Value<'v>> {
     let int = |number: Option<i64>| number.map_or(Value::Null, Value::Int);
     Ok(match data {
@@ -51,7 +51,7 @@ fn value_of<'v>(data: &'v ColumnData<'_>) -> StoreResult<Value<'v>> {
         ColumnData::I32(number) => int(number.map(i64::from)),
         ColumnData::I64(number) => int(*number),
         ColumnData::Bit(bit) => int(bit.map(i64::from)),
-        // Rollups of large numbers.
+        // Sums of large numbers.
         ColumnData::Numeric(number) => int(number.map(|number| number.int_part() as i64)),
         ColumnData::String(text) => text.as_deref().map_or(Value::Null, Value::Text),
         ColumnData::Binary(bytes) => bytes.as_deref().map_or(Value::Null, Value::Bytes),

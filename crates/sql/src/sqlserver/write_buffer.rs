@@ -1,5 +1,5 @@
-//! What is written is put off, so that rows for the same statement go together: as one document of lines, each a list
-//! of values and the place of the line.
+//! Buffers writes, so that rows for the same statement are sent together: as one document of lines, each a list of
+//! values followed by the index of the line.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use punctual_core::StoreResult;
 use super::{statements, value::Owned};
 use crate::db::{Rows, Statement, Value};
 
-/// A document has at most so many bytes, roughly.
+/// Approximate maximum size of a document.
 const DOCUMENT_MAX_BYTES: usize = 4 << 20;
 
 /// Lines of values.
@@ -19,14 +19,14 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// One line.
+    /// A single line.
     pub(crate) fn of(params: &[Value<'_>]) -> Self {
         let mut lines = Self::default();
         lines.add(params);
         lines
     }
 
-    /// All of these.
+    /// One line for each of these rows.
     pub(crate) fn all(rows: Rows<'_>) -> StoreResult<Self> {
         let mut lines = Self::default();
         rows(&mut |params| {
@@ -50,7 +50,7 @@ impl Lines {
         };
         document.push('[');
         params.iter().for_each(|value| push(document, value));
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         _ = write!(document, "{}]", self.count);
         self.count += 1;
     }
@@ -75,8 +75,8 @@ fn push(document: &mut String, value: &Value<'_>) {
     document.push(',');
 }
 
-/// Sixteen bytes as the text of a `uniqueidentifier` that has them. Of its first three parts, the bytes stand in the
-/// opposite order.
+/// Formats sixteen bytes as the text of the `uniqueidentifier` with these bytes. The bytes of its first three parts are
+/// in reverse order.
 fn identifier(bytes: &[u8]) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let mut text = String::with_capacity(36);
@@ -89,7 +89,7 @@ fn identifier(bytes: &[u8]) -> String {
     text
 }
 
-/// What is still to be written, in an order that makes no difference to the one in which it came.
+/// Buffered writes. Reordering is limited to statements whose order makes no difference.
 #[derive(Debug, Default)]
 pub(crate) struct WriteBuffer {
     groups: Vec<(Statement, Written)>,
@@ -107,7 +107,7 @@ impl WriteBuffer {
             self.groups.push((statement, Written::Once(params.iter().map(Owned::from).collect())));
             return;
         }
-        // It may go before others that touch other tables.
+        // A row may move ahead of statements that use other tables.
         let tables = statements::tables(statement);
         for (other, written) in self.groups.iter_mut().rev() {
             match written {
@@ -119,7 +119,7 @@ impl WriteBuffer {
         self.groups.push((statement, Written::Lines(Lines::of(params))));
     }
 
-    /// Statements and their parameters, one after the other.
+    /// The statements and their parameters, in the order to run them.
     pub(crate) fn into_requests(self) -> impl Iterator<Item = (Statement, Vec<Owned>)> {
         self.groups.into_iter().flat_map(|(statement, written)| {
             let each: Vec<Vec<Owned>> = match written {

@@ -1,4 +1,4 @@
-//! Partitions of days: how they are made, and how old ones go.
+//! Daily partitions: how they are created, and how old ones are dropped.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn a_job_for_a_distant_day_moves_to_it_when_the_day_comes() {
     assert_eq!(count(&options, in_rest).await, 1);
     let before = fx.job(id).await;
     fx.pass(60 * DAY);
-    // Another process looks after the days; this one does not know of the new one yet.
+    // Another process maintains the partitions; this one does not know of the new one yet.
     open(&options, &clock).await;
     assert_eq!(count(&options, in_rest).await, 0);
     assert_eq!(count(&options, "select count(*) from {s}.punctual_jobs_20260430").await, 1);
@@ -30,7 +30,7 @@ async fn a_job_for_a_distant_day_moves_to_it_when_the_day_comes() {
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!(fx.settle(&claim, Outcome::Succeeded { result: None }).await, Settled::Done);
     assert_eq!(fx.job(id).await.status, Status::Succeeded);
-    assert_eq!(fx.story(id).await.len(), 4);
+    assert_eq!(fx.history(id).await.len(), 4);
     for diagnostic in fx.store.check().await.unwrap() {
         assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
     }
@@ -52,7 +52,7 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
     let options = in_whole_days(options(&clock));
     let fx = open(&options, &clock).await;
     let day: String = fx.now().to_string().chars().take(10).filter(|c| *c != '-').collect();
-    // Of the first day: many that succeeded, some with what is kept elsewhere too.
+    // On the first day: many succeed, some of them with rows in other tables.
     let usual = fx.enqueue_all((0..40).map(|_| fx.new_job(|_| ())).collect()).await;
     let labelled = fx.enqueue(|spec| {
         spec.user_id = Some("ada".into());
@@ -70,11 +70,11 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
         };
         assert_eq!(fx.settle(&claim, outcome).await, Settled::Done);
     }
-    // One is under way, and one was never claimed.
+    // One is running, and one was never claimed.
     let running = fx.enqueue(|_| ()).await;
     let mut held = fx.claim_one(fx.worker()).await;
     let queued = fx.enqueue(|spec| spec.queue = "slow".into()).await;
-    let stories = [fx.story(dead).await, fx.story(kept).await];
+    let histories = [fx.history(dead).await, fx.history(kept).await];
 
     let keep = RetentionPolicy::default();
     let (week, day_more) = (7 * DAY, Duration::from_secs(DAY));
@@ -97,8 +97,8 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
         assert_eq!(fx.store.get(*id).await.unwrap(), None);
         assert!(fx.store.events(*id).await.unwrap().is_empty());
     }
-    assert_eq!(stories, [fx.story(dead).await, fx.story(kept).await]);
-    // The key is free again, and everybody who is left goes on.
+    assert_eq!(histories, [fx.history(dead).await, fx.history(kept).await]);
+    // The key is free again, and the remaining jobs continue.
     let again = fx.enqueue(|spec| spec.unique_key = Some("once".into())).await;
     assert_eq!(fx.job(again).await.status, Status::Queued);
     *held.job = fx.job(running).await;
@@ -111,7 +111,7 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
     assert_healthy(&fx).await;
 }
 
-/// A day of which nothing is kept goes with its partitions.
+/// A day without retained jobs is dropped with its partitions.
 #[tokio::test]
 async fn a_large_day_of_which_nothing_is_left_is_gone() {
     let clock = Fixture::start();
@@ -121,7 +121,7 @@ async fn a_large_day_of_which_nothing_is_left_is_gone() {
     fx.enqueue_all((0..10).map(|_| fx.new_job(|_| ())).collect()).await;
     run_all(&fx).await;
     fx.pass(5 * DAY);
-    // Its labels and logs are empty, and go first.
+    // Its label and log partitions are empty, and are dropped first.
     assert_eq!(fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await.unwrap(), 0);
     fx.pass(5 * DAY);
     assert_eq!(fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await.unwrap(), 10);
@@ -129,12 +129,12 @@ async fn a_large_day_of_which_nothing_is_left_is_gone() {
         format!("select count(*) from pg_class where relnamespace = '{{s}}'::regnamespace and relname ~ '{day}'");
     assert_eq!(count(&options, &partitions).await, 0);
     assert_healthy(&fx).await;
-    // A job may still be scheduled for that day, and another process may not know that it has gone.
+    // A job may still be scheduled for that day by a process that does not know that its partitions were dropped.
     let late = fx.enqueue(|_| ()).await;
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, late);
 }
 
-/// Where most of a day stays, the rest goes job by job.
+/// Where most jobs of a day are retained, the others are removed one by one.
 #[tokio::test]
 async fn a_large_day_of_which_most_is_kept_goes_job_by_job() {
     let clock = Fixture::start();
@@ -158,7 +158,7 @@ async fn a_large_day_of_which_most_is_kept_goes_job_by_job() {
     assert_healthy(&fx).await;
 }
 
-/// What happens to a day's jobs while it is exchanged: some end, some are cancelled or retried, some come.
+/// While a day's partitions are exchanged, some of its jobs end, some are cancelled, some are added.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_of_a_day_that_is_exchanged_under_way() {
     let clock = Fixture::start();
@@ -193,7 +193,7 @@ async fn nothing_is_lost_of_a_day_that_is_exchanged_under_way() {
         }
     };
     let (gone, (), (), ()) = tokio::join!(exchange, end, cancel, come);
-    // Somebody at work may have kept it from being exchanged at that moment.
+    // A concurrent operation may have prevented the exchange at that moment.
     let again = fx.store.drop_partitions(RetentionPolicy::default(), Duration::from_secs(DAY)).await.unwrap();
     assert_eq!(gone + again, 1_000);
     for (ids, status) in [(held, Status::Succeeded), (waiting, Status::Cancelled), (late_ids, Status::Queued)] {
@@ -204,7 +204,7 @@ async fn nothing_is_lost_of_a_day_that_is_exchanged_under_way() {
     assert_healthy(&fx).await;
 }
 
-/// What a process that was killed had detached is dropped by the next.
+/// A partition that a killed process had detached is dropped by the next process.
 #[tokio::test]
 async fn a_day_that_was_detached_and_not_dropped_is_dropped_by_the_next() {
     let clock = Fixture::start();
@@ -218,7 +218,7 @@ async fn a_day_that_was_detached_and_not_dropped_is_dropped_by_the_next() {
     assert_eq!(count(&options, behind).await, 0);
 }
 
-/// A transaction of somebody else, who is in the way of others.
+/// A transaction of another program, which blocks others.
 struct Blocker {
     connection: PgConnection,
     pid: i32,
@@ -233,7 +233,7 @@ impl Blocker {
         Self { connection, pid }
     }
 
-    /// Waits until somebody waits for this one.
+    /// Waits until another transaction waits for this one.
     async fn is_waited_for(&self, options: &Options) {
         let waits = format!("select count(*) from pg_stat_activity where {} = any (pg_blocking_pids(pid))", self.pid);
         while count(options, &waits).await == 0 {
@@ -246,7 +246,7 @@ impl Blocker {
     }
 }
 
-/// Rows without a day take long to look through.
+/// Makes the default partition count as slow to scan.
 fn with_large_rest(options: Options) -> Options {
     Options { default_scan_max_bytes: 0, ..options }
 }
@@ -267,7 +267,7 @@ async fn beside_a_large_rest_a_day_is_made_while_others_go_on() {
     let maker = open(&options, &clock).await;
     let made = tokio::spawn(async move { maker.store.maintain().await });
     blocker.is_waited_for(&options).await;
-    // For another day, and for the one that is being made.
+    // One job for another day, and one for the day whose partition is being created.
     let other = fx.enqueue_in(DAY, |_| ()).await;
     let late = fx.new_job(|_| ());
     let (late_id, store) = (late.id, fx.store.clone());
@@ -290,7 +290,7 @@ async fn beside_a_large_rest_a_day_is_made_while_others_go_on() {
     assert_healthy(&fx).await;
 }
 
-/// Whoever makes a day may be killed at it.
+/// A process may be killed while it creates a day's partitions.
 #[tokio::test]
 async fn a_day_that_was_left_half_made_is_made_by_the_next_enqueue() {
     let clock = Fixture::start();
@@ -329,7 +329,7 @@ async fn operators_do_not_wait_for_a_day_that_is_copied() {
     let claim = fx.claim_one(fx.worker()).await;
     fx.settle(&claim, Outcome::Failed { fault: JobError::new("no"), retry: Retry::Never }).await;
     fx.pass(10 * DAY);
-    // The copy is there, and what else is kept of the day's jobs is to be forgotten.
+    // The copy exists, and the day's rows in other tables are about to be deleted.
     let blocker = Blocker::new(&options, "select from {s}.punctual_expiries for update").await;
     let exchange =
         tokio::spawn(

@@ -1,5 +1,5 @@
-//! What only PostgreSQL has: days, several processes that start at once, a pooler in between, transactions of
-//! applications.
+//! Features that only PostgreSQL has: daily partitions, concurrent starts of several processes, a connection pooler,
+//! transactions of applications.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -29,7 +29,7 @@ async fn open(options: &Options, clock: &ManualClock) -> Fixture {
     Fixture::new(PostgresStore::open(options.clone()).await.unwrap(), clock.clone())
 }
 
-/// What a statement finds in the store's schema, by a connection of our own.
+/// The result of a counting query on the store's schema, on a connection of its own.
 async fn count(options: &Options, sql: &str) -> i64 {
     let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
     let sql = sql.replace("{s}", &options.schema);
@@ -78,7 +78,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
     fx.pass(2);
     let ids: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
     assert_eq!(ids, due[1..]);
-    // A worker is lost.
+    // The worker is lost.
     set(due[1], "'{\"tags\": 5}'").await;
     fx.pass(60);
     assert_eq!(fx.reap().await, 0);
@@ -91,7 +91,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
     }
 }
 
-/// Plans name the partitions that they read.
+/// Query plans name the partitions that they read.
 #[tokio::test]
 async fn a_look_up_by_id_touches_one_partition() {
     let clock = Fixture::start();
@@ -127,7 +127,7 @@ async fn several_processes_may_start_on_an_empty_database_at_once() {
     assert_eq!(migrations as usize, punctual_sql::postgres::MIGRATIONS.len());
 }
 
-/// Every transaction brings its own settings, and nothing is prepared for the next.
+/// Every transaction sets its own settings, and no prepared statement outlives it.
 #[tokio::test]
 async fn it_works_behind_a_pooler_of_transactions() {
     let clock = Fixture::start();
@@ -152,7 +152,7 @@ async fn it_works_behind_a_pooler_of_transactions() {
     assert_eq!(fx.store.counts().await.unwrap()[0].count, 101);
 }
 
-/// What one process enqueues, another that waits gets at once, by a hint; a claim that waits needs no poll.
+/// A job that one process enqueues reaches a waiting claim of another process at once, by a hint, without polling.
 #[tokio::test]
 async fn a_hint_crosses_from_one_process_to_another() {
     let clock = Fixture::start();
@@ -165,7 +165,7 @@ async fn a_hint_crosses_from_one_process_to_another() {
         one.settle(&claim, Outcome::Succeeded { result: None }).await;
         id
     };
-    // The first hint may be that it listens from now on; the second can only have come from the other.
+    // The first hint may announce that the listener has started; the second can only come from the other process.
     let mut hints = 0;
     let heard = async {
         while hints < 2 {
@@ -178,7 +178,7 @@ async fn a_hint_crosses_from_one_process_to_another() {
     tokio::time::timeout(Duration::from_secs(60), heard).await.expect("no hint came");
 }
 
-/// An application's transaction that began before a day was exchanged sees the day as it was.
+/// An application's transaction that began before a day's partitions were exchanged sees their old contents.
 #[tokio::test]
 async fn a_transaction_that_cannot_see_a_job_cannot_end_its_execution() {
     let clock = Fixture::start();
@@ -202,7 +202,7 @@ async fn a_transaction_that_cannot_see_a_job_cannot_end_its_execution() {
     assert_healthy(&fx).await;
 }
 
-/// Every day is large enough to go as a whole.
+/// Treats every day as large enough to be dropped as a whole.
 fn in_whole_days(options: Options) -> Options {
     Options { whole_day_min_bytes: 1, ..options }
 }
@@ -220,8 +220,8 @@ async fn assert_healthy(fx: &Fixture) {
     }
 }
 
-/// What a transaction stores bears the time at which it began, and can be seen when it has ended; its parts have
-/// numbers of their own.
+/// Events of a transaction carry the time at which it began, and become visible when it commits; its parts have numbers
+/// of their own.
 #[tokio::test]
 async fn what_an_application_commits_late_is_told_once() {
     let mut options = options(&ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap()));
@@ -241,7 +241,7 @@ async fn what_an_application_commits_late_is_told_once() {
     };
     let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
     let mut transaction = connection.begin().await.unwrap();
-    // Longer than others take from their beginning to what they store first.
+    // Longer than other transactions take from their beginning to their first write.
     raw_sql("select pg_sleep(6)").execute(&mut *transaction).await.unwrap();
     assert_eq!(look(&mut first).await, []);
     let late = [job(store.now()), job(store.now().before(Duration::from_secs(60)))];
@@ -262,13 +262,13 @@ async fn what_an_application_commits_late_is_told_once() {
     assert_eq!(look(&mut first).await, []);
 }
 
-/// All settings of a session, as its transaction has them.
+/// All settings of a session, as its current transaction sees them.
 async fn settings(connection: &mut PgConnection) -> Vec<(String, String)> {
     let all = "select name, coalesce(setting, '') from pg_settings order by name";
     sqlx::query_as(all).fetch_all(connection).await.unwrap()
 }
 
-/// Whatever becomes of the call, the caller's transaction goes on as it was.
+/// Whether the call succeeds or fails, the caller's transaction continues with its own settings.
 #[tokio::test]
 async fn a_call_in_the_callers_transaction_gives_settings_and_savepoints_back() {
     let clock = Fixture::start();

@@ -72,7 +72,7 @@ pub async fn cancelling_a_running_job_makes_its_settle_stale(fx: &Fixture) {
     assert_eq!(fx.settle(&claim, success()).await, Settled::Stale);
     let attempts = fx.store.attempts(id).await.unwrap();
     assert_eq!((attempts[0].status, attempts[0].finished_at), (AttemptStatus::Cancelled, Some(fx.now())));
-    assert_eq!(fx.story(id).await, [Status::Queued, Status::Processing, Status::Cancelled]);
+    assert_eq!(fx.history(id).await, [Status::Queued, Status::Processing, Status::Cancelled]);
 }
 
 pub async fn asking_for_the_present_state_adds_no_event(fx: &Fixture) {
@@ -80,7 +80,7 @@ pub async fn asking_for_the_present_state_adds_no_event(fx: &Fixture) {
     assert_eq!(change(fx, id, Verb::RunNow).await, Changed::Already);
     change(fx, id, Verb::Cancel).await;
     assert_eq!(change(fx, id, Verb::Cancel).await, Changed::Already);
-    assert_eq!(fx.story(id).await, [Status::Queued, Status::Cancelled]);
+    assert_eq!(fx.history(id).await, [Status::Queued, Status::Cancelled]);
 }
 
 pub async fn a_forbidden_change_says_so_and_changes_nothing(fx: &Fixture) {
@@ -93,7 +93,7 @@ pub async fn a_forbidden_change_says_so_and_changes_nothing(fx: &Fixture) {
         assert_eq!((refused.from, refused.to), (Status::Succeeded, verb.target()));
     }
     assert_eq!(fx.job(id).await, before);
-    assert_eq!(fx.story(id).await.len(), 3);
+    assert_eq!(fx.history(id).await.len(), 3);
 }
 
 pub async fn a_change_of_an_unknown_job_says_so(fx: &Fixture) {

@@ -14,7 +14,7 @@ use crate::{
     fixture::{failure, success},
 };
 
-/// Somebody who goes on from look to look.
+/// A consumer that reads events, each time from the cursor of its previous read.
 struct Follower<'a> {
     fx: &'a Fixture,
     cursor: String,
@@ -59,8 +59,8 @@ pub async fn what_happens_is_told_from_the_first_look_on(fx: &Fixture) {
         })
         .await;
     let actual = follower.look().await;
-    let (job, story) = (fx.job(id).await, fx.store.events(id).await.unwrap());
-    assert_eq!(actual, [JobEvent::of(id, &job.spec, story[0].clone())]);
+    let (job, history) = (fx.job(id).await, fx.store.events(id).await.unwrap());
+    assert_eq!(actual, [JobEvent::of(id, &job.spec, history[0].clone())]);
     assert_eq!((actual[0].schedule.as_deref(), actual[0].tags.len()), (Some("nightly"), 2));
     assert_eq!(follower.look().await, []);
 }
@@ -70,7 +70,7 @@ pub async fn who_goes_on_from_a_cursor_is_told_everything_once(fx: &Fixture) {
     let id = fx.enqueue(|spec| spec.max_attempts = 1).await;
     assert_eq!(follower.statuses().await, [(id, Status::Queued)]);
     let claim = fx.claim_one(fx.worker()).await;
-    // What is recorded late by a store that hands out jobs before this one knows.
+    // Forces the record of the start in a store that hands out jobs before it records their starts.
     fx.store.get(id).await.unwrap();
     assert_eq!(follower.statuses().await, [(id, Status::Processing)]);
     let kept = follower.cursor.clone();
@@ -78,14 +78,14 @@ pub async fn who_goes_on_from_a_cursor_is_told_everything_once(fx: &Fixture) {
     fx.settle(&claim, failure("no")).await;
     let actual = follower.look().await;
     assert_eq!(actual.iter().map(|actual| actual.event.status).collect::<Vec<_>>(), [Status::Failed, Status::Dead]);
-    let story = fx.store.events(id).await.unwrap();
-    assert_eq!(actual.into_iter().map(|actual| actual.event).collect::<Vec<_>>(), story[2..]);
+    let history = fx.store.events(id).await.unwrap();
+    assert_eq!(actual.into_iter().map(|actual| actual.event).collect::<Vec<_>>(), history[2..]);
     assert_eq!(follower.look().await, []);
-    // A retry changes what is known of the end, not that it was told.
+    // A retry changes the job's end, but the end was reported already.
     change(fx, id, Verb::Retry).await;
     assert_eq!(follower.statuses().await, [(id, Status::Queued)]);
     assert_eq!(follower.look().await, []);
-    // Whoever had gone away is told all of it, but for what is over.
+    // A consumer with an older cursor receives all events that it has missed, except intermediate ones of the past.
     let mut again = Follower { fx, cursor: kept };
     let actual = again.statuses().await;
     assert_eq!((actual.first(), actual.last()), (Some(&(id, Status::Failed)), Some(&(id, Status::Queued))));
@@ -139,7 +139,7 @@ pub async fn a_job_that_comes_with_an_old_id_is_told(fx: &Fixture) {
         let mut follower = Follower::new(fx).await;
         let id = fx.enqueue_all(vec![early]).await[0];
         assert_eq!(follower.statuses().await, [(id, Status::Queued)], "{seconds} s late");
-        assert_eq!(fx.story(id).await, [Status::Queued]);
+        assert_eq!(fx.history(id).await, [Status::Queued]);
     }
     let mut follower = Follower::new(fx).await;
     let ahead = fx.new_job_in(5, |_| ());

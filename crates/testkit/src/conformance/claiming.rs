@@ -38,7 +38,7 @@ pub async fn a_claim_takes_only_the_queues_and_names_it_asks_for(fx: &Fixture) {
     };
     let got =
         |claimed: punctual_core::Claimed| claimed.claims.into_iter().map(|claim| claim.job.id).collect::<Vec<_>>();
-    // Named twice is named once.
+    // Duplicate names have no effect.
     assert_eq!(got(fx.store.claim(ask(&["a", "a"], &["y", "z", "y"])).await.unwrap()), [ids[1]]);
     assert_eq!(got(fx.store.claim(ask(&["b", "c"], &[])).await.unwrap()), [ids[2], ids[3], ids[4]]);
     assert_eq!(got(fx.store.claim(ask(&[], &["x"])).await.unwrap()), [ids[0]]);
@@ -99,7 +99,7 @@ pub async fn due_jobs_become_queued_and_are_claimed_in_one_step(fx: &Fixture) {
     assert!(fx.claim(fx.worker(), 10).await.is_empty(), "not even a microsecond");
     fx.clock.advance(Duration::from_micros(1));
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, scheduled);
-    assert_eq!(fx.story(scheduled).await, [Status::Scheduled, Status::Queued, Status::Processing]);
+    assert_eq!(fx.history(scheduled).await, [Status::Scheduled, Status::Queued, Status::Processing]);
 }
 
 pub async fn a_worker_with_room_claims_ahead(fx: &Fixture) {
@@ -133,7 +133,7 @@ pub async fn a_job_claimed_ahead_starts_at_its_time(fx: &Fixture) {
     assert_eq!((claim.job.id, claim.job.run_at, claim.job.started_at), (id, due, Some(due)));
     assert_eq!(claim.job.lease_until, Some(due.after(LEASE)));
     assert_eq!(fx.job(id).await, *claim.job);
-    assert_eq!(fx.story(id).await, [Status::Scheduled, Status::Queued, Status::Processing]);
+    assert_eq!(fx.history(id).await, [Status::Scheduled, Status::Queued, Status::Processing]);
     let events = fx.store.events(id).await.unwrap();
     assert_eq!(events[1..].iter().map(|event| event.at).collect::<Vec<_>>(), [due, due]);
     fx.pass(9);
@@ -177,16 +177,16 @@ pub async fn two_workers_never_hold_the_same_job(fx: &Fixture) {
     assert_eq!(all.len(), 40);
 }
 
-/// A claim that waits for longer than any test takes.
+/// A claim that waits longer than any test takes.
 fn patient(fx: &Fixture) -> ClaimRequest {
-    // Longer than any clock reaches: an absurd wish is a long one, not a crash.
+    // Longer than any clock can represent: an excessive wait is a long one, not a crash.
     let wait = Duration::MAX;
     ClaimRequest { wait, ..fx.request(fx.worker(), 5) }
 }
 
 pub async fn a_claim_that_waits_is_answered_by_the_next_enqueue(fx: &Fixture) {
     let enqueue = async {
-        // Lets the claim come first; if it does not, it finds the job at once, which is as well.
+        // Lets the claim start first; otherwise it finds the job at once, which is correct, too.
         tokio::task::yield_now().await;
         fx.enqueue(|_| ()).await
     };
@@ -210,7 +210,7 @@ pub async fn a_claim_that_stops_waiting_holds_nothing(fx: &Fixture) {
     for _ in 0..20 {
         let waiting = tokio::time::timeout(Duration::from_millis(1), fx.store.claim(patient(fx)));
         let (gave_up, id) = tokio::join!(waiting, fx.enqueue(|_| ()));
-        // Whether it got the job or gave up first, it is held by nobody who does not know.
+        // Whether the claim received the job or was abandoned first, no unknown claim holds the job.
         let claims = match gave_up {
             Ok(claimed) => claimed.unwrap().claims,
             Err(_) => fx.store.claim(patient(fx)).await.unwrap().claims,
@@ -221,11 +221,11 @@ pub async fn a_claim_that_stops_waiting_holds_nothing(fx: &Fixture) {
     }
 }
 
-/// The store has answered, but the caller goes before it looks.
+/// The store has answered, but the caller is dropped before it receives the answer.
 pub async fn a_claim_whose_answer_nobody_takes_holds_nothing(fx: &Fixture) {
     let ask = |wait| ClaimRequest { wait, ..ask_for(fx, 10) };
     let mut waiting = fx.store.claim(ask(Duration::from_secs(60)));
-    // Polled once, it waits in the store.
+    // After one poll, it waits in the store.
     assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
     let id = fx.enqueue(|_| ()).await;
     drop(waiting);
@@ -233,15 +233,15 @@ pub async fn a_claim_whose_answer_nobody_takes_holds_nothing(fx: &Fixture) {
     assert_eq!(claims.iter().map(|claim| (claim.job.id, claim.job.attempt)).collect::<Vec<_>>(), [(id, 1)]);
 }
 
-/// Its answer has been sent, and nobody has looked at it.
+/// The answer was sent, but is never received.
 pub async fn an_answer_that_nobody_looks_at_holds_nothing(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let mut asked = fx.store.claim(ask_for(fx, 10));
     if std::future::poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await.is_ready() {
-        // A store that answers at once has nothing on its way.
+        // A store that answers immediately has no answers in flight.
         return;
     }
-    // Somebody else finds nothing: it has been taken, and the answer is on its way or there.
+    // Other claims find nothing: the job is taken, and the answer is in flight or has arrived.
     while fx.job(id).await.status == Status::Queued {}
     drop(asked);
     let patient = ClaimRequest { wait: Duration::from_secs(60), ..ask_for(fx, 10) };
@@ -249,7 +249,7 @@ pub async fn an_answer_that_nobody_looks_at_holds_nothing(fx: &Fixture) {
     assert_eq!(claims.iter().map(|claim| (claim.job.id, claim.job.attempt)).collect::<Vec<_>>(), [(id, 1)]);
 }
 
-/// Those that wait are asked to answer, and nothing that they got is given back behind anybody's back.
+/// Waiting claims are requested to return, and no job that they have received is released without their knowledge.
 pub async fn a_hurried_claim_answers_at_once(fx: &Fixture) {
     let mut waiting = fx.store.claim(patient(fx));
     assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
@@ -271,7 +271,7 @@ fn ask_for(fx: &Fixture, limit: usize) -> ClaimRequest {
     fx.request(fx.worker(), limit)
 }
 
-/// An engine may take another way for large claims than for small ones; nobody can tell.
+/// An engine may process large claims differently from small ones; the results must be the same.
 pub async fn a_large_claim_brings_every_job_whole_and_in_order(fx: &Fixture) {
     let job = |n: u32| {
         fx.new_job(|spec| {
@@ -282,7 +282,7 @@ pub async fn a_large_claim_brings_every_job_whole_and_in_order(fx: &Fixture) {
         })
     };
     fx.enqueue_all((0..300).map(job).collect()).await;
-    // Some have run before.
+    // Some of the jobs have run before.
     for claim in fx.claim(fx.worker(), 50).await {
         let failed = Outcome::Failed { fault: JobError::new("no"), retry: Retry::After(Duration::ZERO) };
         fx.settle(&claim, failed).await;
@@ -296,7 +296,7 @@ pub async fn a_large_claim_brings_every_job_whole_and_in_order(fx: &Fixture) {
     }
 }
 
-/// The caller of a large claim goes at each moment at which it might.
+/// The caller of a large claim is dropped at each possible moment.
 pub async fn a_large_claim_that_is_given_up_holds_nothing(fx: &Fixture) {
     fx.enqueue_all((0..200).map(|_| fx.new_job(|_| ())).collect()).await;
     for patience in 1..=4 {
@@ -312,8 +312,8 @@ pub async fn a_large_claim_that_is_given_up_holds_nothing(fx: &Fixture) {
         let claimed = given_up.await;
         drop(claim);
         let mut claims = claimed.map_or_else(Vec::new, |claimed| claimed.unwrap().claims);
-        // The claim that was given up may still be at work: the next one has what that left, and then what it gives
-        // back.
+        // The abandoned claim may still be in progress: the next one receives the jobs that it left, and then those
+        // that it releases.
         while claims.len() < 200 {
             let ask = ClaimRequest { wait: Duration::from_secs(10), ..ask_for(fx, 1_000) };
             let more = fx.store.claim(ask).await.unwrap().claims;

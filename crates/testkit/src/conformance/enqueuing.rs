@@ -53,15 +53,15 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
         (fx.now(), fx.now(), fx.now(), fx.now())
     );
     assert_eq!((job.started_at, job.finished_at, job.worker_id, job.lease_until), (None, None, None, None));
-    assert_eq!(fx.story(id).await, [Status::Queued]);
+    assert_eq!(fx.history(id).await, [Status::Queued]);
 }
 
 pub async fn a_job_for_later_is_scheduled_and_one_for_now_is_queued(fx: &Fixture) {
     let later = fx.enqueue_in(60, |_| ()).await;
     let due = fx.enqueue_in(0, |_| ()).await;
-    assert_eq!((fx.job(later).await.status, fx.story(later).await), (Status::Scheduled, vec![Status::Scheduled]));
+    assert_eq!((fx.job(later).await.status, fx.history(later).await), (Status::Scheduled, vec![Status::Scheduled]));
     assert_eq!(fx.job(later).await.run_at, fx.now().after(Duration::from_secs(60)));
-    assert_eq!((fx.job(due).await.status, fx.story(due).await), (Status::Queued, vec![Status::Queued]));
+    assert_eq!((fx.job(due).await.status, fx.history(due).await), (Status::Queued, vec![Status::Queued]));
 }
 
 pub async fn a_client_whose_clock_is_ahead_does_not_delay_its_jobs(fx: &Fixture) {
@@ -79,7 +79,7 @@ pub async fn the_same_id_is_stored_once(fx: &Fixture) {
     let again = fx.store.enqueue(vec![new.clone(), new.clone()]).await.unwrap();
     assert!(!first[0].existing);
     assert!(again.iter().all(|enqueued| enqueued.existing && enqueued.id == new.id));
-    assert_eq!(fx.story(new.id).await, [Status::Queued]);
+    assert_eq!(fx.history(new.id).await, [Status::Queued]);
     assert_eq!(fx.store.counts().await.unwrap()[0].count, 1);
 }
 
@@ -93,7 +93,7 @@ pub async fn a_unique_key_returns_the_job_that_holds_it(fx: &Fixture) {
     assert_eq!((again.id, again.existing), (first, true));
     let other = fx.store.enqueue(vec![keyed("ship")]).await.unwrap()[0];
     assert!(!other.existing, "the key of another name is another key");
-    // Also once it has succeeded: the work was done.
+    // Also once the first job has succeeded: its work is done.
     for claim in fx.claim(fx.worker(), 10).await {
         fx.settle(&claim, success()).await;
     }
@@ -120,7 +120,7 @@ pub async fn a_unique_key_twice_in_one_batch_makes_one_job(fx: &Fixture) {
     assert_eq!(enqueued[0].id, enqueued[1].id);
 }
 
-/// A job with the key `k` that reaches as far as `unique` says.
+/// A job with the key `k` in the scope of `unique`.
 fn keyed(fx: &Fixture, unique: Unique, adjust: impl FnOnce(&mut Spec)) -> NewJob {
     fx.new_job(|spec| {
         (spec.unique_key, spec.options.unique) = (Some("k".into()), Some(unique));
@@ -132,7 +132,7 @@ async fn enqueue_one(fx: &Fixture, job: NewJob) -> Enqueued {
     fx.store.enqueue(vec![job]).await.unwrap()[0]
 }
 
-/// A caller that did not hear the answer enqueues the same job once more.
+/// A caller that did not receive the answer enqueues the same job again.
 pub async fn a_repeated_enqueue_keeps_its_unique_key(fx: &Fixture) {
     for in_batch in [false, true] {
         let of_key = || fx.new_job(|spec| spec.unique_key = Some(format!("k-{in_batch}")));
@@ -150,12 +150,12 @@ pub async fn a_repeated_enqueue_keeps_its_unique_key(fx: &Fixture) {
         }
         assert_eq!(repeat().await[0], Enqueued::existing(first.id));
         assert_eq!(enqueue_one(fx, of_key()).await, Enqueued::existing(first.id), "also once it has succeeded");
-        assert_eq!(fx.story(first.id).await, [Status::Queued, Status::Processing, Status::Succeeded]);
+        assert_eq!(fx.history(first.id).await, [Status::Queued, Status::Processing, Status::Succeeded]);
     }
 }
 
 pub async fn a_repeated_enqueue_takes_no_unique_key_from_another_job(fx: &Fixture) {
-    // The second one is of a batch that is stored one job after the other.
+    // The second one is in a batch that is stored one job after the other.
     for replace_payload in [false, true] {
         let unique = || Unique { replace_payload, ..Unique::default() };
         let of_key = || keyed(fx, unique(), |spec| spec.name = format!("replace {replace_payload}"));
@@ -183,7 +183,7 @@ pub async fn a_unique_key_may_reach_a_queue_or_all_names(fx: &Fixture) {
     let first = enqueue_one(fx, keyed(fx, any(), |spec| spec.name = "x".into())).await;
     let same = enqueue_one(fx, keyed(fx, any(), |spec| spec.name = "y".into())).await;
     assert_eq!((first.existing, same.id, same.existing), (false, first.id, true));
-    // A key that is given back is given back in its scope.
+    // A released key is released in its own scope.
     let cancel = Change { job: first.id, verb: Verb::Cancel, actor: "ada".into(), reason: None };
     fx.store.change(vec![cancel]).await.unwrap();
     assert!(!enqueue_one(fx, keyed(fx, any(), |spec| spec.name = "y".into())).await.existing);
@@ -199,7 +199,7 @@ pub async fn a_unique_key_is_in_force_for_its_period(fx: &Fixture) {
     assert!(!second.existing, "the period began with the first, and is over");
     fx.pass(59);
     assert_eq!(enqueue_one(fx, keyed(fx, minute(), |_| ())).await.id, second.id);
-    // The first gives nothing back that is the second's.
+    // The first job does not release the key of the second.
     let cancel = Change { job: first.id, verb: Verb::Cancel, actor: "ada".into(), reason: None };
     fx.store.change(vec![cancel]).await.unwrap();
     assert_eq!(enqueue_one(fx, keyed(fx, minute(), |_| ())).await.id, second.id);
@@ -238,14 +238,14 @@ pub async fn a_retried_job_takes_its_unique_key_again_unless_another_job_holds_i
     let refused = retry(&dead).await;
     assert_eq!(refused.iter().map(holder).collect::<Vec<_>>(), [Some(active.id); 2]);
     assert_eq!(fx.job(dead[0]).await.status, Status::Dead);
-    assert_eq!(fx.story(dead[0]).await.last(), Some(&Status::Dead), "a refusal adds no event");
-    // With the key free, the first of two gets it.
+    assert_eq!(fx.history(dead[0]).await.last(), Some(&Status::Dead), "a refusal adds no event");
+    // When the key is free, the first of two jobs gets it.
     let cancel = Change { job: active.id, verb: Verb::Cancel, actor: "ada".into(), reason: None };
     fx.store.change(vec![cancel]).await.unwrap();
     let both = retry(&dead).await;
     assert_eq!((&both[0], holder(&both[1])), (&Changed::Done, Some(dead[0])));
     assert_eq!(enqueue_one(fx, unfinished()).await.id, dead[0], "it is in the way of others again");
-    // A job that kept its key needs no other.
+    // A job that kept its key does not need another one.
     let claim = fx.claim_one(fx.worker()).await;
     fx.settle(&claim, failure("no")).await;
     assert_eq!(retry(&dead[..1]).await, [Changed::Done]);
@@ -290,7 +290,7 @@ pub async fn a_conflict_may_replace_the_payload_of_what_has_not_started(fx: &Fix
     let both = fx.store.enqueue(vec![replacing("3"), replacing("4")]).await.unwrap();
     assert!(both.iter().all(|one| one.id == first.id && one.updated));
     assert_eq!(fx.job(first.id).await.spec.payload.as_str(), "4", "the last one counts");
-    assert_eq!(fx.story(first.id).await, [Status::Queued; 4]);
+    assert_eq!(fx.history(first.id).await, [Status::Queued; 4]);
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!(claim.job.spec.payload.as_str(), "4");
     let late = enqueue_one(fx, replacing("5")).await;
@@ -299,7 +299,7 @@ pub async fn a_conflict_may_replace_the_payload_of_what_has_not_started(fx: &Fix
     fx.settle(&claim, success()).await;
     let events = fx.store.events(first.id).await.unwrap();
     assert_eq!(events[1].detail.as_deref(), Some("another enqueue replaced the payload"));
-    // In one batch with the first of its kind, and for one that waits for others.
+    // In one batch with the first job of its kind, and for a job that waits for its parents.
     let name = |mut job: NewJob| {
         job.spec.name = "other".into();
         job
@@ -323,8 +323,8 @@ pub async fn a_conflict_may_push_back_what_is_scheduled(fx: &Fixture) {
     let second = enqueue_one(fx, debounced(10)).await;
     assert_eq!((second.id, second.updated), (first.id, true));
     let due = fx.now().after(Duration::from_secs(10));
-    assert_eq!((fx.job(first.id).await.run_at, fx.story(first.id).await), (due, vec![Status::Scheduled; 2]));
-    // Never forward.
+    assert_eq!((fx.job(first.id).await.run_at, fx.history(first.id).await), (due, vec![Status::Scheduled; 2]));
+    // A job is never moved to an earlier time.
     assert!(!enqueue_one(fx, debounced(1)).await.updated);
     fx.pass(9);
     assert!(fx.claim(fx.worker(), 1).await.is_empty());

@@ -19,7 +19,7 @@ async fn enqueue_child(fx: &Fixture, parents: &[JobId], policy: OnParentFailure)
     fx.enqueue_all(vec![child(fx, parents, |spec| spec.options.on_parent_failure = policy)]).await[0]
 }
 
-/// Runs the one job that can be claimed.
+/// Runs the only job that can be claimed.
 async fn run_one(fx: &Fixture, outcome: Outcome) -> JobId {
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!(fx.settle(&claim, outcome).await, Settled::Done);
@@ -45,7 +45,7 @@ pub async fn a_job_that_is_cancelled_as_it_comes_keeps_no_key(fx: &Fixture) {
     assert_eq!((fx.job(ids[0]).await.status, fx.job(ids[1]).await.status), (Status::Cancelled, Status::Queued));
 }
 
-/// What is refused has changed nothing, and holds nothing either.
+/// A rejected workflow has changed nothing, and holds no locks.
 pub async fn a_refused_workflow_keeps_nobody_from_its_parents(fx: &Fixture) {
     for number in 0..10 {
         let (parent, unknown) = (fx.enqueue(|_| ()).await, fx.new_job(|_| ()).id);
@@ -86,8 +86,8 @@ pub async fn a_job_waits_until_the_last_of_its_parents_has_succeeded(fx: &Fixtur
     let job = fx.job(id).await;
     assert_eq!((job.status, job.waiting_on, job.run_at, job.updated_at), (Status::Queued, 0, fx.now(), fx.now()));
     assert_eq!(run_one(fx, success()).await, id);
-    let story = [Status::Waiting, Status::Queued, Status::Processing, Status::Succeeded];
-    assert_eq!(fx.story(id).await, story);
+    let history = [Status::Waiting, Status::Queued, Status::Processing, Status::Succeeded];
+    assert_eq!(fx.history(id).await, history);
 }
 
 pub async fn a_released_job_still_waits_for_its_time(fx: &Fixture) {
@@ -108,16 +108,16 @@ pub async fn a_job_whose_parents_have_ended_begins_as_they_ended(fx: &Fixture) {
     let dead = fx.enqueue(|_| ()).await;
     run_one(fx, death()).await;
     let after_success = enqueue_child(fx, &[done], OnParentFailure::Cancel).await;
-    assert_eq!(fx.story(after_success).await, [Status::Queued]);
+    assert_eq!(fx.history(after_success).await, [Status::Queued]);
     run_one(fx, success()).await;
     let after_death = enqueue_child(fx, &[done, dead], OnParentFailure::Cancel).await;
-    assert_eq!(fx.story(after_death).await, [Status::Waiting, Status::Cancelled]);
+    assert_eq!(fx.history(after_death).await, [Status::Waiting, Status::Cancelled]);
     let all_the_same = enqueue_child(fx, &[dead], OnParentFailure::Run).await;
-    assert_eq!(fx.story(all_the_same).await, [Status::Queued]);
+    assert_eq!(fx.history(all_the_same).await, [Status::Queued]);
     let patient = enqueue_child(fx, &[dead], OnParentFailure::Wait).await;
-    assert_eq!((fx.story(patient).await, fx.job(patient).await.waiting_on), (vec![Status::Waiting], 1));
+    assert_eq!((fx.history(patient).await, fx.job(patient).await.waiting_on), (vec![Status::Waiting], 1));
     let needless = enqueue_child(fx, &[done], OnParentFailure::Only).await;
-    assert_eq!(fx.story(needless).await, [Status::Waiting, Status::Cancelled]);
+    assert_eq!(fx.history(needless).await, [Status::Waiting, Status::Cancelled]);
     // A child of a child that was cancelled at once is cancelled at once.
     let grandchild = enqueue_child(fx, &[after_death], OnParentFailure::Cancel).await;
     assert_eq!(fx.job(grandchild).await.status, Status::Cancelled);
@@ -133,7 +133,7 @@ pub async fn a_dead_parent_cancels_its_children_and_theirs(fx: &Fixture) {
     for id in [first, second] {
         let job = fx.job(id).await;
         assert_eq!((job.status, job.finished_at), (Status::Cancelled, Some(fx.now())));
-        assert_eq!(fx.story(id).await, [Status::Waiting, Status::Cancelled]);
+        assert_eq!(fx.history(id).await, [Status::Waiting, Status::Cancelled]);
     }
     let last = fx.store.events(first).await.unwrap().pop().unwrap();
     assert_eq!(last.detail, Some(format!("its parent {root} is dead")));
@@ -164,7 +164,7 @@ pub async fn a_job_that_keeps_waiting_runs_once_its_parent_is_retried(fx: &Fixtu
     assert_eq!(run_one(fx, success()).await, parent);
     assert_eq!(run_one(fx, success()).await, patient);
     assert_eq!(fx.job(hasty).await.status, Status::Succeeded, "it does not run twice");
-    // What nobody can retry any more is not waited for.
+    // A job does not wait for a parent that can no longer be retried.
     let gone = fx.enqueue(|_| ()).await;
     let hopeless = enqueue_child(fx, &[gone], OnParentFailure::Wait).await;
     run_one(fx, death()).await;
@@ -212,7 +212,7 @@ pub async fn cancelling_and_deleting_reach_those_that_wait(fx: &Fixture) {
     change(fx, running, Verb::Cancel).await;
     assert_eq!(fx.settle(&claim, success()).await, Settled::Stale);
     for id in children {
-        assert_eq!(fx.story(id).await, [Status::Waiting, Status::Cancelled]);
+        assert_eq!(fx.history(id).await, [Status::Waiting, Status::Cancelled]);
     }
 }
 
@@ -241,12 +241,12 @@ pub async fn a_running_job_may_get_children(fx: &Fixture) {
     let claim = fx.claim_one(fx.worker()).await;
     let id = enqueue_child(fx, &[parent], OnParentFailure::Cancel).await;
     assert_eq!(fx.job(id).await.status, Status::Waiting);
-    // A release is no end.
+    // A release does not end a job.
     fx.settle(&claim, Outcome::Released).await;
     assert_eq!(fx.job(id).await.status, Status::Waiting);
     assert_eq!(run_one(fx, success()).await, parent);
     assert_eq!(run_one(fx, success()).await, id);
-    // So does one that waits for its retry.
+    // The same applies to a parent that waits for its retry.
     let parent = fx.enqueue(|spec| spec.max_attempts = 2).await;
     run_one(fx, Outcome::TimedOut).await;
     let id = enqueue_child(fx, &[parent], OnParentFailure::Cancel).await;
@@ -304,7 +304,7 @@ pub async fn waiting_jobs_are_listed_and_counted(fx: &Fixture) {
     assert!(fx.store.pending_by_user(10).await.unwrap().is_empty());
 }
 
-/// A workflow of `a`, `b` after it, `c` after both, and a callback; with the ids of all.
+/// A workflow of `a`, `b` after it, `c` after both, and a callback; returned with all ids.
 fn workflow(fx: &Fixture, number: u128) -> (NewWorkflow, Vec<NewJob>) {
     let id = WorkflowId::from_bits(number);
     let member = |node: &str, parents: &[&NewJob]| {
@@ -379,7 +379,7 @@ pub async fn a_place_in_a_workflow_can_be_taken_by_another_job(fx: &Fixture) {
     let late = NewJob { parents: vec![a, b], ..fx.new_job(|spec| *spec = again.spec.clone()) };
     let refused = fx.store.resubmit(Vec::new(), vec![late]).await.unwrap_err();
     assert!(matches!(refused, StoreError::Superseded(id) if id == again.id), "{refused}");
-    // The one that has lost its place counts no more.
+    // A job that was replaced in its workflow is no longer counted.
     change(fx, c.id, Verb::Delete).await;
     assert_eq!(fx.store.workflow(new.id).await.unwrap().unwrap().ends, stored.ends);
     assert_eq!(run_one(fx, success()).await, b);
@@ -419,7 +419,7 @@ pub async fn a_family_that_leaves_takes_its_dependencies_along(fx: &Fixture) {
     fx.pass(1);
     fx.store.prune(Duration::ZERO, 100).await.unwrap();
     assert_eq!(fx.store.workflow(new.id).await.unwrap(), None);
-    // An ephemeral parent that is dropped is waited for no more.
+    // A dropped ephemeral parent is no longer waited for.
     let dropped = fx.enqueue(|spec| spec.ephemeral = true).await;
     let cancelled = enqueue_child(fx, &[dropped], OnParentFailure::Cancel).await;
     let runs = enqueue_child(fx, &[dropped], OnParentFailure::Run).await;
@@ -427,7 +427,7 @@ pub async fn a_family_that_leaves_takes_its_dependencies_along(fx: &Fixture) {
     assert_eq!((fx.job(cancelled).await.status, fx.job(runs).await.status), (Status::Cancelled, Status::Queued));
     assert!(fx.store.parents(runs).await.unwrap().is_empty());
     assert_eq!(run_one(fx, success()).await, runs);
-    // So is one that has died.
+    // So is a dead ephemeral parent.
     let dead = fx.enqueue(|spec| spec.ephemeral = true).await;
     let patient = enqueue_child(fx, &[dead], OnParentFailure::Wait).await;
     run_one(fx, death()).await;

@@ -47,7 +47,7 @@ pub(super) async fn cancel(fx: &Fixture, job: JobId) {
     assert_eq!(fx.store.change(vec![cancel]).await.unwrap(), [Changed::Done]);
 }
 
-/// Says that the handler of a cancelled job is gone.
+/// Reports that the handler of a cancelled job has ended.
 pub(super) async fn release_slot(fx: &Fixture, claim: &Claim) {
     fx.store.release_slots(claim.worker, vec![claim.attempt_id()]).await.unwrap();
 }
@@ -232,7 +232,7 @@ pub async fn what_waits_in_a_queue_starts_in_time_when_its_limit_ends(fx: &Fixtu
     limit(fx, "narrow", Limits { concurrency: Some(1), ..Limits::default() }).await;
     let during = fx.enqueue_in(9, in_queue("narrow")).await;
     limit(fx, "narrow", Limits::default()).await;
-    // The first to look serves another queue.
+    // The first claim serves another queue.
     let elsewhere = ClaimRequest { queues: vec!["free".into()], ..request(fx, 10) };
     assert!(fx.store.claim(elsewhere).await.unwrap().claims.is_empty());
     fx.pass(9);
@@ -264,7 +264,7 @@ pub async fn each_key_has_the_rate_of_its_queue(fx: &Fixture) {
     let free = fx.enqueue(|_| ()).await;
     let claimed = claim(fx, 10).await;
     assert_eq!(ids(&claimed.claims), [a[0], a[1], b, free]);
-    // That they have ended does not count.
+    // The end of these executions does not change the count.
     for one in &claimed.claims {
         fx.settle(one, success()).await;
     }
@@ -285,7 +285,7 @@ pub async fn keys_take_turns_where_a_queue_is_fair(fx: &Fixture) {
     let paying = fx.enqueue_all((0..6).map(|_| fx.new_job(keyed("paying"))).collect()).await;
     let keyless = fx.enqueue_all((0..2).map(|_| fx.new_job(|_| ())).collect()).await;
     let mut order = Vec::new();
-    // However few are asked for at once.
+    // Independent of the number of jobs per claim.
     for wanted in [1, 2, 1, 4, 3, 5, 1] {
         order.extend(ids(&fx.claim(fx.worker(), wanted).await));
     }
@@ -293,7 +293,7 @@ pub async fn keys_take_turns_where_a_queue_is_fair(fx: &Fixture) {
     assert_eq!((of(&busy), of(&calm), of(&paying), of(&keyless)), (3, 3, 6, 2), "{order:?}");
     let later = ids(&fx.claim(fx.worker(), 20).await);
     assert_eq!(later, busy[order.iter().filter(|id| busy.contains(id)).count()..][..20], "alone, a key has all turns");
-    // A key that comes back has not saved up turns, nor does it owe any.
+    // A key that becomes active again has neither saved up turns nor missed any.
     let again = fx.enqueue_all((0..10).map(|_| fx.new_job(keyed("calm"))).collect()).await;
     let shared = ids(&fx.claim(fx.worker(), 10).await);
     let calm = shared.iter().filter(|id| again.contains(id)).count();
@@ -372,7 +372,7 @@ pub async fn a_rate_is_used_up_and_nothing_comes_a_period_late(fx: &Fixture) {
     const COUNT: u32 = 3;
     let period = Duration::from_secs(10);
     limit(fx, "default", Limits { rate: per(COUNT, 10), ..Limits::default() }).await;
-    // At an odd moment, so that nothing fits by chance.
+    // An odd time, so that nothing matches by coincidence.
     fx.clock.advance(Duration::from_micros(1_234_567));
     let (began, all) = (fx.now(), fx.enqueue_all((0..200).map(|_| fx.new_job(|_| ())).collect()).await);
     let mut starts = Vec::new();
@@ -392,7 +392,7 @@ pub async fn a_rate_is_used_up_and_nothing_comes_a_period_late(fx: &Fixture) {
 }
 
 pub async fn the_longest_key_of_the_longest_queue_is_limited(fx: &Fixture) {
-    // Four bytes a character, and none like the one before, so that nothing can be packed tightly.
+    // Four bytes per character, and no repetitions, so that nothing can be compressed.
     let odd = |count: u32, seed: u32| -> String {
         (0..count).filter_map(|n| char::from_u32(0x2_0000 + (n * 7_919 + seed) * 31 % 0xa000)).collect()
     };

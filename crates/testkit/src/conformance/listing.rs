@@ -12,7 +12,7 @@ async fn ids(fx: &Fixture, filter: Filter) -> Vec<JobId> {
     page.jobs.into_iter().map(|job| job.id).collect()
 }
 
-/// One job of each resting status but waiting and failed, and one that runs.
+/// One job of each resting status except waiting and failed, and one that is running.
 async fn one_of_each(fx: &Fixture) -> Vec<(Status, JobId)> {
     let mut all = Vec::new();
     for (status, outcome) in [(Status::Succeeded, success()), (Status::Retrying, failure("x"))] {
@@ -100,7 +100,7 @@ pub async fn lists_are_paged_without_gaps_or_repeats(fx: &Fixture) {
 }
 
 pub async fn a_page_finds_jobs_that_are_far_between(fx: &Fixture) {
-    // Scheduled ones, queued ones, and some that have ended: one of fifty is of a user of their own.
+    // Scheduled jobs, queued ones, and some that have ended: one of fifty belongs to another user.
     for (user, delay, ends) in [("ada", 60, false), ("eve", 0, false), ("joe", 0, true)] {
         let of = |n| Some(if n % 50 == 0 { user } else { "bob" }.to_owned());
         let jobs = (0..100).map(|n| fx.new_job_in(delay, |spec| spec.user_id = of(n)));

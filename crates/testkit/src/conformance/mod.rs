@@ -1,4 +1,4 @@
-//! One function for each behaviour. Its name is the sentence that it proves, and all the documentation it needs.
+//! One function for each behaviour. Its name is the sentence that it proves, and is its documentation.
 
 #![allow(missing_docs)]
 
@@ -45,7 +45,7 @@ macro_rules! conformance {
     };
 }
 
-/// Passes the names of all behaviours to another macro of this crate, after what that one needs besides.
+/// Passes the names of all behaviours to another macro of this crate, after that macro's own arguments.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_all_behaviours {
@@ -137,7 +137,7 @@ macro_rules! for_all_behaviours {
             lists_filter_by_every_field
             a_foreign_cursor_is_refused
             deleted_jobs_are_listed_only_when_asked_for
-            workers_come_beat_and_leave
+            workers_come_heartbeat_and_leave
             a_lock_is_taken_once_until_it_expires
             a_lock_belongs_to_its_owner_alone
             lock_tokens_only_grow
@@ -196,7 +196,7 @@ macro_rules! for_all_behaviours {
             workflows_are_listed_latest_first
             a_family_that_leaves_takes_its_dependencies_along
             a_paused_queue_is_not_claimed_until_it_is_resumed
-            what_is_said_of_a_queue_is_kept_with_its_story
+            what_is_said_of_a_queue_is_kept_with_its_history
             a_claim_may_take_queues_in_their_order
             jobs_of_one_key_run_one_at_a_time
             jobs_with_and_without_a_key_that_come_together_are_told_apart
@@ -233,7 +233,7 @@ macro_rules! for_all_behaviours {
     };
 }
 
-/// Makes one test of each named behaviour.
+/// Generates one test for each behaviour.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_tests {
@@ -270,7 +270,7 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// All of them.
+    /// All behaviours.
     pub const ALL: &'static [Self] = for_all_behaviours! { behaviour_list () };
 
     /// Panics unless the fixture's store, which must be empty, has this behaviour and is consistent afterwards.
@@ -285,17 +285,17 @@ use punctual_core::{Filter, Job, Page, Status, Store};
 
 use crate::Fixture;
 
-/// How many jobs are read at the same time.
+/// The number of jobs that are read concurrently.
 const AUDITS_AT_ONCE: usize = 8;
 
-/// What must hold of any store after anything; see [`audit_store`].
+/// Checks invariants that hold for any store at any time; see [`audit_store`].
 pub async fn audit(fixture: &Fixture) {
     audit_store(&*fixture.store).await;
 }
 
-/// What must hold of any store after anything: every event follows from the one before, every job's status is its
-/// last event's, it came to an end at most once without anybody's doing, an attempt is open exactly while its job is
-/// processing, and the engine finds itself well. Returns the number of jobs.
+/// Checks invariants that hold for any store at any time: every event follows from the previous one, every job's status
+/// is that of its last event, a job ends at most once unless an operator intervenes, an attempt is open exactly while
+/// its job is processing, and the checks of the engine pass. Returns the number of jobs.
 pub async fn audit_store(store: &dyn Store) -> usize {
     let filter = Filter { statuses: Status::ALL.to_vec(), ..Filter::default() };
     let (mut page, mut jobs) = (Page::first(1_000), 0);
@@ -314,11 +314,11 @@ pub async fn audit_store(store: &dyn Store) -> usize {
     jobs
 }
 
-/// What must hold of one job; see [`audit_store`].
+/// Checks the invariants of one job; see [`audit_store`].
 pub async fn audit_job(store: &dyn Store, job: &Job) {
     let events = store.events(job.id).await.unwrap();
     for pair in events.windows(2) {
-        // Another enqueue may change a job that stays where it is.
+        // Another enqueue may change a job without changing its status.
         let updated = pair[0].status == pair[1].status && pair[1].detail.is_some();
         let legal = updated || pair[0].status.may_become(pair[1].status);
         assert!(legal, "{}: {} became {}", job.id, pair[0].status, pair[1].status);

@@ -28,7 +28,7 @@ pub async fn a_paused_queue_is_not_claimed_until_it_is_resumed(fx: &Fixture) {
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, other, "nothing of the paused one");
     let ahead = ClaimRequest { ahead: Duration::from_secs(10), ..fx.request(fx.worker(), 10) };
     assert!(fx.store.claim(ahead).await.unwrap().claims.is_empty(), "nor ahead of its time");
-    // What runs goes on, and may come back to wait.
+    // A running job continues, and may return to its queue.
     fx.settle(&running, punctual_core::Outcome::Released).await;
     assert!(fx.claim(fx.worker(), 10).await.is_empty());
     assert!(save(fx, "a", false).await);
@@ -37,7 +37,7 @@ pub async fn a_paused_queue_is_not_claimed_until_it_is_resumed(fx: &Fixture) {
     assert_eq!(claimed, [paused, second, soon]);
 }
 
-pub async fn what_is_said_of_a_queue_is_kept_with_its_story(fx: &Fixture) {
+pub async fn what_is_said_of_a_queue_is_kept_with_its_history(fx: &Fixture) {
     assert!(fx.store.queues().await.unwrap().is_empty());
     let defaults = JobDefaults {
         priority: Some(8),

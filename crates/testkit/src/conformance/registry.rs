@@ -4,8 +4,8 @@ use punctual_core::{Heartbeat, Lock, TokenId};
 
 use crate::Fixture;
 
-pub async fn workers_come_beat_and_leave(fx: &Fixture) {
-    let beat = |running| Heartbeat {
+pub async fn workers_come_heartbeat_and_leave(fx: &Fixture) {
+    let heartbeat = |running| Heartbeat {
         id: punctual_core::WorkerId::from_bits(9),
         host: "host".into(),
         pid: 7,
@@ -16,14 +16,14 @@ pub async fn workers_come_beat_and_leave(fx: &Fixture) {
         registered_by: Some(TokenId::from_bits(5)),
     };
     let started = fx.now();
-    fx.store.heartbeat(beat(0)).await.unwrap();
+    fx.store.heartbeat(heartbeat(0)).await.unwrap();
     fx.pass(10);
-    // Another token does not make the worker its own.
-    fx.store.heartbeat(Heartbeat { registered_by: Some(TokenId::from_bits(6)), ..beat(3) }).await.unwrap();
+    // A heartbeat with another token does not change the owner of the worker.
+    fx.store.heartbeat(Heartbeat { registered_by: Some(TokenId::from_bits(6)), ..heartbeat(3) }).await.unwrap();
     let workers = fx.store.workers().await.unwrap();
     assert_eq!(workers.len(), 1);
-    assert_eq!((&workers[0].beat, workers[0].started_at, workers[0].seen_at), (&beat(3), started, fx.now()));
-    fx.store.deregister(beat(0).id).await.unwrap();
+    assert_eq!((&workers[0].heartbeat, workers[0].started_at, workers[0].seen_at), (&heartbeat(3), started, fx.now()));
+    fx.store.deregister(heartbeat(0).id).await.unwrap();
     assert!(fx.store.workers().await.unwrap().is_empty());
 }
 

@@ -103,14 +103,14 @@ pub async fn a_schedule_and_its_jobs_are_stored_together_or_not_at_all(fx: &Fixt
     let seen = find(fx, "nightly").await;
     let at = seen.next_run_at.unwrap();
     let job = |second| seen.spec.occurrence(at.after(Duration::from_secs(second)));
-    // Two have seen the same; one is faster.
+    // Two processes have read the same revision; one saves first.
     let moved = Schedule { last_run_at: Some(at), next_run_at: None, ..seen.clone() };
     assert!(save(fx, &moved, false, vec![job(1)]).await);
     assert!(!save(fx, &Schedule { enabled: false, ..seen.clone() }, false, vec![job(2)]).await);
     assert_eq!(find(fx, "nightly").await, Schedule { revision: seen.revision + 1, ..moved });
     assert!(fx.store.get(job(1).id).await.unwrap().is_some());
     assert!(fx.store.get(job(2).id).await.unwrap().is_none());
-    // One of that name is there already; one that was removed and made anew is another.
+    // A schedule of this name exists already; one that was removed and created again is a different one.
     assert!(!save(fx, &schedule(fx, "nightly"), true, vec![job(3)]).await);
     assert!(fx.store.remove_schedule("nightly".into(), "ada".into()).await.unwrap());
     assert!(save(fx, &schedule(fx, "nightly"), true, Vec::new()).await);

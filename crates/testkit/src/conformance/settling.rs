@@ -27,7 +27,7 @@ pub async fn a_success_is_recorded_with_its_result(fx: &Fixture) {
     assert_eq!((job.attempt, job.worker_id, job.lease_until, job.error), (1, None, None, None));
     assert_eq!(attempt_statuses(fx, id).await, [(1, AttemptStatus::Succeeded)]);
     assert_eq!(fx.store.attempts(id).await.unwrap()[0].finished_at, Some(fx.now()));
-    assert_eq!(fx.story(id).await, [Status::Queued, Status::Processing, Status::Succeeded]);
+    assert_eq!(fx.history(id).await, [Status::Queued, Status::Processing, Status::Succeeded]);
 }
 
 pub async fn a_failure_waits_for_its_retry_and_then_dies(fx: &Fixture) {
@@ -50,7 +50,7 @@ pub async fn a_failure_waits_for_its_retry_and_then_dies(fx: &Fixture) {
     let job = fx.job(id).await;
     assert_eq!((job.status, job.finished_at, job.error), (Status::Dead, Some(fx.now()), Some(JobError::new("second"))));
     use Status::*;
-    assert_eq!(fx.story(id).await, [Queued, Processing, Failed, Retrying, Queued, Processing, Failed, Dead]);
+    assert_eq!(fx.history(id).await, [Queued, Processing, Failed, Retrying, Queued, Processing, Failed, Dead]);
     assert_eq!(attempt_statuses(fx, id).await, [(1, AttemptStatus::Failed), (2, AttemptStatus::Failed)]);
 }
 
@@ -59,7 +59,7 @@ pub async fn an_immediate_retry_skips_the_waiting(fx: &Fixture) {
     let claim = fx.claim_one(fx.worker()).await;
     let outcome = Outcome::Failed { fault: JobError::new("x"), retry: Retry::After(Duration::ZERO) };
     fx.settle(&claim, outcome).await;
-    assert_eq!(fx.story(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Queued]);
+    assert_eq!(fx.history(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Queued]);
     assert_eq!(fx.claim_one(fx.worker()).await.job.attempt, 2);
 }
 
@@ -67,7 +67,7 @@ pub async fn a_failure_for_good_dies_at_once(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
     fx.settle(&claim, Outcome::Failed { fault: JobError::new("no such user"), retry: Retry::Never }).await;
-    assert_eq!(fx.story(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Dead]);
+    assert_eq!(fx.history(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Dead]);
 }
 
 pub async fn a_timeout_is_told_apart_from_a_failure(fx: &Fixture) {
@@ -125,7 +125,7 @@ pub async fn a_settle_by_another_worker_or_run_is_stale(fx: &Fixture) {
         assert_eq!(fx.apply(wrong).await, Settled::Stale);
     }
     assert_eq!(fx.job(id).await, before);
-    assert_eq!(fx.story(id).await.len(), 2);
+    assert_eq!(fx.history(id).await.len(), 2);
     assert_eq!(fx.apply(right).await, Settled::Done);
 }
 
@@ -136,7 +136,7 @@ pub async fn a_settle_that_is_sent_twice_counts_once(fx: &Fixture) {
     let answers = fx.store.settle(vec![settlement.clone(), settlement.clone()]).await.unwrap();
     assert_eq!(answers, [Settled::Done, Settled::Stale]);
     assert_eq!(fx.apply(settlement).await, Settled::Stale);
-    assert_eq!(fx.story(id).await.len(), 3);
+    assert_eq!(fx.history(id).await.len(), 3);
     assert_eq!(fx.store.attempts(id).await.unwrap().len(), 1);
 }
 
@@ -159,7 +159,7 @@ pub async fn a_worker_that_takes_its_own_released_job_again_has_a_new_fence(fx: 
     assert_eq!(fx.apply(release.clone()).await, Settled::Done);
     let second = fx.claim_one(worker).await;
     assert_eq!((first.job.attempt, second.job.attempt), (1, 1));
-    // The first release is sent once more, because its answer was lost. It must not end the second execution.
+    // The first release is sent again because its answer was lost. It must not end the second execution.
     assert_eq!(fx.apply(release).await, Settled::Stale);
     assert_eq!(fx.job(id).await.status, Status::Processing);
 }
@@ -170,7 +170,7 @@ pub async fn a_settle_after_the_lease_ran_out_is_accepted_while_nobody_took_the_
     fx.pass(LEASE.as_secs() + 5);
     assert_eq!(fx.settle(&claim, success()).await, Settled::Done);
     assert_eq!(fx.job(id).await.status, Status::Succeeded);
-    // Once another worker has taken it, the late one is told that it is stale.
+    // Once another worker has claimed the job, the late settle is reported as stale.
     let id = fx.enqueue(|_| ()).await;
     let late = fx.claim_one(fx.worker()).await;
     fx.pass(LEASE.as_secs());
@@ -178,7 +178,7 @@ pub async fn a_settle_after_the_lease_ran_out_is_accepted_while_nobody_took_the_
     let second = fx.claim_one(fx.worker()).await;
     assert_eq!(fx.settle(&late, success()).await, Settled::Stale);
     assert_eq!(fx.settle(&second, success()).await, Settled::Done);
-    assert_eq!(fx.story(id).await.iter().filter(|status| status.is_finished()).count(), 1);
+    assert_eq!(fx.history(id).await.iter().filter(|status| status.is_finished()).count(), 1);
 }
 
 pub async fn an_extension_after_the_lease_ran_out_is_refused(fx: &Fixture) {
@@ -229,7 +229,7 @@ pub async fn what_goes_back_keeps_its_place(fx: &Fixture) {
         fx.enqueue(|_| ()).await;
         fx.pass(1);
     }
-    // Some that came later have gone out since.
+    // Later jobs have been claimed since.
     assert_eq!(fx.claim(fx.worker(), 3).await.len(), 3);
     fx.settle(&second, Outcome::Released).await;
     assert_eq!(fx.store.end_leases(first.worker).await.unwrap(), 1);
@@ -249,7 +249,7 @@ pub async fn a_lost_worker_costs_a_crash_and_no_attempt(fx: &Fixture) {
     assert_eq!((job.status, job.attempt, job.crash_count, job.run_at), (Status::Queued, 0, 1, due));
     assert_eq!(job.error.unwrap().code.as_deref(), Some(job::E_LOST));
     assert_eq!(attempt_statuses(fx, id).await, [(1, AttemptStatus::Lost)]);
-    assert_eq!(fx.story(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Queued]);
+    assert_eq!(fx.history(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Queued]);
     assert_eq!(fx.claim_one(fx.worker()).await.job.attempt, 1);
 }
 

@@ -1,4 +1,4 @@
-//! When a slot in a limit is free again, also after its job was cancelled while it ran.
+//! When a slot in a limit becomes free again, including after its job was cancelled while it ran.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -26,12 +26,12 @@ pub async fn a_slot_is_free_again_however_its_job_left_it(fx: &Fixture) {
             2 => drop(fx.settle(&claimed, Outcome::Snoozed { after: Duration::from_secs(900) }).await),
             3 => {
                 fx.settle(&claimed, Outcome::Released).await;
-                // It keeps its place.
+                // The job keeps its position.
                 next = first;
             }
             4 => {
                 cancel(fx, first).await;
-                // Its handler is gone.
+                // Its handler has ended.
                 release_slot(fx, &claimed).await;
             }
             _ => {
@@ -43,7 +43,7 @@ pub async fn a_slot_is_free_again_however_its_job_left_it(fx: &Fixture) {
         let claim = fx.claim_one(fx.worker()).await;
         assert_eq!(claim.job.id, next, "{key}");
         fx.settle(&claim, success()).await;
-        // What came back to wait, or to be tried again, goes too.
+        // Jobs that returned to their queue, or are retried, run now, too.
         for job in fx.claim(fx.worker(), 10).await {
             fx.settle(&job, success()).await;
         }
@@ -62,7 +62,7 @@ pub async fn a_cancelled_job_keeps_the_slot_of_its_key_until_its_handler_is_gone
         cancel(fx, first).await;
         assert_eq!(fx.job(first).await.status, Status::Cancelled, "it ends at once");
         assert_eq!(fx.store.check_leases(holder.worker, vec![holder.attempt_id()]).await.unwrap(), [false]);
-        let story = fx.story(first).await;
+        let history = fx.history(first).await;
         assert!(fx.claim(fx.worker(), 10).await.is_empty(), "its handler may still run");
         let elsewhere = fx.enqueue(keyed("b")).await;
         let other = fx.claim_one(fx.worker()).await;
@@ -74,7 +74,7 @@ pub async fn a_cancelled_job_keeps_the_slot_of_its_key_until_its_handler_is_gone
         }
         let next = fx.claim_one(fx.worker()).await;
         assert_eq!(next.job.id, second);
-        assert_eq!(fx.story(first).await, story, "that a slot is free is no event of the job");
+        assert_eq!(fx.history(first).await, history, "that a slot is free is no event of the job");
         assert_eq!(fx.job(first).await.status, Status::Cancelled);
         for claim in [next, other] {
             fx.settle(&claim, success()).await;
@@ -107,7 +107,7 @@ pub async fn the_slot_of_a_cancelled_job_is_free_when_its_lease_ends(fx: &Fixtur
     let held = fx.claim(fx.worker(), 10).await;
     assert_eq!(held.len(), 2);
     fx.pass(5);
-    // One that still runs, whose lease lasts longer.
+    // A running execution with a longer lease.
     let running = fx.enqueue(in_narrow).await;
     let still = fx.claim_one(fx.worker()).await;
     assert_eq!(still.job.id, running);
@@ -130,12 +130,12 @@ pub async fn the_slot_of_a_cancelled_job_is_free_when_its_lease_ends(fx: &Fixtur
         (ids(&claims).into_iter().collect(), [after_key, after_queue].into());
     assert_eq!(claimed, expected);
     for job in [keyed_job, queue_job] {
-        assert_eq!(fx.story(job).await, [Status::Queued, Status::Processing, Status::Cancelled]);
+        assert_eq!(fx.history(job).await, [Status::Queued, Status::Processing, Status::Cancelled]);
         let attempts = fx.store.attempts(job).await.unwrap();
         assert_eq!((attempts.len(), attempts[0].status), (1, AttemptStatus::Cancelled));
         assert_eq!(fx.job(job).await.crash_count, 0);
     }
-    // What is said of it afterwards changes nothing.
+    // Later reports about the execution change nothing.
     for one in &held {
         assert_eq!(fx.settle(one, success()).await, Settled::Stale);
         release_slot(fx, one).await;
@@ -149,7 +149,7 @@ pub async fn only_its_worker_frees_the_slot_of_a_cancelled_job_and_once(fx: &Fix
     let first = fx.enqueue(keyed("a")).await;
     let holder = fx.claim_one(fx.worker()).await;
     let all = fx.enqueue_all((0..2).map(|_| fx.new_job(keyed("a"))).collect()).await;
-    // While it runs, there is nothing to free.
+    // While the job runs, there is no slot to release.
     release_slot(fx, &holder).await;
     assert!(fx.claim(fx.worker(), 10).await.is_empty());
     cancel(fx, first).await;
@@ -181,7 +181,7 @@ pub async fn jobs_that_are_cancelled_together_leave_their_slots_one_by_one(fx: &
     cancel(fx, all[0]).await;
     cancel(fx, all[1]).await;
     assert!(fx.claim(fx.worker(), 10).await.is_empty());
-    // The leases of both end at the same time, but one handler is gone before.
+    // The leases of both end at the same time, but one handler ends earlier.
     release_slot(fx, &held[0]).await;
     let third = fx.claim_one(fx.worker()).await;
     assert_eq!(third.job.id, all[2]);
@@ -210,7 +210,7 @@ pub async fn a_job_that_is_run_again_waits_for_the_handler_of_the_cancelled_one(
         .await;
     let holder = fx.claim_one(fx.worker()).await;
     cancel(fx, first).await;
-    // The same once more, as a new job; its unique key is free.
+    // The same work as a new job; the unique key is free.
     let again = fx
         .enqueue(|spec| {
             spec.unique_key = Some("u".into());
@@ -283,7 +283,7 @@ pub async fn occupied_slots_are_told_with_their_executions(fx: &Fixture) {
     assert_eq!(said, [(of_key, Some("a"), held[0].worker), (of_queue, None, held[0].worker)]);
     assert!(occupied.iter().all(|slot| slot.until == fx.now().after(Duration::from_secs(30))));
     assert_eq!(fx.store.limit_usage("narrow".into(), Some("a".into())).await.unwrap().running, 1);
-    // That the job itself is removed changes nothing: its handler may still run.
+    // Removing the job itself changes nothing: its handler may still run.
     let delete = Change { job: of_key, verb: Verb::Delete, actor: "ada".into(), reason: None };
     fx.store.change(vec![delete]).await.unwrap();
     fx.pass(1);

@@ -1,4 +1,4 @@
-//! Jobs that were running when their workers were lost: how many crashes they survive, and who runs them.
+//! Jobs that were running when their workers were lost: how many crashes they survive, and which claims take them.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub async fn a_job_may_say_how_many_crashes_it_may_be_there_at(fx: &Fixture) {
     assert_eq!(fx.job(id).await.status, Status::Dead);
 }
 
-/// The worker of a job, which must be claimable, is lost as it runs the job.
+/// The worker of a job, which must be claimable, is lost while it runs the job.
 async fn crash(fx: &Fixture, id: JobId) {
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!(claim.job.id, id);
@@ -44,14 +44,14 @@ async fn crash(fx: &Fixture, id: JobId) {
     assert_eq!(fx.reap().await, 1);
 }
 
-/// The same before the handler starts.
+/// The same, but before the handler starts.
 pub(super) async fn lose(fx: &Fixture, id: JobId) {
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, id);
     fx.pass(LEASE.as_secs());
     assert_eq!(fx.reap().await, 1);
 }
 
-/// The ids of the suspects and of the others that can be claimed, which are given back.
+/// The ids of the claimable suspects and of the other claimable jobs. All claims are released.
 async fn claimable(fx: &Fixture) -> [Vec<JobId>; 2] {
     let mut ids = [Vec::new(), Vec::new()];
     for (ids, suspects) in ids.iter_mut().zip([true, false]) {
@@ -71,7 +71,7 @@ pub async fn a_suspect_is_handed_out_only_to_claims_of_suspects_whatever_becomes
         crash(fx, id).await;
         let other = fx.enqueue(|spec| spec.options.concurrency_key = key.clone()).await;
         assert_eq!(claimable(fx).await, [vec![id], vec![other]], "{key:?}");
-        // Snoozed, failed, retried by hand: a suspect stays one.
+        // A suspect that is snoozed, fails or is retried manually remains a suspect.
         for outcome in [Outcome::Snoozed { after: Duration::from_secs(60) }, failure("no")] {
             let claim = fx.claim(fx.worker(), 1).await.remove(0);
             assert_eq!(claim.job.id, id);

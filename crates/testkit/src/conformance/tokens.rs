@@ -56,7 +56,7 @@ pub async fn a_store_that_had_a_token_is_closed_until_its_tokens_are_cleared(fx:
     fx.pass(3_600);
     fx.store.prune(hour, 100).await.unwrap();
     assert_eq!(fx.store.tokens().await.unwrap(), [expiring], "the last one stays, expired");
-    // A later one takes its place, also once it is revoked.
+    // A later token replaces it as the last one, even when it is revoked.
     let later = token(fx, 2);
     fx.store.add_token(later.clone()).await.unwrap();
     assert!(fx.store.remove_token(later.id).await.unwrap());
@@ -74,7 +74,7 @@ pub async fn a_request_is_remembered_as_it_came_first(fx: &Fixture) {
     assert_eq!(fx.store.idempotent_request("a".into(), [2; 32], 7).await.unwrap(), first);
     let other = fx.store.idempotent_request("b".into(), [2; 32], 7).await.unwrap();
     assert_eq!((other.fingerprint, other.seed), ([2; 32], 7));
-    fx.pass(limits::ONCE_KEPT.as_secs());
+    fx.pass(limits::IDEMPOTENCY_KEPT.as_secs());
     fx.store.prune(Duration::from_secs(3_600), 100).await.unwrap();
     assert_eq!(fx.store.idempotent_request("a".into(), [3; 32], 8).await.unwrap().seed, 8, "it was forgotten");
     assert_eq!(fx.store.idempotent_request("b".into(), [3; 32], 8).await.unwrap(), other);

@@ -138,7 +138,7 @@ pub async fn trimming_removes_old_attempts_and_logs(fx: &Fixture) {
     assert!(fx.store.logs(old, 10).await.unwrap().is_empty());
     assert!(fx.store.workers().await.unwrap().is_empty());
     assert_eq!(fx.store.attempts(recent).await.unwrap().len(), 1);
-    assert_eq!(fx.story(old).await.len(), 3, "the audit trail stays as long as the job");
+    assert_eq!(fx.history(old).await.len(), 3, "the audit trail stays as long as the job");
 }
 
 pub async fn ephemeral_jobs_are_dropped_unless_they_run(fx: &Fixture) {

@@ -1,4 +1,4 @@
-//! What happened since a former look.
+//! The events since an earlier read.
 
 use punctual_core::{Changes, JobEvent, StoreResult, Timestamp, changes::CountCursor};
 

@@ -1,4 +1,4 @@
-//! What waits for what in the model.
+//! Dependencies between jobs in the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use punctual_core::{
 use super::state::State;
 
 impl State {
-    /// Refuses jobs that would take the places of others than they run once more.
+    /// Rejects jobs that would replace other jobs of a workflow than the ones that they rerun.
     fn check_places(&self, jobs: &[NewJob]) -> StoreResult<()> {
         for job in jobs {
             let place = job.spec.place().map(|(workflow, node)| (workflow, node.to_owned()));
@@ -25,13 +25,13 @@ impl State {
         Ok(())
     }
 
-    /// Refuses jobs whose parents are not there.
+    /// Rejects jobs whose parents do not exist.
     pub(super) fn check_parents(&mut self, now: Timestamp, jobs: &[NewJob]) -> StoreResult<()> {
         let mut taken: BTreeSet<(String, String)> = BTreeSet::new();
         for (place, job) in jobs.iter().enumerate() {
             let key = job.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()));
             if key.is_some_and(|key| self.in_the_way(now, &key, job).is_some() || !taken.insert(key)) {
-                // It is not stored, so its parents do not matter.
+                // The job is not stored, so its parents do not matter.
                 continue;
             }
             for parent in &job.parents {
@@ -48,12 +48,12 @@ impl State {
         ids.iter().filter_map(|id| Some((*id, self.find(*id)?.job.status))).collect()
     }
 
-    /// How a new job begins.
+    /// The first action of a new job.
     pub(super) fn begin(&mut self, new: &NewJob) -> Next {
         flow::begin(new.spec.options.on_parent_failure, &self.statuses(&new.parents)).0
     }
 
-    /// A new job joins its parents; says for how many it waits.
+    /// Adds the dependencies of a new job; returns the number of parents that it waits for.
     pub(super) fn join(&mut self, new: &NewJob) -> u32 {
         let policy = new.spec.options.on_parent_failure;
         let (_, fates) = flow::begin(policy, &self.statuses(&new.parents));
@@ -68,12 +68,12 @@ impl State {
         waiting.on
     }
 
-    /// A job has gone from one status to another.
+    /// Records that a job changed from one status to another.
     pub(super) fn moved(&mut self, now: Timestamp, id: JobId, from: Status, to: Status) {
         if to.is_finished() {
             self.ended.insert(id, to);
         }
-        // One whose place another job has taken counts no more.
+        // A job that was replaced in its workflow is no longer counted.
         let place = self.find(id).and_then(|record| {
             let (workflow, node) = record.job.place()?;
             record.job.spec.workflow_id.map(|_| (workflow, node.to_owned()))
@@ -98,7 +98,7 @@ impl State {
         workflow.updated_at = now;
     }
 
-    /// Lets what follows from the ends of jobs happen, until nothing follows any more.
+    /// Applies the consequences of the end of jobs until there are no more.
     pub(super) fn follow(&mut self, now: Timestamp) {
         while !self.ended.is_empty() {
             let ended = std::mem::take(&mut self.ended);
@@ -153,7 +153,7 @@ impl State {
         }
     }
 
-    /// Jobs are about to be removed: for those that wait for them, they are deleted.
+    /// Jobs are about to be removed: to their children, they are deleted.
     pub(super) fn lose(&mut self, now: Timestamp, gone: &[JobId]) {
         for id in gone {
             let Some(status) = self.find(*id).map(|record| record.job.status) else { continue };
@@ -166,7 +166,7 @@ impl State {
         self.nodes.retain(|_, job| !gone.contains(job));
     }
 
-    /// A job takes its place in a workflow, perhaps that of another.
+    /// Adds a job to its workflow, possibly replacing another one.
     pub(super) fn take_place(&mut self, now: Timestamp, id: JobId, place: (WorkflowId, String)) {
         let former = self.nodes.insert(place, id);
         let status = former.and_then(|former| self.find(former)).map(|record| record.job.status);
@@ -217,7 +217,7 @@ impl State {
         places.into_iter().filter_map(node).collect()
     }
 
-    /// The jobs that `wanted` finds at the other end of a dependency, by id.
+    /// The jobs that `wanted` selects at the other end of a dependency, by id.
     pub(super) fn relatives(&mut self, wanted: impl Fn(&Dependency) -> Option<JobId>) -> Vec<Relative> {
         let mut ids: Vec<JobId> = self.dependencies.iter().filter_map(wanted).collect();
         ids.sort_unstable();
@@ -228,7 +228,7 @@ impl State {
         ids.into_iter().filter_map(relative).collect()
     }
 
-    pub(super) fn trim_workflows(&mut self, cutoff: Timestamp) {
+    pub(super) fn prune_workflows(&mut self, cutoff: Timestamp) {
         let nodes = &self.nodes;
         let empty = |id: WorkflowId| !nodes.keys().any(|(workflow, _)| *workflow == id);
         self.workflows.retain(|id, workflow| workflow.updated_at > cutoff || !empty(*id));

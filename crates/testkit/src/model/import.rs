@@ -1,4 +1,4 @@
-//! Takes over what another store knows.
+//! Import of data from another store.
 
 use punctual_core::{
     Status,
@@ -8,9 +8,9 @@ use punctual_core::{
 use super::state::{Record, State};
 
 impl State {
-    /// Takes over a part; says how much of it was new.
-    pub(super) fn import(&mut self, parcel: ExportBatch) -> usize {
-        match parcel {
+    /// Imports a batch; returns how many of its records were new.
+    pub(super) fn import(&mut self, batch: ExportBatch) -> usize {
+        match batch {
             ExportBatch::Queues(all) => new_of(all, |(queue, done)| {
                 if self.queues.contains_key(&queue.name) {
                     return false;
@@ -69,9 +69,9 @@ impl State {
             self.saw_failure.insert(job.id);
         }
         let logs = logs.into_iter().enumerate().map(|(line, log)| ((log.run, line as u32), log)).collect();
-        // What another store has started is not to start a second time here, if it runs at most once.
+        // A job that runs at most once and was started by the other store must not start a second time here.
         let confirmed = (job.status == Status::Processing).then_some(job.run);
-        // Those that come later are older.
+        // Jobs are imported in reverse order: later ones are older.
         let was_limited = job.status == Status::Processing && self.is_limited(&job);
         self.jobs.insert(0, Record { job, attempts, events, logs, confirmed, was_limited });
         true

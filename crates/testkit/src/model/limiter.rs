@@ -1,4 +1,4 @@
-//! Which queued jobs may start.
+//! Chooses the queued jobs that may start.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,28 +9,28 @@ use punctual_core::{
 
 use super::state::State;
 
-/// A queue, and a key in it if it is the limit of one.
+/// A queue, and a concurrency key in it if the limit is that of a key.
 type LimitKey = (String, Option<String>);
 
-/// What limits must remember besides what is held.
+/// The state of limits, besides the current executions.
 #[derive(Debug, Default)]
 pub(super) struct Limiters {
-    /// What was started lately, where there is a rate.
+    /// Recent starts, where there is a rate.
     starts: BTreeMap<LimitKey, Vec<(Timestamp, u32)>>,
-    /// Where keys take turns: how far each has come, and how far the queue has.
+    /// Where keys take turns: the turn of each key, and that of the queue.
     turns: BTreeMap<LimitKey, u64>,
     clocks: BTreeMap<String, u64>,
 }
 
 impl Limiters {
-    /// The limits of a queue have changed: starts that are counted as later than now are counted as of now.
+    /// The limits of a queue have changed: starts that are counted at a later time than now are counted at now.
     pub(super) fn limits_changed(&mut self, queue: &str, now: Timestamp) {
         for (_, starts) in self.starts.iter_mut().filter(|((of, _), _)| of == queue) {
             starts.iter_mut().for_each(|(at, _)| *at = now.min(*at));
         }
     }
 
-    /// Notes a start, and forgets those that count no longer: also if the rate is made a longer one later on.
+    /// Records a start, and removes starts that no longer count, even if the period of the rate is extended later.
     fn started(&mut self, key: &LimitKey, rate: Option<Rate>, now: Timestamp) {
         if let Some(rate) = rate {
             let starts = self.starts.entry(key.clone()).or_default();
@@ -51,7 +51,7 @@ pub(super) struct Slot {
 }
 
 impl State {
-    /// A job that was running is cancelled: its execution keeps its slot until its handler is gone, or its lease ends.
+    /// A running job is cancelled: its execution keeps its slot until its handler has ended, or its lease ends.
     pub(super) fn occupy_slot(&mut self, now: Timestamp, job: &Job) {
         if let (Some(worker), Some(until)) = (job.worker_id, job.lease_until.filter(|until| *until > now)) {
             let (queue, key) = (job.spec.queue.clone(), job.spec.options.concurrency_key.clone());
@@ -74,8 +74,8 @@ impl State {
         occupied
     }
 
-    /// Forgets what limits need not remember any more.
-    pub(super) fn trim_limits(&mut self, now: Timestamp) {
+    /// Removes data that limits no longer need.
+    pub(super) fn prune_limits(&mut self, now: Timestamp) {
         let limits: BTreeMap<String, Limits> =
             self.queues.iter().map(|(name, queue)| (name.clone(), queue.settings.limits.clone())).collect();
         let horizon = |queue: &String| limits.get(queue).and_then(|limits| limits.horizon(now));
@@ -104,7 +104,7 @@ impl State {
         LimitUsage { running: (running.count() + occupied.count()) as u32, starts }
     }
 
-    /// Chooses the jobs to start, in order; and says when a rate lets more of them through, if one holds some back.
+    /// Chooses the jobs to start, in order; also returns when a rate limit next allows jobs that it delays now.
     pub(super) fn apply_limits(&mut self, now: Timestamp, request: &ClaimRequest) -> (Vec<usize>, Option<Timestamp>) {
         let mut waiting: BTreeMap<LimitKey, Vec<(Order, usize)>> = BTreeMap::new();
         for (place, record) in self.jobs.iter().enumerate() {
@@ -151,7 +151,7 @@ impl State {
         (chosen.into_iter().map(|(_, place)| place).collect(), opens_at)
     }
 
-    /// When leases end, of the executions that occupy slots of queues which the worker serves.
+    /// The ends of the leases of executions that occupy slots of queues which the worker serves.
     fn slot_ends(&self, now: Timestamp, request: &ClaimRequest) -> impl Iterator<Item = Timestamp> {
         let serves = |slot: &&Slot| request.queues.is_empty() || request.queues.contains(&slot.queue);
         self.slots.iter().filter(serves).map(|slot| slot.until).filter(move |until| *until > now)

@@ -1,4 +1,4 @@
-//! The port in memory, written to be read: what every engine must do, without any care for speed.
+//! The port in memory, written for readability: what every engine must do, regardless of speed.
 
 mod changes;
 mod flow;
@@ -33,7 +33,7 @@ use tokio::{sync::watch, time};
 pub use self::state::Ties;
 use self::state::{HeldLock, Record, State};
 
-/// A store that forgets everything when it is dropped.
+/// A store that loses its data when it is dropped.
 #[derive(Clone)]
 pub struct ModelStore {
     clock: Arc<dyn Clock>,
@@ -55,7 +55,7 @@ impl Default for ModelStore {
 }
 
 impl ModelStore {
-    /// An empty store that takes its time from `clock`.
+    /// An empty store that uses `clock`.
     pub fn new(clock: impl Clock) -> Self {
         Self {
             clock: Arc::new(clock),
@@ -65,7 +65,7 @@ impl ModelStore {
         }
     }
 
-    /// Lets ties be decided in another way than by arrival.
+    /// Sets how ties are decided, if not by arrival.
     #[must_use]
     pub fn ties(self, ties: Ties) -> Self {
         self.state().ties = ties;
@@ -76,7 +76,7 @@ impl ModelStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something at one instant, then hints at it.
+    /// Executes an operation at one instant, then sends a hint.
     fn write<T>(&self, work: impl FnOnce(&mut State, Timestamp) -> T) -> StoreResult<T> {
         let result = work(&mut self.state(), self.clock.now());
         self.hints.send_modify(|count| *count += 1);
@@ -119,7 +119,7 @@ impl ClaimStore for ModelStore {
             if !claimed.claims.is_empty() || left.is_zero() || hurried.has_changed().unwrap_or(true) {
                 return Ok(claimed);
             }
-            // The clock may be one that a test sets, so it looks often instead of waiting for the next due time.
+            // A test may set the clock, so the model polls at short intervals instead of waiting for the next due time.
             let _ = time::timeout(left.min(Duration::from_millis(5)), hints.changed()).await;
         }
     }
@@ -387,14 +387,14 @@ impl QueueStore for ModelStore {
 
 #[async_trait]
 impl WorkerStore for ModelStore {
-    async fn heartbeat(&self, beat: Heartbeat) -> StoreResult<()> {
+    async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
         self.write(|state, now| {
-            let known = state.workers.entry(beat.id).or_insert(WorkerRecord {
-                beat: beat.clone(),
+            let known = state.workers.entry(heartbeat.id).or_insert(WorkerRecord {
+                heartbeat: heartbeat.clone(),
                 started_at: now,
                 seen_at: now,
             });
-            known.beat.running = beat.running;
+            known.heartbeat.running = heartbeat.running;
             known.seen_at = now;
         })
     }
@@ -409,7 +409,7 @@ impl WorkerStore for ModelStore {
 
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
         let mut workers: Vec<_> = self.state().workers.values().cloned().collect();
-        workers.sort_by_key(|worker| (worker.started_at, worker.beat.id));
+        workers.sort_by_key(|worker| (worker.started_at, worker.heartbeat.id));
         Ok(workers)
     }
 }
@@ -497,15 +497,15 @@ impl TransferStore for ModelStore {
         Ok(found)
     }
 
-    async fn import(&self, parcel: ExportBatch) -> StoreResult<usize> {
-        self.write(|state, _| state.import(parcel))
+    async fn import(&self, batch: ExportBatch) -> StoreResult<usize> {
+        self.write(|state, _| state.import(batch))
     }
 }
 
 #[async_trait]
 impl RetentionStore for ModelStore {
     async fn expire(&self, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
-        self.write(|state, now| state.retire(now, keep, limit))
+        self.write(|state, now| state.expire(now, keep, limit))
     }
 
     async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
@@ -539,9 +539,9 @@ impl RetentionStore for ModelStore {
             let rollups = state.rollups.len();
             state.rollups.retain(|(hour, ..), _| *hour >= now.before(limits::ROLLUPS_KEPT));
             let workflows = state.workflows.len();
-            state.trim_workflows(cutoff);
-            state.trim_limits(now);
-            state.trim_tokens(now);
+            state.prune_workflows(cutoff);
+            state.prune_limits(now);
+            state.prune_tokens(now);
             gone + workers - state.workers.len() + rollups - state.rollups.len() + workflows - state.workflows.len()
         })
     }

@@ -1,4 +1,4 @@
-//! What the model knows, and what happens to it.
+//! The state of the model, and its changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,13 +18,13 @@ use punctual_core::{
 
 use super::limiter::{Limiters, Slot};
 
-/// What decides between jobs of the same priority and time.
+/// The order of jobs with the same priority and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ties {
     /// The order in which they were enqueued.
     #[default]
     Arrival,
-    /// Their ids, which is the same order unless they were scheduled for different times.
+    /// Their ids: the same order unless they were scheduled for different times.
     Id,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) ties: Ties,
     /// In the order in which they were enqueued.
     pub(super) jobs: Vec<Record>,
-    /// Who holds each unique key, and until when.
+    /// The holder of each unique key, and when the key expires.
     pub(super) keys: BTreeMap<(String, String), (JobId, Option<Timestamp>)>,
     pub(super) rollups: BTreeMap<(Timestamp, String, String, Measure, u16), u64>,
     pub(super) workers: BTreeMap<WorkerId, WorkerRecord>,
@@ -47,17 +47,17 @@ pub(super) struct State {
     pub(super) events: u64,
     pub(super) queues: BTreeMap<String, Queue>,
     pub(super) queue_events: Vec<(String, QueueEvent)>,
-    /// What queues and their keys started lately, and whose turn it is.
+    /// Recent starts of queues and their keys, and their turns.
     pub(super) limits: Limiters,
     /// Slots of executions whose jobs were cancelled, each with its queue.
     pub(super) slots: Vec<Slot>,
     pub(super) dependencies: Vec<Dependency>,
-    /// Jobs that waited on although one of their parents had failed.
+    /// Jobs that kept waiting although one of their parents failed.
     pub(super) saw_failure: BTreeSet<JobId>,
     pub(super) workflows: BTreeMap<WorkflowId, Workflow>,
-    /// The jobs of workflows and their callbacks, by their names there.
+    /// The jobs of workflows and their callbacks, by their names in the workflow.
     pub(super) nodes: BTreeMap<(WorkflowId, String), JobId>,
-    /// Jobs that have come to an end, until what follows from it has happened.
+    /// Jobs that have ended, until the consequences are applied.
     pub(super) ended: BTreeMap<JobId, Status>,
 }
 
@@ -66,14 +66,14 @@ pub(super) struct Record {
     pub(super) attempts: Vec<Attempt>,
     pub(super) events: Vec<Event>,
     pub(super) logs: BTreeMap<(u32, u32), LogLine>,
-    /// The execution whose handler is about to start, as its worker has confirmed.
+    /// The execution whose handler is about to start, as confirmed by its worker.
     pub(super) confirmed: Option<u32>,
     /// Whether its last execution was limited.
     pub(super) was_limited: bool,
 }
 
 impl Record {
-    /// What its worker holds, if one does.
+    /// The claim of its worker, if it has one.
     pub(super) fn claim(&self) -> Option<Claim> {
         let claim = Claim::new(Box::new(self.job.clone()), self.job.worker_id?);
         Some(Claim { confirmed: self.confirmed == Some(self.job.run), ..claim })
@@ -87,7 +87,7 @@ pub(super) struct HeldLock {
 }
 
 impl State {
-    /// Decides between jobs of the same time.
+    /// The order of jobs with the same time.
     pub(super) fn rank(&self, place: usize) -> u128 {
         match self.ties {
             Ties::Arrival => place as u128,
@@ -163,14 +163,14 @@ impl State {
         Enqueued::new(id)
     }
 
-    /// The job that holds a key which a new one wants, if that is in its way.
+    /// The job that holds the unique key of a new one, if there is a conflict.
     pub(super) fn in_the_way(&mut self, now: Timestamp, key: &(String, String), new: &NewJob) -> Option<JobId> {
         let (holder, expires_at) = *self.keys.get(key)?;
         let status = self.find(holder)?.job.status;
         new.spec.unique().conflicts(status, expires_at, now).then_some(holder)
     }
 
-    /// A new job that is not stored may change the one that is there; says whether it does.
+    /// A new job that is not stored may change the existing one; returns whether it does.
     fn update(&mut self, now: Timestamp, holder: JobId, new: &NewJob) -> bool {
         let (unique, (_, run_at)) = (new.spec.unique(), new.start(now));
         let Some(record) = self.find(holder) else { return false };
@@ -260,7 +260,7 @@ impl State {
         places.into_iter().map(claim).collect()
     }
 
-    /// Gives a job to a worker, which starts it `at` some time.
+    /// Hands a job to a worker, which starts it at the time `at`.
     pub(super) fn hold(&mut self, now: Timestamp, at: Timestamp, place: usize, request: &ClaimRequest) -> Claim {
         let was_limited = self.is_limited(&self.jobs[place].job);
         let record = &mut self.jobs[place];
@@ -282,7 +282,7 @@ impl State {
         Claim::new(Box::new(job), request.worker)
     }
 
-    /// The record of an attempt that is under way in the worker's hands.
+    /// The record of an attempt that is in progress and held by the worker.
     pub(super) fn held(&mut self, attempt: AttemptId, worker: WorkerId) -> Option<&mut Record> {
         let record = self.find(attempt.job)?;
         let job = &record.job;
@@ -345,29 +345,29 @@ impl State {
     }
 
     pub(super) fn change_all(&mut self, now: Timestamp, changes: Vec<Change>) -> Vec<Changed> {
-        let changed = changes.into_iter().map(|wish| self.change(now, wish)).collect();
+        let changed = changes.into_iter().map(|change| self.change(now, change)).collect();
         self.follow(now);
         changed
     }
 
-    fn change(&mut self, now: Timestamp, wish: Change) -> Changed {
-        let Some(record) = self.find(wish.job) else { return Changed::NotFound };
+    fn change(&mut self, now: Timestamp, change: Change) -> Changed {
+        let Some(record) = self.find(change.job) else { return Changed::NotFound };
         let before = record.job.clone();
-        if let Err(refused) = self.retake_key(now, wish.verb, &before) {
+        if let Err(refused) = self.retake_key(now, change.verb, &before) {
             return Changed::Refused(refused);
         }
-        let Some(record) = self.find(wish.job) else { return Changed::NotFound };
-        match change::apply(wish.verb, &mut record.job, now) {
+        let Some(record) = self.find(change.job) else { return Changed::NotFound };
+        match change::apply(change.verb, &mut record.job, now) {
             Ok(true) => Changed::Already,
             Err(refused) => Changed::Refused(refused),
             Ok(false) => {
-                self.changed(now, &before, (Some(&wish.actor), wish.reason.as_deref()));
+                self.changed(now, &before, (Some(&change.actor), change.reason.as_deref()));
                 Changed::Done
             }
         }
     }
 
-    /// A job that is to run again takes its unique key, unless another one is in the way.
+    /// A job that is to run again takes its unique key, unless there is a conflict.
     fn retake_key(&mut self, now: Timestamp, verb: Verb, job: &Job) -> Result<(), Refused> {
         let Some((scope, key)) = change::needed_key(verb, job) else { return Ok(()) };
         let key = (scope, key.to_owned());
@@ -382,7 +382,7 @@ impl State {
         Ok(())
     }
 
-    /// What follows from a change that was applied to a job's row.
+    /// Applies the consequences of a change of a job's row.
     pub(super) fn changed(&mut self, now: Timestamp, before: &Job, by: (Option<&str>, Option<&str>)) {
         let Some(record) = self.find(before.id) else { return };
         let status = record.job.status;
@@ -402,7 +402,7 @@ impl State {
         self.moved(now, before.id, before.status, status);
     }
 
-    pub(super) fn retire(&mut self, now: Timestamp, keep: RetentionPolicy, limit: usize) -> usize {
+    pub(super) fn expire(&mut self, now: Timestamp, keep: RetentionPolicy, limit: usize) -> usize {
         let over = |job: &Job| {
             let finished = job.finished_at?;
             let kept = job.spec.keep_for.unwrap_or(keep.of(job.status));
@@ -425,7 +425,7 @@ impl State {
         ids.len()
     }
 
-    /// Removes at most `limit` of the jobs that fit, with all that belongs to them.
+    /// Removes at most `limit` of the matching jobs, with all their data.
     pub(super) fn remove(&mut self, now: Timestamp, limit: usize, fits: impl Fn(&Job) -> bool) -> usize {
         let gone: Vec<JobId> =
             self.jobs.iter().map(|record| &record.job).filter(|job| fits(job)).map(|job| job.id).take(limit).collect();

@@ -1,4 +1,4 @@
-//! Tokens, and requests that count once.
+//! Tokens, and idempotent requests.
 
 use punctual_core::{IdempotentRequest, Timestamp, TokenId, limits};
 
@@ -7,7 +7,7 @@ use super::state::State;
 impl State {
     pub(super) fn remove_token(&mut self, id: TokenId, now: Timestamp) -> bool {
         let Some(found) = self.tokens.iter_mut().find(|token| token.id == id) else { return false };
-        let was_valid = found.is_good(now);
+        let was_valid = found.is_valid(now);
         if was_valid {
             found.expires_at = Some(now);
         }
@@ -16,7 +16,7 @@ impl State {
     }
 
     pub(super) fn clear_tokens(&mut self, now: Timestamp) {
-        if !self.tokens.iter().any(|token| token.session_of.is_none() && token.is_good(now)) {
+        if !self.tokens.iter().any(|token| token.session_of.is_none() && token.is_valid(now)) {
             self.tokens.clear();
         }
     }
@@ -25,9 +25,9 @@ impl State {
         self.requests.entry(key).or_insert(fresh).clone()
     }
 
-    pub(super) fn trim_tokens(&mut self, now: Timestamp) {
+    pub(super) fn prune_tokens(&mut self, now: Timestamp) {
         let last = self.tokens.iter().filter(|token| token.session_of.is_none()).map(|token| token.id).max();
-        self.tokens.retain(|token| token.is_good(now) || Some(token.id) == last);
-        self.requests.retain(|_, request| request.at >= now.before(limits::ONCE_KEPT));
+        self.tokens.retain(|token| token.is_valid(now) || Some(token.id) == last);
+        self.requests.retain(|_, request| request.at >= now.before(limits::IDEMPOTENCY_KEPT));
     }
 }

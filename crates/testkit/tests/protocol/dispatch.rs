@@ -1,71 +1,71 @@
-//! Dispatch with Redis (ADR 14): who hands out jobs until when, epochs, executions that begin before PostgreSQL knows
-//! of them, takeover and rebuilding, for one job, one queue and two processes.
+//! Dispatch with Redis (ADR 14): which store hands out jobs until when, epochs, executions that begin before PostgreSQL
+//! records them, takeover and rebuilding, for one job, one queue and two processes.
 //!
-//! Time is counted in ticks, and only as what is left of it or has passed. A process that takes no step while time
-//! passes is a paused one, or waits for an answer. What a lease does once PostgreSQL knows of an execution is the other
-//! model's subject: here, its holder has it until it settles or dies.
+//! Time is counted in ticks, and only as remaining or elapsed time. A process that takes no step while time passes is
+//! paused, or waits for an answer. Leases after PostgreSQL has recorded an execution are the subject of the other
+//! model: here, the holder keeps the lease until it settles or dies.
 
 use stateright::{Model, Property};
 
-/// What a process knows of who hands out jobs is good for so long.
+/// How long a process may rely on its knowledge of which store hands out jobs.
 pub(crate) const GOOD_FOR: u8 = 2;
-/// Redis hands out jobs for so long after a process has said so.
+/// How long Redis hands out jobs after a process has prolonged the deadline.
 pub(crate) const PROLONG: i8 = 3;
-/// A job is new for so long.
+/// How long a job is new.
 pub(crate) const NEW_FOR: u8 = 3;
-/// The longest that an execution may be unknown to PostgreSQL.
+/// The longest time for which PostgreSQL may not know of an execution.
 pub(crate) const GRACE: u8 = 4;
-/// The sweep leaves out jobs that were stored less than so long ago.
+/// The sweep skips jobs that were stored less than this time ago.
 pub(crate) const SWEEP_AFTER: u8 = 4;
-/// So long jobs stay in the hands of a claim that says nothing of them.
+/// How long a claim holds jobs without reporting on them.
 pub(crate) const HOLD: u8 = 5;
-/// A queue that is given anew opens so much later.
+/// The delay before a queue that was assigned again opens.
 pub(crate) const PAUSE: u8 = GOOD_FOR + GRACE;
 
 pub(crate) const ONE_BELIEVER: &str = "at most one process believes that it holds the job";
 pub(crate) const NOT_SUPERSEDED: &str = "an execution that another one has followed is not recorded";
 pub(crate) const NOT_LOST: &str = "a job comes to its end once faults stop, with Redis or without";
 
-/// What the protocol relies on.
+/// The rules that the protocol relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// PostgreSQL hands out jobs only once the grace is over.
+    /// PostgreSQL hands out jobs only after the grace period.
     GraceBeforeFallback,
-    /// A claim of the fallback gets nothing if a queue was given anew since it looked.
+    /// A fallback claim gets nothing if a queue was assigned again since the process checked.
     RevisionOnFallback,
-    /// Who prolongs too late gives every queue anew.
+    /// A process that prolongs the deadline too late assigns every queue again.
     LapseGivesAnew,
-    /// A queue that is given anew opens after a pause.
+    /// A queue that is assigned again opens after a pause.
     OpeningDelay,
-    /// That pause is longer than the grace by as long as a process may not have noticed.
+    /// The pause exceeds the grace period by the time for which a process may rely on outdated knowledge.
     PauseUntilNoticed,
-    /// Redis hands out only what belongs to the epoch that the claim names.
+    /// Redis hands out only jobs of the epoch that the claim names.
     EpochCheck,
-    /// Redis hands out nothing that an earlier run of the server was told.
+    /// Redis hands out no jobs whose hints an earlier run of the server received.
     ServerRun,
-    /// A server that becomes the primary again counts as another run.
+    /// A server that becomes the primary again counts as a new run.
     RunChangesWithRole,
-    /// What a process knows is checked again right before it has Redis hand out jobs.
+    /// The knowledge of a process is checked again immediately before Redis hands out jobs.
     CheckAtHandOut,
-    /// An execution counts from before its job was handed out.
+    /// An execution's time counts from before its job was handed out.
     CountFromRequest,
-    /// A handler stops when its execution has not been recorded within the grace, by the clock of its own process.
+    /// A handler stops if its execution is not recorded within the grace period, by the clock of its own process.
     GiveUpByOwnClock,
-    /// PostgreSQL records only the first execution of a job that is as it came.
+    /// PostgreSQL records only the first execution of a job that is unchanged since it was enqueued.
     AsItCame,
-    /// What is cached of a job goes when the job is handed out.
+    /// The cached document of a job is removed when the job is handed out.
     DocumentGoesWithClaim,
-    /// A job in hands is put back only once its execution must be recorded or given up.
+    /// A held job is put back only when its execution must be recorded or given up already.
     HoldBeyondGrace,
-    /// Jobs are cached only within the time for which they are new.
+    /// Jobs are cached only while they are new.
     NewFor,
     /// Jobs are cached only in an epoch that was complete before they were stored.
     LoadedEpoch,
-    /// The sweep leaves out what has just been stored.
+    /// The sweep skips jobs that were stored recently.
     SweepAge,
-    /// There is a sweep.
+    /// The sweep exists.
     Sweep,
-    /// Jobs in hands are put back.
+    /// Held jobs are put back.
     PutBack,
     /// PostgreSQL hands out jobs when Redis does not.
     Fallback,
@@ -73,14 +73,14 @@ pub(crate) enum Guard {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Redis loses all that it has.
+    /// Redis loses all its data.
     Empty,
-    /// Redis restarts with what it had when the job was new.
+    /// Redis restarts with the data that it had when the job was new.
     Restore,
-    /// A replica takes over that has what Redis had when the job was new; the old primary still answers those who have
-    /// not noticed.
+    /// A replica takes over with the data that Redis had when the job was new; the old primary still answers processes
+    /// that have not noticed.
     Failover,
-    /// A replica takes over for a moment, and the old primary comes back with its data.
+    /// A replica takes over for a short time, and the old primary returns with its data.
     Failback,
     Kill,
 }
@@ -89,13 +89,13 @@ pub(crate) enum Fault {
 #[derive(Debug, Clone)]
 pub(crate) struct Dispatch {
     pub(crate) without: &'static [Guard],
-    /// One of these may happen, once.
+    /// At most one of these occurs, once.
     pub(crate) faults: &'static [Fault],
-    /// How often the job is run at most.
+    /// The maximum number of runs of the job.
     pub(crate) runs: u8,
-    /// How many epochs there may be.
+    /// The maximum number of epochs.
     pub(crate) epochs: u8,
-    /// Whether every state is asked if the job still comes to its end.
+    /// Whether every state is checked for whether the job can still finish.
     pub(crate) recovery: bool,
 }
 
@@ -108,7 +108,7 @@ impl Dispatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Job {
     Absent,
-    /// It has been run so often.
+    /// The number of its runs so far.
     Ready(u8),
     Running {
         process: u8,
@@ -117,21 +117,21 @@ pub(crate) enum Job {
     Ended,
 }
 
-/// What PostgreSQL has.
+/// The state in PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Ledger {
-    /// How much longer Redis hands out jobs; less than nothing since it has not.
+    /// How much longer Redis hands out jobs; negative: the time since it stopped.
     pub(crate) until: i8,
     pub(crate) epoch: u8,
     pub(crate) opens: u8,
     pub(crate) opened: bool,
     pub(crate) loaded: bool,
     pub(crate) job: Job,
-    /// How long ago the job was stored.
+    /// The time since the job was stored.
     pub(crate) age: u8,
 }
 
-/// What a Redis server has.
+/// The state of a Redis server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) run: u8,
@@ -140,32 +140,32 @@ pub(crate) struct Server {
     pub(crate) opened_in: u8,
     pub(crate) hint: bool,
     pub(crate) document: bool,
-    /// The process whose claim has the job, and for how much longer.
+    /// The process whose claim holds the job, and the remaining time.
     pub(crate) owner: Option<(u8, u8)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Idle,
-    /// It may claim in Redis, as it asked so long ago.
+    /// The process may claim in Redis, as it found when it checked; with the time since then.
     Checked {
         epoch: u8,
         age: u8,
     },
-    /// A claim is under way to Redis.
+    /// A claim is in flight to Redis.
     Sent {
         epoch: u8,
         since: u8,
     },
-    /// Redis has handed out the job with all that is known of it.
+    /// Redis has handed out the job with its cached document.
     Handed {
         since: u8,
     },
-    /// It opens the queue.
+    /// The process opens the queue.
     Opening {
         epoch: u8,
     },
-    /// It may claim in PostgreSQL.
+    /// The process may claim in PostgreSQL.
     Fallback {
         epoch: u8,
     },
@@ -177,12 +177,12 @@ pub(crate) enum Execution {
     Unrecorded {
         since: u8,
     },
-    /// Not recorded in time.
+    /// The execution was not recorded in time.
     GivenUp,
     Recorded {
         run: u8,
     },
-    /// The handler has ended; the outcome is to be stored.
+    /// The handler has ended; the outcome has yet to be stored.
     Settling {
         run: u8,
         fresh: bool,
@@ -192,18 +192,18 @@ pub(crate) enum Execution {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Process {
-    /// The server that it talks to.
+    /// The server that the process is connected to.
     pub(crate) at: u8,
     pub(crate) phase: Phase,
     pub(crate) execution: Execution,
-    /// Whether its start is on its way to PostgreSQL.
+    /// Whether the record of its start is in flight to PostgreSQL.
     pub(crate) begins: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Enqueuer {
     Before,
-    /// The job is stored; Redis has not been told of it. With the epoch that was complete before, if one was.
+    /// The job is stored, but Redis has no hint of it yet. With the epoch that was complete before, if any.
     Stored {
         epoch: Option<u8>,
         age: u8,
@@ -217,7 +217,7 @@ pub(crate) struct State {
     pub(crate) servers: Vec<Server>,
     pub(crate) processes: [Process; 2],
     pub(crate) enqueuer: Enqueuer,
-    /// What Redis had when the job was new.
+    /// The data that Redis had when the job was new.
     pub(crate) image: Option<Server>,
     pub(crate) faults: u8,
     pub(crate) superseded: bool,

@@ -5,13 +5,13 @@ use crate::{
     dispatch::{Dispatch, Fault, Guard, NOT_LOST, NOT_SUPERSEDED, ONE_BELIEVER},
 };
 
-/// All guards but some; with one fault of a kind, or with a second run of the job.
+/// All guards except `without`; with one of the faults, or with a second run of the job.
 fn dispatch(without: &'static [Guard], faults: &'static [Fault]) -> Dispatch {
     let runs = if faults.is_empty() { 2 } else { 1 };
     Dispatch { without, faults, runs, epochs: 2, recovery: false }
 }
 
-/// Every state is asked whether the job still comes to its end.
+/// Checks in every state whether the job can still finish.
 fn recovery(without: &'static [Guard]) -> Dispatch {
     Dispatch { recovery: true, ..dispatch(without, &[]) }
 }

@@ -1,10 +1,10 @@
-//! Whether a job that is dispatched still comes to its end.
+//! Whether a dispatched job can still finish.
 
 use crate::dispatch::{Action, Dispatch, Enqueuer, Execution, Job, Phase, Process, State};
 
 impl Dispatch {
-    /// Both processes die and every message is lost; then they do what they should, with Redis or without. Whether the
-    /// job comes to its end.
+    /// Both processes die and every message is lost; then they take the intended steps, with or without Redis. Returns
+    /// whether the job finishes.
     pub(crate) fn recovers(&self, state: &State, with_redis: bool) -> bool {
         let mut state = state.clone();
         let at = (state.servers.len() - 1) as u8;
@@ -22,7 +22,7 @@ impl Dispatch {
             let next = actions.iter().copied().filter_map(|action| Some((rank(action, with_redis)?, action)));
             let Some((_, action)) = next.min_by_key(|(rank, _)| *rank) else { return false };
             if action == Action::Ask(0) {
-                // It looks as often as time passes.
+                // The process checks once per tick.
                 self.tick(&mut state);
             }
             self.apply(&mut state, action);
@@ -31,7 +31,7 @@ impl Dispatch {
     }
 }
 
-/// In which order a process does what it may, if it is the first one and all goes well.
+/// The order in which a process takes its possible steps, if it is the first one and there are no failures.
 fn rank(action: Action, with_redis: bool) -> Option<u8> {
     match action {
         Action::EndHandler(0, true) => Some(0),

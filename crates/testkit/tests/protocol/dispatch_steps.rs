@@ -6,7 +6,7 @@ use crate::dispatch::{
 };
 
 impl Server {
-    /// Nothing, in this run.
+    /// An empty server in this run.
     const fn empty(run: u8) -> Self {
         Self { run, epoch: 0, opened_in: 0, hint: false, document: false, owner: None }
     }
@@ -22,7 +22,7 @@ impl State {
         &mut self.servers[at]
     }
 
-    /// A claim lets go of the job.
+    /// A claim releases the job.
     fn release(&mut self, process: u8) {
         let server = self.server_of(process);
         server.owner = server.owner.filter(|(owner, _)| *owner != process);
@@ -37,7 +37,7 @@ impl State {
         self.process(process).phase = Phase::Idle;
     }
 
-    /// Processes are alike: states that differ only in their numbers are one.
+    /// Processes are symmetric: states that differ only in the numbers of processes are equal.
     pub(crate) fn put_in_order(&mut self) {
         if self.processes[0] <= self.processes[1] {
             return;
@@ -85,14 +85,14 @@ impl Dispatch {
         }
     }
 
-    /// A queue is given to Redis anew.
+    /// A queue is assigned to Redis again.
     fn give(&self, state: &mut State, pause: u8) {
         state.ledger.epoch += 1;
         state.ledger.opens = if self.has(Guard::OpeningDelay) { pause } else { 0 };
         (state.ledger.opened, state.ledger.loaded) = (false, false);
     }
 
-    /// What a process asks PostgreSQL that reaches Redis.
+    /// The query to PostgreSQL of a process that reaches Redis.
     fn ask(&self, state: &mut State, process: u8) {
         let until = state.ledger.until;
         if until < 0 && self.has(Guard::LapseGivesAnew) {
@@ -104,7 +104,7 @@ impl Dispatch {
         }
     }
 
-    /// A process empties the queue in Redis, names its epoch, and tells of the job.
+    /// A process empties the queue in Redis, sets its epoch, and adds a hint of the job.
     fn open(&self, state: &mut State, process: u8, epoch: u8) {
         let is_ready = matches!(state.ledger.job, Job::Ready(_));
         let server = state.server_of(process);
@@ -123,7 +123,7 @@ impl Dispatch {
             server.document |= is_new;
             state.image = Some(*server);
         } else if server.epoch == state.ledger.epoch && server.owner.is_none() {
-            // It is told again, without what is known of it.
+            // The hint is added again, without the cached document.
             server.hint = true;
         }
     }
@@ -173,7 +173,7 @@ impl Dispatch {
         }
     }
 
-    /// Whether PostgreSQL takes the first execution of the job for right.
+    /// Whether PostgreSQL accepts the first execution of the job.
     fn accepts(&self, state: &mut State) -> bool {
         match state.ledger.job {
             Job::Ready(0) => true,
@@ -193,13 +193,13 @@ impl Dispatch {
         if !answered || !matches!(state.process(process).execution, Execution::Unrecorded { .. }) {
             return;
         }
-        // If it is refused, the process asks what it holds: an earlier answer may have been lost.
+        // If it is refused, the process queries which jobs it holds: an earlier answer may have been lost.
         let is_held = state.ledger.job == Job::Running { process, run: 1 };
         state.process(process).execution = if is_held { Execution::Recorded { run: 1 } } else { Execution::None };
         state.release(process);
     }
 
-    /// An execution ends without success: the job is run again, or is dead.
+    /// An execution ends without success: the job runs again, or is dead.
     fn fail(&self, state: &mut State, run: u8) {
         state.ledger.job = if run >= self.runs { Job::Ended } else { Job::Ready(run) };
     }
@@ -299,7 +299,7 @@ impl Dispatch {
         }
     }
 
-    /// What processes and servers may do next.
+    /// The possible next steps of processes and servers.
     pub(crate) fn possible(&self, state: &State, actions: &mut Vec<Action>) {
         actions.push(Action::Tick);
         match state.enqueuer {
@@ -326,7 +326,7 @@ impl Dispatch {
             }
         }
         if let Job::Running { process, run } = state.ledger.job {
-            // Its lease ends once its holder is gone, or does not know that it has it.
+            // The lease ends once its holder is dead, or does not know that it holds the job.
             let lives = match state.processes[usize::from(process)].execution {
                 Execution::Recorded { run: own } | Execution::Settling { run: own, .. } => own == run,
                 Execution::Unrecorded { .. } => true,
@@ -380,7 +380,7 @@ impl Dispatch {
                 actions.extend([Action::Settle(number), Action::SettleUnanswered(number)]);
             }
         }
-        // Once both have noticed, it is as if the server had restarted, which is a fault of its own.
+        // Once both processes have noticed, this equals a restart of the server, which is a separate fault.
         if state.servers.len() == 2 && state.processes.iter().all(|one| one.at == 0) {
             actions.push(Action::Switch(number));
         }

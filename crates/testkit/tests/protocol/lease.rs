@@ -1,14 +1,14 @@
 //! Leases and fences: claim, extend, confirm, settle and the search for expired leases, for one job, two workers and
 //! one store.
 //!
-//! Time is counted in ticks and only as what is left of it, so that no run of the model ends because its time is up. A
-//! worker that takes no step while time passes is a paused one. A message in flight may arrive at any time, or never.
+//! Time is counted in ticks and only as remaining time, so that no run of the model ends because of its time. A worker
+//! that takes no step while time passes is paused. A message in flight may arrive at any time, or never.
 
 use stateright::{Model, Property};
 
-/// How long a lease lasts.
+/// The duration of a lease.
 pub(crate) const LEASE: u8 = 2;
-/// By how much a worker's clock may fall behind the store's within one lease. For that long a lease may be believed in
+/// How far a worker's clock may fall behind the store's within one lease. For that time a worker may rely on a lease
 /// after its end.
 pub(crate) const DRIFT: u8 = 1;
 pub(crate) const MAX_ATTEMPTS: u8 = 2;
@@ -22,40 +22,40 @@ pub(crate) const STAYS_EXPIRED: &str = "an expired lease stays expired";
 pub(crate) const ONE_START: &str = "a job that may run at most once starts at most once";
 pub(crate) const BUDGETS: &str = "a job is dead only once its attempts or its crashes are spent";
 
-/// What the protocol relies on.
+/// The rules that the protocol relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// A settle changes only a job that is being processed.
+    /// A settle changes only a job that is processing.
     SettleNeedsRunningRow,
     /// A settle names the run that it ends.
     FenceRun,
-    /// A settle names the worker that it comes from.
+    /// A settle names its worker.
     FenceWorker,
     /// A lease that has expired is not extended.
     ExtendChecksExpiry,
     /// The reaper's settle applies only while the lease is expired.
     ReaperChecksExpiry,
-    /// Expired leases are looked for.
+    /// The reaper exists: it searches for expired leases.
     Reaper,
     /// A worker stops its handler when the lease ends by its own clock.
     LocalClock,
-    /// A worker counts a lease from before it asked for it.
+    /// A worker counts the duration of a lease from before its request.
     CountFromRequest,
-    /// A worker that is given a run that it already has in hand ends the older execution, and does not start another.
+    /// A worker that receives a run that it already executes ends the older execution, and does not start another.
     RefuseRepeatedRun,
-    /// The same for a run that it has had in hand.
+    /// The same for a run that it has executed before.
     RememberRuns,
-    /// A lost execution spends none of the job's attempts.
+    /// A lost execution does not count as an attempt.
     CrashSpendsNoAttempt,
     /// A job that may run at most once is confirmed before its handler starts.
     Confirmation,
-    /// A confirmation names run and worker.
+    /// A confirmation names the run and the worker.
     FencedConfirmation,
-    /// A confirmation is answered once it is on the disk.
+    /// A confirmation is answered after it was written to disk.
     DurableConfirmation,
-    /// A job that may run at most once, lost before it was confirmed, goes back.
+    /// A job that may run at most once and is lost before its confirmation returns to its queue.
     UnconfirmedGoesBack,
-    /// A job that may run at most once is not given back once it is confirmed: that ends it.
+    /// A job that may run at most once is not released after its confirmation: a release ends it.
     NoReleaseAfterConfirmation,
 }
 
@@ -65,15 +65,15 @@ pub(crate) struct Leases {
     pub(crate) without: &'static [Guard],
     /// `max_attempts = 1`.
     pub(crate) at_most_once: bool,
-    /// How far workers' clocks really fall behind.
+    /// How far the workers' clocks actually fall behind.
     pub(crate) drift: u8,
-    /// How often the job may be claimed.
+    /// The maximum number of claims of the job.
     pub(crate) max_runs: u8,
     /// Whether workers may die.
     pub(crate) kills: bool,
-    /// How often the store may lose the commits that it has not synced.
+    /// How many times the store may lose the commits that it has not synced.
     pub(crate) store_crashes: u8,
-    /// How often the store's clock may be set back.
+    /// How many times the store's clock may be set back.
     pub(crate) clock_steps: u8,
 }
 
@@ -82,7 +82,7 @@ impl Leases {
         !self.without.contains(&guard)
     }
 
-    /// For how much longer a worker believes in a lease that it asked for so long ago.
+    /// How much longer a worker relies on a lease that it requested this long ago.
     pub(crate) fn belief(&self, age: u8) -> u8 {
         let age = if self.has(Guard::CountFromRequest) { age } else { 0 };
         (LEASE + self.drift).saturating_sub(age)
@@ -97,14 +97,14 @@ pub(crate) enum Status {
     Dead,
 }
 
-/// The job as the store has it.
+/// The job as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Row {
     pub(crate) status: Status,
     pub(crate) run: u8,
     pub(crate) failures: u8,
     pub(crate) crashes: u8,
-    /// That its last run may start, if it may run at most once.
+    /// Whether its last run may start, if it may run at most once.
     pub(crate) confirmed: bool,
 }
 
@@ -114,7 +114,7 @@ impl Row {
     }
 }
 
-/// Which execution: the fence.
+/// Identifies an execution: the fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Fence {
     pub(crate) worker: u8,
@@ -130,25 +130,26 @@ pub(crate) enum Outcome {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// For its confirmation.
+    /// Waits for its confirmation.
     Waiting,
     Running,
-    /// The handler has ended; the outcome is to be stored.
+    /// The handler has ended; the outcome has yet to be stored.
     Ended(Outcome),
 }
 
-/// An execution as its worker sees it.
+/// An execution as known to its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Execution {
     pub(crate) fence: Fence,
     pub(crate) phase: Phase,
-    /// What is left of the lease by the worker's own clock.
+    /// The remaining lease by the worker's own clock.
     pub(crate) left: u8,
-    /// The store has lost what it answered. Until the end of that lease, a second believer is not excluded.
+    /// The store has lost the claim or extension that it had confirmed. Until the end of that lease, a second worker
+    /// may rely on the job, too.
     pub(crate) forgotten: bool,
 }
 
-/// What is under way, and how long ago it was asked for where that counts.
+/// A message in flight, and the time since the request where it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Message {
     Claim {
@@ -177,8 +178,8 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    /// The worker that claims, or has claimed. It has one claim under way at most; it hears no answer to one that it
-    /// has given up.
+    /// The worker that claims, or has claimed. It has at most one claim in flight; it ignores the answer to a claim
+    /// that it has given up.
     pub(crate) fn claimer(&self) -> Option<u8> {
         match self {
             Self::Claim { worker, .. } => Some(*worker),
@@ -191,17 +192,17 @@ impl Message {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) row: Row,
-    /// What a crash of the store leaves.
+    /// The state that remains after a crash of the store.
     pub(crate) synced: Row,
-    /// Ids of workers are never used again.
+    /// Ids of workers are not reused.
     pub(crate) alive: [bool; 2],
-    /// The runs that each worker has been given, where they may repeat.
+    /// The runs that each worker has received, where they may repeat.
     pub(crate) had: [u8; 2],
     pub(crate) executions: Vec<Execution>,
     pub(crate) messages: Vec<Message>,
     pub(crate) store_crashes: u8,
     pub(crate) clock_steps: u8,
-    // What the properties need to know of the past.
+    // The history that the properties need.
     pub(crate) ends: u8,
     pub(crate) starts: u8,
     pub(crate) revived: bool,
@@ -217,10 +218,10 @@ pub(crate) enum Action {
     SendSettle(usize),
     FindExpired,
     Deliver(Message),
-    /// It is applied and its answer lost.
+    /// The message is applied, but its answer is lost.
     DeliverUnanswered(Message),
     Lose(Message),
-    /// A worker notices that its lease has ended, and stops its handler.
+    /// A worker detects that its lease has ended, and stops its handler.
     Stop(usize),
     Kill(u8),
     CrashStore,
@@ -263,7 +264,7 @@ impl Model for Leases {
                 actions.push(Action::Stop(number));
             }
             if one.phase == Phase::Running {
-                // To the store, a failure that is retried and a release are much the same.
+                // To the store, a failure that is retried and a release are nearly equal.
                 let back = if self.at_most_once { Outcome::Release } else { Outcome::Fail };
                 actions.extend([Outcome::Succeed, back].map(|how| Action::EndHandler(number, how)));
             }
@@ -279,7 +280,7 @@ impl Model for Leases {
             return;
         }
         if state.row.status == Status::Queued && state.row.run < self.max_runs {
-            // Workers are alike: the first to claim is the first one.
+            // Workers are symmetric: the first to claim is worker 0.
             let claims = |w: u8| under_way(&|m| m.claimer() == Some(w));
             let others = state.row.run > 0 || claims(0);
             actions.extend(

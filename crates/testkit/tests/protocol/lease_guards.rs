@@ -5,17 +5,17 @@ use crate::{
     lease::{BUDGETS, DRIFT, Guard, Leases, NOT_LOST, ONE_BELIEVER, ONE_END, ONE_START, STAYS_EXPIRED},
 };
 
-/// An ordinary job, with all guards but some.
+/// An ordinary job, with all guards except `without`.
 fn ordinary(without: &'static [Guard]) -> Leases {
     Leases { without, at_most_once: false, drift: DRIFT, max_runs: 2, kills: true, store_crashes: 0, clock_steps: 0 }
 }
 
-/// The same in a store that may lose what it has not synced: claims and extensions.
+/// The same in a store that may lose claims and extensions that it has not synced.
 fn forgetful(without: &'static [Guard]) -> Leases {
     Leases { max_runs: 1, kills: false, store_crashes: 1, ..ordinary(without) }
 }
 
-/// A job with `max_attempts = 1`, in a store that may lose what it has not synced.
+/// A job with `max_attempts = 1`, in a store that may lose commits that it has not synced.
 fn at_most_once(without: &'static [Guard]) -> Leases {
     Leases { at_most_once: true, max_runs: 2, ..forgetful(without) }
 }

@@ -24,7 +24,7 @@ impl State {
         if let Status::Held { left, .. } = self.row.status { left } else { 0 }
     }
 
-    /// The executions whose settles are under way.
+    /// The executions whose settles are in flight.
     pub(crate) fn settles(&self) -> impl Iterator<Item = Fence> {
         self.messages.iter().filter_map(|one| if let Message::Settle(fence, _) = one { Some(*fence) } else { None })
     }
@@ -39,7 +39,7 @@ impl State {
         self.row.confirmed
     }
 
-    /// A worker hears that an execution is no longer its own.
+    /// A worker is notified that it no longer holds an execution.
     pub(crate) fn refuse(&mut self, fence: Fence) {
         self.executions.retain(|one| one.fence != fence || matches!(one.phase, Phase::Ended(_)));
     }
@@ -53,7 +53,7 @@ impl State {
         self.synced = self.row;
     }
 
-    /// A worker dies. What it has sent is still under way; nobody hears the answers.
+    /// A worker dies. Its messages are still in flight; the answers are ignored.
     pub(crate) fn kill(&mut self, worker: u8) {
         self.alive[usize::from(worker)] = false;
         self.executions.retain(|one| one.fence.worker != worker);
@@ -69,7 +69,7 @@ impl State {
         for execution in &mut self.executions {
             execution.left = execution.left.saturating_sub(1);
         }
-        // Without a lease there is no start.
+        // An execution without a lease does not start.
         self.executions.retain(|one| one.phase != Phase::Waiting || one.left > 0);
         for message in &mut self.messages {
             if let Message::Claim { age, .. }
@@ -80,13 +80,13 @@ impl State {
                 *age = (*age + 1).min(LEASE + DRIFT);
             }
         }
-        // What was committed reaches the disk within half a second, far less than a lease.
+        // Commits reach the disk within half a second, far less than a lease.
         self.sync();
     }
 }
 
 impl Leases {
-    /// A worker's execution starts or is told of, and counts.
+    /// A worker's execution starts or waits for its confirmation; starts are counted.
     pub(crate) fn start(&self, state: &mut State, execution: Execution) {
         if self.at_most_once && execution.phase == Phase::Running {
             state.starts = (state.starts + 1).min(2);
@@ -173,7 +173,7 @@ impl Leases {
         }
     }
 
-    /// The attempts that are spent.
+    /// The number of attempts that count.
     pub(crate) fn attempts(&self, row: &Row) -> u8 {
         row.failures + if self.has(Guard::CrashSpendsNoAttempt) { 0 } else { row.crashes }
     }
@@ -208,7 +208,7 @@ impl Leases {
         state.sync();
     }
 
-    /// The reaper ends an execution whose lease it has seen expired.
+    /// The reaper ends an execution whose lease it has found expired.
     pub(crate) fn lose(&self, state: &mut State, fence: Fence) {
         if !state.is_held(fence) || (state.left() > 0 && self.has(Guard::ReaperChecksExpiry)) {
             return;
@@ -224,7 +224,8 @@ impl Leases {
         state.sync();
     }
 
-    /// The store forgets what it had not synced: claims, extensions, and confirmations if those are not durable.
+    /// The store loses the commits that it had not synced: claims, extensions, and confirmations if those are not
+    /// durable.
     pub(crate) fn crash_store(&self, state: &mut State) {
         state.row = state.synced;
         state.store_crashes -= 1;
@@ -240,8 +241,8 @@ impl Leases {
         }
     }
 
-    /// All workers die and all messages are lost; then one worker does what it should. Whether the job comes to its
-    /// end.
+    /// All workers die and all messages are lost; then one worker takes the intended steps. Returns whether the job
+    /// finishes.
     pub(crate) fn recovers(&self, state: &State) -> bool {
         let mut state = State { executions: Vec::new(), messages: Vec::new(), ..state.clone() };
         for _ in 0..2 * (LEASE + MAX_CRASHES + 2) {
@@ -264,8 +265,8 @@ impl Leases {
     }
 
     pub(crate) fn believes(&self, one: &Execution) -> bool {
-        // Within the last ticks the worker's clock may be behind; and what a crashed store had answered is good until
-        // its end.
+        // Within the last ticks the worker's clock may be behind; and leases that a crashed store had granted remain
+        // valid until their end.
         let within_bounds = !self.has(Guard::LocalClock) || one.left > DRIFT;
         one.phase == Phase::Running && within_bounds && !one.forgotten
     }

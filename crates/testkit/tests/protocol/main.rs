@@ -1,8 +1,8 @@
-//! Models of the protocols that keep the guarantees, explored state by state: `docs/adr/0022-protocol-models.md` says
-//! what they cover.
+//! Models of the protocols behind the guarantees, with all reachable states explored:
+//! `docs/adr/0022-protocol-models.md` describes their scope.
 //!
-//! Each guard of a protocol is a switch of its model. With all guards on, no reachable state breaks a property; for
-//! each guard there is a test that removes it and shows the property that breaks.
+//! Each guard of a protocol is a switch of its model. With all guards, no reachable state violates a property; for each
+//! guard there is a test that removes it and shows the property that is violated.
 
 #![allow(clippy::panic, clippy::print_stdout)]
 
@@ -32,7 +32,7 @@ where
     checker.assert_properties();
 }
 
-/// Explores every reachable state: one property holds in all of them, whatever becomes of the others.
+/// Explores every reachable state: one property holds in all of them, regardless of the others.
 fn assert_keeps<M>(model: M, property: &'static str)
 where
     M: Model + Send + Sync + 'static,
@@ -43,7 +43,7 @@ where
     checker.assert_no_discovery(property);
 }
 
-/// Explores until a property breaks, and prints the steps that lead there.
+/// Explores until a property is violated, and prints the steps that lead there.
 fn assert_breaks<M>(model: M, property: &'static str)
 where
     M: Model + Send + Sync + 'static,

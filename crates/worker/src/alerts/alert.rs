@@ -1,17 +1,17 @@
-//! What an alert says.
+//! The content of an alert.
 
 use std::{fmt, time::Duration};
 
 use punctual_core::{JobId, Timestamp, time::in_words};
 use serde::{Deserialize, Serialize};
 
-/// What an alert is about.
+/// The kinds of alerts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertKind {
-    /// Jobs failed for the last time.
+    /// Jobs died: their last attempt failed.
     DeadJobs,
-    /// Nobody was there when a schedule was due.
+    /// No worker was running when a schedule was due.
     MissedSchedule,
     /// Jobs of a queue are due, and no live worker serves them.
     NoWorkers,
@@ -20,10 +20,10 @@ pub enum AlertKind {
 }
 
 impl AlertKind {
-    /// All there are.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::DeadJobs, Self::MissedSchedule, Self::NoWorkers, Self::Late];
 
-    /// Its name at every surface.
+    /// Its name in all user interfaces.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::DeadJobs => "dead_jobs",
@@ -40,20 +40,20 @@ impl fmt::Display for AlertKind {
     }
 }
 
-/// Where a matter stands of which an alert tells.
+/// The state of the condition that an alert reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertState {
     /// It has begun, or has happened.
     Raised,
-    /// It was told before and lasts.
+    /// It was reported before and continues.
     Reminder,
     /// It is over.
     Resolved,
 }
 
 impl AlertState {
-    /// Its name at every surface.
+    /// Its name in all user interfaces.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Raised => "raised",
@@ -63,24 +63,24 @@ impl AlertState {
     }
 }
 
-/// An alert: the document that a webhook is sent. Fields may be added; none changes its meaning.
+/// An alert: the document that is sent to webhooks. New versions may add fields, but never change the meaning of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Alert {
-    /// Whoever gets one id twice has got one alert twice.
+    /// Unique id, to detect duplicate deliveries.
     pub id: String,
-    /// What it is about.
+    /// Its kind.
     pub kind: AlertKind,
-    /// Where that stands.
+    /// The state of the condition.
     pub state: AlertState,
-    /// When it was raised.
+    /// When the alert was raised.
     pub at: Timestamp,
-    /// Since when it has been so.
+    /// When the condition began.
     pub since: Timestamp,
-    /// All of it in a sentence for people.
+    /// A description of the alert in one sentence.
     pub text: String,
-    /// How many jobs, or occurrences of a schedule, it is about.
+    /// Number of jobs, or occurrences of a schedule, that it is about.
     pub count: u64,
-    /// The name of the jobs, if it is about one.
+    /// The job name, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The queue, if it is about one.
@@ -89,27 +89,27 @@ pub struct Alert {
     /// The schedule, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// Some of the jobs, oldest first.
+    /// Ids of some of the jobs, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobId>,
-    /// What the last of them failed with, shortened.
+    /// The error of the last of them, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How late the oldest job is.
+    /// Delay of the oldest job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lateness_ms: Option<u64>,
-    /// How late it may be.
+    /// Maximum delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_ms: Option<u64>,
-    /// Which store it is about, without secrets.
+    /// The location of the store, without secrets.
     pub store: String,
-    /// Where to look.
+    /// Link to the dashboard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
 }
 
 impl Alert {
-    /// An alert of which the rest is still to be said.
+    /// An alert with empty details.
     pub(crate) const fn new(kind: AlertKind, state: AlertState, since: Timestamp, at: Timestamp) -> Self {
         Self {
             id: String::new(),
@@ -131,7 +131,7 @@ impl Alert {
         }
     }
 
-    /// Writes it to the log.
+    /// Writes the alert to the log.
     pub(crate) fn log(&self) {
         let Self { id, kind, state, count, name, queue, schedule, .. } = self;
         let (kind, state, text) = (kind.as_str(), state.as_str(), &self.text);
@@ -147,7 +147,7 @@ pub(crate) fn jobs(count: u64) -> String {
     if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") }
 }
 
-/// How long something has lasted, in words.
+/// The time since `since` in words.
 pub(crate) fn lasted(since: Timestamp, now: Timestamp) -> String {
     in_words(Duration::from_secs(now.since(since).as_secs().max(1)))
 }

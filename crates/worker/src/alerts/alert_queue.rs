@@ -1,4 +1,4 @@
-//! Makes of an alert the jobs that bring it to webhooks.
+//! Creates the jobs that deliver alerts to webhooks.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -10,10 +10,10 @@ use super::{
     alert::{jobs, lasted},
 };
 
-/// Missed schedules of one tick that are told one by one.
+/// Maximum number of missed schedules per tick that are reported individually.
 const SCHEDULES_TOLD_MAX: usize = 20;
 
-/// Where alerts are written.
+/// Creates alerts and their delivery jobs.
 #[derive(Debug)]
 pub(crate) struct AlertQueue {
     pub(crate) punctual: Punctual,
@@ -29,14 +29,14 @@ impl AlertQueue {
         &**self.punctual.store()
     }
 
-    /// Says of an alert what all have.
+    /// Fills in the fields that all alerts have.
     pub(crate) fn complete(&self, alert: Alert) -> Alert {
         let id = JobId::from_bits(self.punctual.ids().next(alert.at)).to_string();
         let link = self.alerts.dashboard.as_ref().map(|url| format!("{}{}", url.trim_end_matches('/'), place(&alert)));
         Alert { id: id.replacen("job_", "alr_", 1), store: self.store().info().location, link, ..alert }
     }
 
-    /// The jobs that bring alerts to those webhooks that want them.
+    /// The delivery jobs of alerts, one for each webhook that subscribes to the kind.
     #[cfg(feature = "webhooks")]
     pub(crate) fn jobs(&self, alerts: &[Alert]) -> Result<Vec<NewJob>, Invalid> {
         let webhooks = &self.alerts.webhooks;
@@ -44,14 +44,14 @@ impl AlertQueue {
         self.punctual.check(drafts)
     }
 
-    /// There is nobody to bring them to.
+    /// Without webhooks there is nothing to deliver.
     #[cfg(not(feature = "webhooks"))]
     pub(crate) fn jobs(&self, _: &[Alert]) -> Result<Vec<NewJob>, Invalid> {
         Ok(Vec::new())
     }
 
-    /// The jobs that tell of a missed schedule, of which `run` occurrences run now. They are stored together with what
-    /// the tick makes of it. It is the `number`th of one tick; after a long absence of everybody, not all are told.
+    /// The delivery jobs for a missed schedule, of which `run` occurrences are enqueued now. They are stored in the
+    /// transaction of the tick. The schedule is the `number`th of the tick: after a long outage, not all are reported.
     pub(crate) fn missed(&self, schedule: &Schedule, run: usize, number: usize, now: Timestamp) -> Vec<NewJob> {
         let since = schedule.next_run_at.unwrap_or(now);
         let name = &schedule.spec.name;
@@ -78,7 +78,7 @@ impl AlertQueue {
     }
 }
 
-/// Where on the dashboard it is to be seen.
+/// The path of the alert's subject on the dashboard.
 fn place(alert: &Alert) -> String {
     match (alert.kind, &alert.name, &alert.queue, &alert.schedule) {
         (AlertKind::DeadJobs, Some(name), ..) => format!("/jobs?status=dead&name={}", quoted(name)),
@@ -90,7 +90,7 @@ fn place(alert: &Alert) -> String {
     }
 }
 
-/// As a part of an address.
+/// Percent-encodes a part of a URL.
 fn quoted(text: &str) -> String {
     let mut quoted = String::new();
     for byte in text.bytes() {

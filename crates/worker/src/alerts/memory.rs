@@ -1,5 +1,5 @@
-//! What alerts have told, and what they are about to. Pure: what is seen comes in, what is to be told comes out, and
-//! the memory is stored together with the jobs that tell it. So nothing is missed or told twice, whoever crashes.
+//! The state of alerts: which were sent and which are due. Pure functions: observations come in, alerts come out. The
+//! state is stored in one transaction with the delivery jobs, so that a crash neither loses nor repeats an alert.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,41 +11,41 @@ use serde::{Deserialize, Serialize};
 
 use super::alert::{Alert, AlertKind, AlertState, jobs, lasted};
 
-/// How much later than its own time a death may show: the transaction that tells of it took as long.
+/// Maximum time by which a death becomes visible later than its timestamp: the duration of its transaction.
 pub(crate) const SHOWS_WITHIN: Duration = Duration::from_secs(120);
-/// How often the memory is brought up to date while nothing happens.
+/// How often the state is updated while nothing happens.
 const REFRESH_PERIOD: Duration = Duration::from_secs(60);
-/// How soon deaths of one name are told again.
+/// Minimum time between two alerts about deaths of one job name.
 const DEATHS_PERIOD: Duration = Duration::from_secs(60);
-/// Jobs that an alert names.
+/// Maximum number of job ids in an alert.
 pub(crate) const JOBS_NAMED: usize = 5;
 
-/// How many, by name.
+/// Counts by job name.
 pub(crate) type Counts = BTreeMap<String, u64>;
 
 /// The intervals between events and their alerts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AlertTiming {
-    /// Between the first death of some and the alert that tells of all.
+    /// Time from the first death to the alert, which reports all deaths of that time.
     pub(crate) gather: Duration,
-    /// Between the beginning of a trouble and its alert, and between its end and that.
+    /// Time for which a condition must last before its alert, and be absent before the alert of its end.
     pub(crate) hold: Duration,
-    /// Between two alerts of one trouble.
+    /// Time between two alerts about one condition.
     pub(crate) remind: Duration,
 }
 
-/// The memory.
+/// The state of alerts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Memory {
-    /// Deaths before this instant are counted, but for those that show late.
+    /// Deaths before this instant are counted, except those that become visible late.
     pub(crate) until: Timestamp,
-    /// From this instant on it is looked for those that show late.
+    /// Start of the period that is queried again for deaths that became visible late.
     pub(crate) since: Timestamp,
-    /// How many there were between the two.
+    /// Number of deaths counted in the period from `since` to `until`.
     counted: Counts,
-    /// Deaths that are still to be told, or were told lately, by the name of the jobs.
+    /// Deaths that are still to be reported, or were reported recently, by job name.
     died: BTreeMap<String, Died>,
-    /// Troubles that last, or are not known to be over.
+    /// Conditions that continue, or are not yet known to be over.
     troubles: Vec<Remembered>,
 }
 
@@ -60,15 +60,15 @@ struct Died {
 /// Deaths that were found.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Found {
-    /// How many.
+    /// Number of deaths.
     pub(crate) count: u64,
-    /// When the first of them died, or no sooner than which it did.
+    /// Time of the first death, or a lower bound of it.
     pub(crate) since: Option<Timestamp>,
-    /// Some of them, oldest first.
+    /// Ids of some of the jobs, oldest first.
     pub(crate) jobs: Vec<JobId>,
     /// Their queues.
     pub(crate) queues: BTreeSet<String>,
-    /// What the last failed with.
+    /// The error of the last one.
     pub(crate) error: Option<String>,
 }
 
@@ -83,40 +83,40 @@ impl Found {
     }
 }
 
-/// Something that is wrong for as long as it lasts.
+/// A condition that lasts for some time, such as a queue without workers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Trouble {
     pub(crate) kind: AlertKind,
     pub(crate) queue: String,
-    /// How many jobs wait.
+    /// Number of waiting jobs.
     pub(crate) count: u64,
-    /// Their names, where not all of the queue are meant.
+    /// Their names, unless the condition is about the whole queue.
     pub(crate) names: Vec<String>,
-    /// The one that waits longest, and since when.
+    /// The job that has waited longest, and since when.
     pub(crate) oldest: (JobId, Timestamp),
-    /// How long it may.
+    /// Maximum waiting time.
     pub(crate) limit: Option<Duration>,
 }
 
-/// A trouble that was seen.
+/// A condition that was observed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Remembered {
     kind: AlertKind,
     queue: String,
     since: Timestamp,
-    /// Since when it has not been seen.
+    /// The time since which it has not been observed.
     gone_at: Option<Timestamp>,
     told_at: Option<Timestamp>,
 }
 
 impl Memory {
-    /// Nothing that happened before `now` is told.
+    /// Initial state: events before `now` are not reported.
     pub(crate) const fn beginning(now: Timestamp) -> Self {
         Self { until: now, since: now, counted: Counts::new(), died: BTreeMap::new(), troubles: Vec::new() }
     }
 
-    /// The deaths that are not counted yet, out of those from [`since`](Self::since) to [`until`](Self::until) and
-    /// those after.
+    /// The deaths that are not counted yet: those from [`since`](Self::since) to [`until`](Self::until) that became
+    /// visible late, and all later ones.
     pub(crate) fn uncounted(&self, before: &Counts, mut after: Counts) -> Counts {
         for (name, count) in before {
             let late = count.saturating_sub(self.counted.get(name).copied().unwrap_or(0));
@@ -127,8 +127,9 @@ impl Memory {
         after
     }
 
-    /// Counts deaths that were not counted. `recent` are all that had shown of the time that is looked at again, by a
-    /// look before the one that found these: one that shows in between is rather told twice than not at all.
+    /// Adds deaths that were not counted. `recent` are the deaths visible in the period that will be queried again,
+    /// read before the query that found `found`: a death that becomes visible between the two queries is reported twice
+    /// rather than not at all.
     pub(crate) fn count(&mut self, found: BTreeMap<String, Found>, recent: Counts, now: Timestamp) {
         if found.is_empty() && now.since(self.until) < REFRESH_PERIOD {
             return;
@@ -147,7 +148,7 @@ impl Memory {
         }
     }
 
-    /// The alerts for deaths whose time has come.
+    /// The alerts about deaths that are due.
     pub(crate) fn tell_died(&mut self, timing: AlertTiming, now: Timestamp) -> Vec<Alert> {
         let mut alerts = Vec::new();
         for (name, died) in &mut self.died {
@@ -162,12 +163,12 @@ impl Memory {
         alerts
     }
 
-    /// Whether a queue is in trouble already.
+    /// Whether a condition of a queue is known.
     pub(crate) fn is_troubled(&self, queue: &str) -> bool {
         self.troubles.iter().any(|known| known.queue == queue)
     }
 
-    /// The alerts for troubles that began, last or are over, given those that there are now.
+    /// The alerts about conditions that began, continue or are over, given the current conditions.
     pub(crate) fn tell_troubles(&mut self, seen: &[Trouble], timing: AlertTiming, now: Timestamp) -> Vec<Alert> {
         let mut alerts = Vec::new();
         for trouble in seen {
@@ -198,7 +199,7 @@ impl Remembered {
         self.kind == trouble.kind && self.queue == trouble.queue
     }
 
-    /// It is still there.
+    /// The condition continues.
     fn go_on(&mut self, trouble: &Trouble, timing: AlertTiming, now: Timestamp) -> Option<Alert> {
         self.gone_at = None;
         let state = match self.told_at {
@@ -210,7 +211,8 @@ impl Remembered {
         Some(of_trouble(trouble, state, self.since, now))
     }
 
-    /// It is not there; whether it is too early to call it over. One that was not told is forgotten at once.
+    /// The condition was not observed; returns whether it is too early to report its end. A condition that was never
+    /// reported is removed at once.
     fn may_return(&mut self, timing: AlertTiming, now: Timestamp) -> bool {
         let gone_at = *self.gone_at.get_or_insert(now);
         self.told_at.is_some() && now.since(gone_at) < timing.hold

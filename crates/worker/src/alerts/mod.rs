@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what is reported, and to which webhooks | [`Alerts`], [`Webhook`]; `alert` |
 //! | check for it, in one worker of the fleet | `watch` |
-//! | what was reported, and what is due? | `memory` |
+//! | which alerts were sent, and which are due? | `memory` |
 //! | enqueue the deliveries | `alert_queue` |
 //! | sign and send them | `webhook`, `webhook_sender` |
 
@@ -32,15 +32,15 @@ pub(crate) use self::{
     watch::{look, watch_on},
 };
 
-/// The queue that alerts stand in on their way to a webhook. Paused, it holds them back.
+/// Queue of the jobs that deliver alerts to webhooks. While it is paused, no alert is sent.
 pub const ALERTS_QUEUE: &str = "punctual.alerts";
-/// The name of the jobs that they are. One that dies raises no alert.
+/// Name of the jobs that deliver alerts. A dead job of this name raises no alert.
 pub const ALERT_JOB: &str = "punctual.alert";
 
-/// How long something may have to last, or be, before it is told.
+/// Maximum duration of the settings.
 const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
 
-/// What is told as an alert, and to whom. Every alert is a line of the log; webhooks get it as well.
+/// Settings of alerts: which conditions are reported, and to which webhooks. Every alert is also written to the log.
 ///
 /// ```
 /// use punctual_worker::Alerts;
@@ -67,7 +67,7 @@ impl Default for Alerts {
 }
 
 impl Alerts {
-    /// All kinds of alerts, as lines of the log.
+    /// All kinds of alerts, written to the log only.
     pub const fn new() -> Self {
         Self {
             late_after: Duration::from_secs(300),
@@ -84,57 +84,57 @@ impl Alerts {
         }
     }
 
-    /// How long the oldest job of a queue may have been due; 5 min by default.
+    /// Maximum time for which the oldest job of a queue may have been due; 5 min by default.
     pub const fn late_after(mut self, limit: Duration) -> Self {
         self.late_after = limit;
         self
     }
 
-    /// The same for one queue.
+    /// Maximum time as in [`late_after`](Self::late_after), for one queue.
     pub fn late_after_in(mut self, queue: impl Into<String>, limit: Duration) -> Self {
         self.late_after_in.insert(queue.into(), limit);
         self
     }
 
-    /// How long after the first death others are waited for that the same alert tells; 10 s by default.
+    /// Time from the first death to its alert, which also reports the other deaths of that time; 10 s by default.
     pub const fn gather(mut self, time: Duration) -> Self {
         self.timing.gather = time;
         self
     }
 
-    /// How long a queue has to be late or without workers until it is told, and not to be until that is over; 30 s by
-    /// default.
+    /// How long a queue must be late or without workers before that is reported, and be normal before its end is
+    /// reported; 30 s by default.
     pub const fn hold(mut self, time: Duration) -> Self {
         self.timing.hold = time;
         self
     }
 
-    /// How often it is told that it still is so; every hour by default.
+    /// Interval of reminders while a condition continues; one hour by default.
     pub const fn remind_every(mut self, period: Duration) -> Self {
         self.timing.remind = period;
         self
     }
 
-    /// How often it is looked for anything to tell; every 5 s by default.
+    /// Interval of the checks; 5 s by default.
     pub const fn look_every(mut self, period: Duration) -> Self {
         self.look_period = period;
         self
     }
 
-    /// Where the dashboard is, for a link in each alert: `https://punctual.example`.
+    /// URL of the dashboard, for a link in each alert: `https://punctual.example`.
     pub fn dashboard(mut self, url: impl Into<String>) -> Self {
         self.dashboard = Some(url.into());
         self
     }
 
-    /// Sends alerts there; may be called several times.
+    /// Adds a webhook; may be called several times.
     #[cfg(feature = "webhooks")]
     pub fn webhook(mut self, webhook: Webhook) -> Self {
         self.webhooks.push(webhook);
         self
     }
 
-    /// Refuses what cannot work.
+    /// Checks the settings.
     pub fn check(&self) -> Result<(), Invalid> {
         let (least, second) = (Duration::from_millis(1), Duration::from_secs(1));
         check::duration("late_after", self.late_after, least, DURATION_MAX)?;
@@ -170,12 +170,12 @@ impl Alerts {
         Ok(())
     }
 
-    /// How late jobs of a queue may be.
+    /// Maximum delay of the jobs of a queue.
     pub(crate) fn limit_of(&self, queue: &str) -> Duration {
         self.late_after_in.get(queue).copied().unwrap_or(self.late_after)
     }
 
-    /// How late jobs of any queue may be.
+    /// Lowest maximum delay of any queue.
     pub(crate) fn least_limit(&self) -> Duration {
         self.late_after_in.values().copied().fold(self.late_after, Duration::min)
     }

@@ -1,4 +1,5 @@
-//! Looks for what has to be told. Every worker may; the one that holds the lock does, and a revision makes sure of it.
+//! Checks for alert conditions. Any worker can do this; the one that holds the lock does, and the revision of the state
+//! prevents duplicates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,19 +19,20 @@ use super::{
     memory::{Counts, Found, JOBS_NAMED, Memory, SHOWS_WITHIN, Trouble},
 };
 
-/// The lock under which one worker of all looks. Not needed for truth, which lies in the memory's revision, but for
-/// peace.
+/// The lock under which one of all workers checks. It only avoids duplicate work: the revision of the state ensures
+/// correctness.
 const LOCK: &str = "punctual.alerts";
-/// Looks that somebody else's lock may prevent in a row: a clock may have been wrong when it was taken.
+/// Number of consecutive checks that another worker's lock may prevent: the lock may have been taken with a wrong
+/// clock.
 const DENIED_MAX: u32 = 12;
-/// Queues, and kinds of jobs without a worker, that one look examines.
+/// Maximum number of queues, and of job names without a worker, per check.
 const EXAMINED_MAX: usize = 200;
-/// What is kept of an error.
+/// Maximum length of an error in an alert.
 const ERROR_MAX_CHARS: usize = 300;
-/// The statuses of jobs that wait for their time or for a worker.
+/// The statuses of jobs that wait for their scheduled time or for a worker.
 const WAITING: [Status; 3] = [Status::Queued, Status::Scheduled, Status::Retrying];
 
-/// Looks until `done`.
+/// Checks periodically until `done`.
 pub(crate) async fn watch_on(desk: Arc<AlertQueue>, owner: String, done: CancellationToken) {
     let (period, mut denied) = (desk.alerts.look_period, 0);
     loop {
@@ -52,7 +54,7 @@ pub(crate) async fn watch_on(desk: Arc<AlertQueue>, owner: String, done: Cancell
     }
 }
 
-/// Looks once, and tells what has to be told: stored when this returns, unless somebody else was faster.
+/// Checks once and returns the new alerts: stored when this returns, unless another worker was faster.
 pub(crate) async fn look(desk: &AlertQueue) -> Result<Vec<Alert>, Error> {
     let (store, known) = (desk.store(), desk.store().schedule(MEMORY_OF_ALERTS.to_owned()).await?);
     let now = store.now();
@@ -73,7 +75,7 @@ pub(crate) async fn look(desk: &AlertQueue) -> Result<Vec<Alert>, Error> {
     Ok(alerts)
 }
 
-/// What the store remembers. What cannot be read begins anew.
+/// The stored state. A state that cannot be read is reset.
 fn remembered(known: &Schedule, now: Timestamp) -> Memory {
     known.spec.job.payload.read().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot read what alerts have told; they begin anew");
@@ -81,8 +83,7 @@ fn remembered(known: &Schedule, now: Timestamp) -> Memory {
     })
 }
 
-/// The memory as the store keeps it: a schedule without a time, since a schedule has a revision and is stored together
-/// with jobs.
+/// The state as a stored schedule without a time: a schedule has a revision and is stored in one transaction with jobs.
 fn to_save(
     desk: &AlertQueue,
     known: Option<Schedule>,
@@ -113,21 +114,21 @@ fn to_save(
     Ok(ScheduleSave { schedule, is_new, jobs, done: None })
 }
 
-/// Adds to the memory the deaths that it does not know.
+/// Adds deaths that are not counted yet to the state.
 async fn count_deaths(store: &dyn Store, memory: &mut Memory, now: Timestamp) -> StoreResult<()> {
     let (since, until) = (memory.since, memory.until);
-    // First, so that what shows meanwhile is not taken for counted.
+    // Read first, so that a death that becomes visible meanwhile is not taken for counted.
     let recent = deaths(store, now.before(SHOWS_WITHIN), now).await?;
     let (before, after) = (deaths(store, since, until).await?, deaths(store, until, now).await?);
     let mut found = BTreeMap::new();
     for (name, count) in memory.uncounted(&before, after) {
-        found.insert(name.clone(), examine(store, &name, count, memory).await?);
+        found.insert(name.clone(), check_queue(store, &name, count, memory).await?);
     }
     memory.count(found, recent, now);
     Ok(())
 }
 
-/// How many died in that time, by name.
+/// Number of deaths in a period, by job name.
 async fn deaths(store: &dyn Store, since: Timestamp, until: Timestamp) -> StoreResult<Counts> {
     if until <= since {
         return Ok(Counts::new());
@@ -136,8 +137,8 @@ async fn deaths(store: &dyn Store, since: Timestamp, until: Timestamp) -> StoreR
     Ok(deaths.into_iter().filter(|(name, _)| name != ALERT_JOB).collect())
 }
 
-/// Looks at a few of the jobs of a name that died.
-async fn examine(store: &dyn Store, name: &str, count: u64, memory: &Memory) -> StoreResult<Found> {
+/// Reads some of the dead jobs of a name.
+async fn check_queue(store: &dyn Store, name: &str, count: u64, memory: &Memory) -> StoreResult<Found> {
     let filter = Filter { name: Some(name.to_owned()), since: Some(memory.since), ..Filter::status(Status::Dead) };
     // Latest first.
     let latest = store.list(filter, Page::first(JOBS_NAMED.min(count.max(1) as usize))).await?.jobs;
@@ -152,10 +153,10 @@ async fn examine(store: &dyn Store, name: &str, count: u64, memory: &Memory) -> 
     })
 }
 
-/// What there is of waiting jobs: by queue and name, how many are queued.
+/// Number of queued jobs, by queue and job name; includes the names of all waiting jobs.
 type Lanes = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// What is wrong with queues now.
+/// The current conditions of queues.
 async fn troubles(desk: &AlertQueue, memory: &Memory, now: Timestamp) -> StoreResult<Vec<Trouble>> {
     let (store, mut lanes) = (desk.store(), Lanes::new());
     let paused = store.queues().await?.into_iter().filter(|queue| queue.settings.paused).map(|queue| queue.name);
@@ -169,7 +170,7 @@ async fn troubles(desk: &AlertQueue, memory: &Memory, now: Timestamp) -> StoreRe
     if lanes.is_empty() {
         return Ok(Vec::new());
     }
-    // Those that are in trouble come first, so that it is noticed when they no longer are.
+    // Queues with a known condition first, so that its end is noticed.
     let mut queues: Vec<&String> = lanes.keys().collect();
     queues.sort_by_key(|queue| !memory.is_troubled(queue));
     queues.truncate(EXAMINED_MAX);
@@ -178,7 +179,7 @@ async fn troubles(desk: &AlertQueue, memory: &Memory, now: Timestamp) -> StoreRe
     Ok(troubles)
 }
 
-/// Queues in which jobs are due that no live worker runs.
+/// Queues with due jobs that no live worker can run.
 async fn unserved(store: &dyn Store, lanes: &Lanes, queues: &[&String], now: Timestamp) -> StoreResult<Vec<Trouble>> {
     let workers = store.workers().await?;
     let live: Vec<&WorkerRecord> = workers.iter().filter(|worker| is_live(worker, now)).collect();
@@ -203,14 +204,14 @@ async fn unserved(store: &dyn Store, lanes: &Lanes, queues: &[&String], now: Tim
 }
 
 fn serves(worker: &WorkerRecord, queue: &String, name: &String) -> bool {
-    let wants = |wishes: &[String], word| wishes.is_empty() || wishes.contains(word);
-    wants(&worker.beat.queues, queue) && wants(&worker.beat.names, name)
+    let wants = |wanted: &[String], word| wanted.is_empty() || wanted.contains(word);
+    wants(&worker.heartbeat.queues, queue) && wants(&worker.heartbeat.names, name)
 }
 
-/// Queues whose oldest job is later than it may be.
+/// Queues whose oldest job exceeds its maximum delay.
 async fn late(desk: &AlertQueue, lanes: &Lanes, queues: &[&String], now: Timestamp) -> StoreResult<Vec<Trouble>> {
     let (store, mut troubles) = (desk.store(), Vec::new());
-    // Mostly nothing is late anywhere, and one question tells.
+    // Usually no queue is late, which one query shows.
     if first(store, waiting_since(now.before(desk.alerts.least_limit()))).await?.is_none() {
         return Ok(troubles);
     }
@@ -229,7 +230,7 @@ fn of_queue(kind: AlertKind, oldest: &Job) -> Trouble {
     Trouble { kind, queue, count: 0, names: Vec::new(), oldest: (oldest.id, oldest.run_at), limit: None }
 }
 
-/// Selects jobs that should have started before that instant, longest due first.
+/// Selects jobs that should have started before this instant, longest due first.
 fn waiting_since(before: Timestamp) -> Filter {
     Filter { statuses: WAITING.to_vec(), until: Some(before), ..Filter::default() }
 }

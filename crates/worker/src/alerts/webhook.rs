@@ -1,4 +1,4 @@
-//! Webhooks: where alerts go, how they are signed, and the handler of the jobs that bring them there.
+//! Webhooks: where alerts are sent, how they are signed, and the handler of the delivery jobs.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -16,18 +16,18 @@ use super::{
 };
 use crate::HandlerResult;
 
-/// The shortest secret: what is shorter can be guessed.
+/// Minimum length of a secret: shorter ones can be guessed.
 const SECRET_MIN_BYTES: usize = 16;
-/// The longest.
+/// Maximum length of a secret.
 const SECRET_MAX_BYTES: usize = 1_024;
-/// How often an alert is sent: over three quarters of an hour, by the waits between.
+/// Maximum delivery attempts: over three quarters of an hour in total, with the waits between them.
 const ATTEMPTS: u32 = 10;
-/// How long a job that has brought an alert is kept.
+/// Retention of finished delivery jobs.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// The longest that a webhook may ask us to wait.
+/// Maximum wait that is accepted from a `retry-after` header.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
-/// Where alerts are sent, signed with a secret that only both sides know.
+/// A webhook: a URL to which alerts are sent, signed with a shared secret.
 ///
 /// ```
 /// use punctual_worker::{AlertKind, Webhook};
@@ -42,32 +42,32 @@ pub struct Webhook {
     name: String,
     url: String,
     secret: Vec<u8>,
-    /// All when empty.
+    /// All kinds if empty.
     kinds: Vec<AlertKind>,
     timeout: Duration,
 }
 
 impl fmt::Debug for Webhook {
-    /// An address often is a secret too.
+    /// Hides the URL, which often contains a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Webhook").field("name", &self.name).field("kinds", &self.kinds).finish_non_exhaustive()
     }
 }
 
 impl Webhook {
-    /// A webhook by a name of yours, which its jobs are told apart by.
+    /// Creates a webhook. The name identifies it in the payloads of its delivery jobs.
     pub fn new(name: impl Into<String>, url: impl Into<String>, secret: impl Into<Vec<u8>>) -> Self {
         let (name, url, secret) = (name.into(), url.into(), secret.into());
         Self { name, url, secret, kinds: Vec::new(), timeout: Duration::from_secs(10) }
     }
 
-    /// Sends only these kinds there; all by default.
+    /// Sends only these kinds of alerts; all by default.
     pub fn kinds(mut self, kinds: impl IntoIterator<Item = AlertKind>) -> Self {
         self.kinds = kinds.into_iter().collect();
         self
     }
 
-    /// How long an answer may take; 10 s by default.
+    /// Timeout per request; 10 s by default.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -78,7 +78,7 @@ impl Webhook {
         &self.name
     }
 
-    /// Refuses what cannot work.
+    /// Checks the settings.
     pub fn check(&self) -> Result<(), Invalid> {
         check::word("webhook", &self.name, limits::LABEL_MAX_CHARS)?;
         Target::of(&self.url).map_err(|problem| Invalid::new("url", problem))?;
@@ -93,8 +93,8 @@ impl Webhook {
         check::duration("timeout", self.timeout, Duration::from_millis(1), Duration::from_secs(60))
     }
 
-    /// The job that brings an alert there, if it is wanted. It says which webhook by name: neither address nor secret
-    /// are stored.
+    /// The job that delivers an alert to this webhook, if the webhook subscribes to its kind. The job refers to the
+    /// webhook by name: neither URL nor secret are stored.
     pub(crate) fn draft(&self, alert: &Alert) -> Option<Draft> {
         if !self.kinds.is_empty() && !self.kinds.contains(&alert.kind) {
             return None;
@@ -114,19 +114,19 @@ impl Webhook {
         Some(draft.description(alert.text.chars().take(limits::DESCRIPTION_MAX_CHARS).collect::<String>()))
     }
 
-    /// Shows that Punctual itself has made an alert, and not anybody who may enqueue jobs.
+    /// Proves that Punctual itself created the alert, not another program that can enqueue jobs.
     fn seal(&self, body: &str) -> String {
         hex(&self.mac(&["seal", &self.name, body]))
     }
 
-    /// The value of the header that shows a receiver who has sent this, and when.
+    /// The value of the signature header, by which a receiver verifies sender and time.
     fn signature(&self, unix_seconds: i64, body: &str) -> String {
         format!("t={unix_seconds},v1={}", hex(&self.mac(&[&unix_seconds.to_string(), body])))
     }
 
-    /// Of the parts with a dot between them.
+    /// The MAC of the parts, joined by dots.
     fn mac(&self, parts: &[&str]) -> Vec<u8> {
-        // Every length of a key is right.
+        // HMAC accepts keys of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.secret) else { return Vec::new() };
         mac.update(parts.join(".").as_bytes());
         mac.finalize().into_bytes().to_vec()
@@ -137,23 +137,23 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the job of an alert is about.
+/// The payload of a delivery job.
 #[derive(Serialize, Deserialize)]
 struct Delivery {
     webhook: String,
     seal: String,
-    /// As it was sealed, to the byte.
+    /// Byte for byte as it was sealed.
     alert: Box<RawValue>,
 }
 
-/// Brings alerts to webhooks.
+/// The handler of delivery jobs.
 pub(crate) struct Courier {
     webhooks: Vec<(Webhook, Target)>,
     poster: WebhookSender,
 }
 
 impl Courier {
-    /// For these; none if there are none.
+    /// The handler for these webhooks; `None` if there are none.
     pub(crate) fn new(alerts: &Alerts) -> Result<Option<Arc<Self>>, Invalid> {
         alerts.check()?;
         if alerts.webhooks.is_empty() {
@@ -166,7 +166,7 @@ impl Courier {
         Ok(Some(Arc::new(Self { webhooks, poster })))
     }
 
-    /// Runs the job of an alert.
+    /// Runs a delivery job.
     pub(crate) async fn bring(self: Arc<Self>, ctx: Context) -> HandlerResult {
         let unreadable = |error: serde_json::Error| Failure::for_good(format!("the payload is not an alert: {error}"));
         let Delivery { webhook: name, seal, alert } = ctx.claim().job.spec.payload.read().map_err(unreadable)?;
@@ -187,7 +187,7 @@ impl Courier {
     }
 }
 
-/// What an answer means for the job.
+/// The result of the job for this response.
 fn judge(ctx: &Context, webhook: &str, posted: Result<Answer, String>) -> HandlerResult {
     let Answer { status, body, retry_after } =
         posted.map_err(|problem| Failure::new(format!("the webhook {webhook}: {problem}")))?;

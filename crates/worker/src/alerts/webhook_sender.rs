@@ -1,4 +1,4 @@
-//! One POST: by HTTP/1.1, with TLS if the address says so, to nowhere else than that address, and within its time.
+//! Sends one POST request: HTTP/1.1, with TLS for `https`, without redirects, within a timeout.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,29 +18,29 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// What is read of an answer.
+/// Maximum bytes of a response body that are read.
 const ANSWER_MAX_BYTES: usize = 2 << 10;
 
-/// Where to.
+/// The parsed URL of a webhook.
 pub(super) struct Target {
     uri: Uri,
     https: bool,
-    /// Without the brackets of an address of IPv6.
+    /// Without the brackets of an IPv6 address.
     host: String,
     port: u16,
 }
 
-/// An answer.
+/// A response.
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// The beginning of what it says.
+    /// The beginning of its body.
     pub(super) body: String,
-    /// How long it asks us to wait.
+    /// The delay in its `retry-after` header.
     pub(super) retry_after: Option<Duration>,
 }
 
 impl Target {
-    /// Reads an address. What is wrong with it is told without it: it may hold a secret.
+    /// Parses a URL. Errors do not contain it, since it may hold a secret.
     pub(super) fn of(url: &str) -> Result<Self, String> {
         let wrong = || "invalid URL; expected for example https://ops.example/alerts".to_owned();
         let uri: Uri = url.parse().map_err(|_| wrong())?;
@@ -67,18 +67,18 @@ impl Target {
     }
 }
 
-/// Sends.
+/// The HTTP client.
 pub(super) struct WebhookSender {
     tls: Option<TlsConnector>,
 }
 
 impl WebhookSender {
-    /// With the certificates that the system trusts, if TLS is needed.
+    /// Creates a client; with TLS, it trusts the certificates of the system.
     pub(super) fn new(with_tls: bool) -> Result<Self, String> {
         Ok(Self { tls: if with_tls { Some(connector()?) } else { None } })
     }
 
-    /// Sends `body`, and returns the answer; or says why there is none.
+    /// Sends `body` and returns the response, or why there is none.
     pub(super) async fn post(
         &self,
         target: &Target,
@@ -124,7 +124,7 @@ async fn speak(
         let response = sender.send_request(request).await.map_err(broken)?;
         Ok(read(response).await)
     };
-    // It has to be driven for as long as somebody reads, and no longer.
+    // The connection must be polled while the response is read, and no longer.
     tokio::select! {
         answer = exchange => answer,
         () = async { let _ = connection.await; std::future::pending().await } => Err("the connection broke".to_owned()),
@@ -135,7 +135,7 @@ async fn read(response: Response<Incoming>) -> Answer {
     let (parts, mut body) = response.into_parts();
     let seconds = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let mut text = Vec::new();
-    // What breaks in the middle has been answered all the same.
+    // A response that breaks off in its body is still a response.
     while text.len() < ANSWER_MAX_BYTES
         && let Some(Ok(frame)) = body.frame().await
     {
@@ -146,7 +146,7 @@ async fn read(response: Response<Incoming>) -> Answer {
     Answer { status: parts.status.as_u16(), body, retry_after: seconds.map(Duration::from_secs) }
 }
 
-/// Trusts what the system trusts, or the file that `SSL_CERT_FILE` names.
+/// Trusts the certificates of the system, or of the file that `SSL_CERT_FILE` names.
 fn connector() -> Result<TlsConnector, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,4 +1,4 @@
-//! One life of a worker process, from its supervisor's side.
+//! Runs one worker process from start to end, on the side of its supervisor.
 
 use std::{
     collections::VecDeque,
@@ -23,38 +23,38 @@ use super::{
     message::{FromWorker, Messages, ToWorker, VERSION, send},
 };
 
-/// Lines of a child's standard error that are kept in case that it cannot start.
+/// Number of last lines of a child's standard error that are kept to explain a failed start.
 const LAST_WORDS_MAX_LINES: usize = 5;
-/// A line of it.
+/// Maximum length of such a line.
 const LINE_MAX_BYTES: u64 = 64 << 10;
-/// How long a process may take to start.
+/// Maximum time for the start of a process.
 const STARTING_MAX: Duration = Duration::from_secs(90);
-/// How long its output is waited for once it has ended.
+/// How long to wait for its output after it has ended.
 const OUTPUT_OPEN_MAX: Duration = Duration::from_secs(1);
 
-/// How a child's life went.
+/// The result of running a child.
 pub(super) struct Life {
-    /// Who it was, if it came so far as to work.
+    /// Its worker id, if it started to work.
     pub(super) worker: Option<WorkerId>,
-    pub(super) end: End,
+    pub(super) end: ChildExit,
     pub(super) lasted: Duration,
 }
 
 /// How a child ended.
-pub(super) enum End {
-    /// It was told to end, or ended by itself, in order.
+pub(super) enum ChildExit {
+    /// It was asked to end, or ended by itself, without an error.
     InOrder,
-    /// It could not even be started.
+    /// The process could not be started.
     NotStarted(io::Error),
-    /// It was killed, since it said nothing any more.
+    /// It was killed because it sent no message for this time.
     Silent(Duration),
-    /// It said what its supervisor does not understand.
+    /// It sent a message that the supervisor does not understand.
     Strange(String),
-    /// It ended by itself, with these last words.
+    /// It ended by itself, with this status and this last output.
     Died(ExitStatus, String),
 }
 
-impl fmt::Display for End {
+impl fmt::Display for ChildExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InOrder => write!(f, "it ended in order"),
@@ -67,7 +67,7 @@ impl fmt::Display for End {
     }
 }
 
-/// Starts a child, and is there for it until it has ended.
+/// Starts a child, and serves it until it has ended.
 pub(super) async fn live(fleet: &Fleet, slot: usize) -> Life {
     let began = Instant::now();
     let mut worker = None;
@@ -77,7 +77,7 @@ pub(super) async fn live(fleet: &Fleet, slot: usize) -> Life {
             fleet.set_stats(slot, None);
             end
         }
-        Err(error) => End::NotStarted(error),
+        Err(error) => ChildExit::NotStarted(error),
     };
     Life { worker, end, lasted: began.elapsed() }
 }
@@ -87,20 +87,20 @@ fn start(fleet: &Fleet, slot: usize) -> io::Result<(Child, UnixStream)> {
     ours.set_nonblocking(true)?;
     let mut command = fleet.command(slot);
     command.stdin(Stdio::from(OwnedFd::from(theirs))).stderr(Stdio::piped());
-    // A group of its own: what a terminal sends to all reaches the supervisor, which says what is to be done.
+    // A process group of its own: signals from a terminal reach only the supervisor, which decides what to do.
     command.process_group(0).kill_on_drop(true);
     let child = command.spawn()?;
     Ok((child, UnixStream::from_std(ours)?))
 }
 
-/// Passes messages and log lines on until the child has ended.
+/// Forwards messages and log lines until the child has ended.
 async fn attend(
     fleet: &Fleet,
     slot: usize,
     child: &mut Child,
     stream: UnixStream,
     worker: &mut Option<WorkerId>,
-) -> End {
+) -> ChildExit {
     let (from, mut to) = stream.into_split();
     let words = Arc::new(Mutex::new(VecDeque::new()));
     let output = tokio::spawn(pass_on(child.stderr.take(), Arc::clone(&words), fleet.log_line()));
@@ -110,14 +110,15 @@ async fn attend(
             talked = &mut talk => talked,
             never = pass_orders(fleet, slot, &mut to) => never,
             () = fleet.ending_now.cancelled() => Talk::Over,
-            // What it said last is heard; but not for long, if something that it started keeps the link open.
+            // Its last messages are still read, but not for long, since a process that it started may keep the link
+            // open.
             _ = child.wait() => time::timeout(OUTPUT_OPEN_MAX, talk).await.unwrap_or(Talk::Over),
         }
     };
     if matches!(talked, Talk::Silent(_) | Talk::Strange(_)) || fleet.ending_now.is_cancelled() {
         let _ = child.start_kill();
     }
-    // It has closed its end, or is about to: one that does not end by itself soon is stuck.
+    // It has closed its end, or is about to: a process that does not exit soon is stuck.
     let status = match time::timeout(fleet.silence, child.wait()).await {
         Ok(status) => status,
         Err(_) => {
@@ -128,34 +129,34 @@ async fn attend(
     let _ = time::timeout(OUTPUT_OPEN_MAX, output).await;
     let words = words.lock().unwrap_or_else(PoisonError::into_inner).make_contiguous().join("; ");
     match (talked, status) {
-        (Talk::InOrder, _) => End::InOrder,
-        (Talk::Silent(silence), _) => End::Silent(silence),
-        (Talk::Strange(problem), _) => End::Strange(problem),
-        (Talk::Failed(problem), Ok(status)) => End::Died(status, problem),
-        // What a worker says while it works has been passed on, and is no reason.
-        (Talk::Over, Ok(status)) if worker.is_some() => End::Died(status, String::new()),
-        (Talk::Over, Ok(status)) => End::Died(status, words),
-        (_, Err(error)) => End::NotStarted(error),
+        (Talk::InOrder, _) => ChildExit::InOrder,
+        (Talk::Silent(silence), _) => ChildExit::Silent(silence),
+        (Talk::Strange(problem), _) => ChildExit::Strange(problem),
+        (Talk::Failed(problem), Ok(status)) => ChildExit::Died(status, problem),
+        // The log lines of a working worker have been forwarded, and do not explain its end.
+        (Talk::Over, Ok(status)) if worker.is_some() => ChildExit::Died(status, String::new()),
+        (Talk::Over, Ok(status)) => ChildExit::Died(status, words),
+        (_, Err(error)) => ChildExit::NotStarted(error),
     }
 }
 
-/// How a conversation with a child ended.
+/// How the communication with a child ended.
 enum Talk {
     InOrder,
     /// It closed the link.
     Over,
-    /// It said nothing for so long.
+    /// It sent no message for this time.
     Silent(Duration),
     Strange(String),
-    /// It said why it cannot work.
+    /// It reported why it cannot work.
     Failed(String),
 }
 
-/// Hears what the child says.
+/// Receives the messages of the child.
 async fn talk(fleet: &Fleet, slot: usize, mut from: Messages, worker: &mut Option<WorkerId>) -> Talk {
     let mut problem = None;
     loop {
-        // Until it works it has nothing to say, and may have to wait for its store.
+        // A child sends nothing before it works, and may have to wait for its store.
         let silence = if worker.is_some() { fleet.silence } else { fleet.silence.max(STARTING_MAX) };
         let message = match time::timeout(silence, from.next::<FromWorker>()).await {
             Err(_) => return Talk::Silent(silence),
@@ -188,7 +189,7 @@ async fn talk(fleet: &Fleet, slot: usize, mut from: Messages, worker: &mut Optio
     }
 }
 
-/// Passes on what the child is to do. Never ends before the child does.
+/// Sends the drain request to the child. Never returns before the child has ended.
 async fn pass_orders(fleet: &Fleet, slot: usize, to: &mut OwnedWriteHalf) -> Talk {
     tokio::select! {
         () = fleet.draining.cancelled() => {}
@@ -200,7 +201,7 @@ async fn pass_orders(fleet: &Fleet, slot: usize, to: &mut OwnedWriteHalf) -> Tal
     std::future::pending().await
 }
 
-/// Passes a child's log lines on, and keeps the last ones.
+/// Forwards a child's log lines, and keeps the last ones.
 async fn pass_on(
     output: Option<ChildStderr>,
     words: Arc<Mutex<VecDeque<String>>>,

@@ -1,4 +1,4 @@
-//! What is shared among those who look after worker processes.
+//! State shared by the tasks of a supervisor.
 
 use std::{
     future,
@@ -23,43 +23,43 @@ use crate::{
     isolation::{self, Isolation},
 };
 
-/// Processes for suspects at most. There is always one, and another one while all of them are busy.
+/// Maximum number of processes for suspects. There is always one, and one more while all of them are busy.
 const SUSPECTS_MAX_PROCESSES: usize = 8;
-/// How often it is looked whether there are enough of them.
+/// How often to check whether there are enough of them.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// One that was not needed for so long ends.
+/// A process for suspects that was not needed for this time ends.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 pub(super) type MakeCommand = Box<dyn Fn() -> Command + Send + Sync>;
 pub(super) type LogLine = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What is shared among those who look after the processes.
+/// State shared by the tasks that manage the processes.
 pub(super) struct Fleet {
     pub(super) punctual: Punctual,
     command: MakeCommand,
     pub(super) silence: Duration,
     log_line: LogLine,
-    /// How many processes there are, but for those for suspects, which have the slots behind theirs.
+    /// Number of processes, not counting those for suspects, whose slots follow.
     workers: usize,
     slots: Mutex<Vec<Slot>>,
     /// Whether any of them has ever worked.
     has_worked: AtomicBool,
-    /// The store has failed for good in one of them.
+    /// Set when the store has failed permanently in one of them.
     failure: watch::Sender<Option<StoreError>>,
-    /// Start no more, and let those that run end in order.
+    /// Start no more processes, and let the running ones end gracefully.
     pub(super) draining: CancellationToken,
-    /// Kill those that run.
+    /// Kill the running processes.
     pub(super) ending_now: CancellationToken,
 }
 
-/// A place for a process.
+/// A slot for a process.
 #[derive(Clone, Default)]
 struct Slot {
-    /// What the process that has it did so far, if one works.
+    /// Statistics of the current process, if it works.
     stats: Option<Stats>,
-    /// What those before it did.
+    /// Statistics of the earlier processes.
     before: Stats,
-    /// Why no process has it any more.
+    /// Why the slot was given up, if it was.
     given_up: Option<String>,
 }
 
@@ -84,12 +84,12 @@ impl Fleet {
         }
     }
 
-    /// Whether any process has ever worked; `one` has, or has not.
+    /// Whether any process has ever worked. `one` reports that a process has.
     pub(super) fn has_worked(&self, one: bool) -> bool {
         self.has_worked.fetch_or(one, Ordering::Relaxed) || one
     }
 
-    /// The store has failed for good in one of the processes.
+    /// Reports that the store has failed permanently in one of the processes.
     pub(super) fn fail(&self, error: StoreError) {
         self.failure.send_replace(Some(error));
     }
@@ -98,7 +98,7 @@ impl Fleet {
         self.failure.borrow().is_some()
     }
 
-    /// Waits until the store has failed for good in one of the processes.
+    /// Waits until the store has failed permanently in one of the processes.
     pub(super) async fn failed(&self) -> StoreError {
         let mut failure = self.failure.subscribe();
         match failure.wait_for(Option::is_some).await.map(|failure| failure.clone()) {
@@ -107,27 +107,27 @@ impl Fleet {
         }
     }
 
-    /// No process has that slot any more.
+    /// Gives a slot up: no more processes are started in it.
     pub(super) fn give_up(&self, slot: usize, reason: String) {
         self.slots()[slot].given_up = Some(reason);
     }
 
-    /// Whether all slots were, but for those of suspects.
+    /// Whether all slots were given up, not counting those for suspects.
     pub(super) fn is_given_up(&self) -> bool {
         self.slots().iter().take(self.workers).all(|slot| slot.given_up.is_some())
     }
 
-    /// Why the last slot was given up that was.
+    /// Why the last slot was given up.
     pub(super) fn why_given_up(&self) -> Option<String> {
         self.slots().iter().rev().find_map(|slot| slot.given_up.clone())
     }
 
-    /// How many processes work, but for those for suspects.
+    /// Number of working processes, not counting those for suspects.
     pub(super) fn working(&self) -> usize {
         self.slots().iter().take(self.workers).filter(|slot| slot.stats.is_some()).count()
     }
 
-    /// What starts the process of a slot, which learns from its environment which suspects it runs.
+    /// The command that starts the process of a slot, with the environment variable for which suspects it runs.
     pub(super) fn command(&self, slot: usize) -> Command {
         let mut command = (self.command)();
         let isolation = if self.is_for_suspects(slot) { Isolation::Only } else { Isolation::Elsewhere };
@@ -135,7 +135,7 @@ impl Fleet {
         command
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub(super) const fn slots_count(&self) -> usize {
         self.workers + SUSPECTS_MAX_PROCESSES
     }
@@ -145,14 +145,15 @@ impl Fleet {
         slot >= self.workers
     }
 
-    /// Waits until a process is wanted in a slot: at once, but for suspects once all that are there for them are busy.
+    /// Waits until a process is needed in a slot: for suspects, once all processes in earlier slots for suspects are
+    /// busy; otherwise at once.
     pub(super) async fn until_wanted(&self, slot: usize) {
         while (self.workers..slot).any(|before| !self.is_busy(before)) {
             time::sleep(LOOK_PERIOD).await;
         }
     }
 
-    /// Waits until a process for suspects has not been needed for a while: another one had nothing to do either.
+    /// Waits until a process for suspects has not been needed for a while, because an earlier one was idle, too.
     pub(super) async fn until_unwanted(&self, slot: usize) {
         if !self.is_for_suspects(slot) {
             return future::pending().await;
@@ -178,13 +179,13 @@ impl Fleet {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What all of them have done so far.
+    /// Statistics of all processes together.
     pub(super) fn stats(&self) -> Stats {
         let of_slot = |slot: &Slot| slot.before.plus(slot.stats.unwrap_or_default());
         self.slots().iter().map(of_slot).fold(Stats::default(), Stats::plus)
     }
 
-    /// What the process in a slot did so far; nothing once it has ended.
+    /// Sets the statistics of the process in a slot; `None` once it has ended.
     pub(super) fn set_stats(&self, slot: usize, stats: Option<Stats>) {
         let slot = &mut self.slots()[slot];
         if stats.is_none()

@@ -1,5 +1,5 @@
-//! What a supervisor and its worker processes say to each other: one JSON object a line, over a socket that nobody else
-//! has.
+//! Messages between a supervisor and its worker processes: one JSON object per line, over a socket that no other
+//! process has.
 
 use std::io;
 
@@ -12,37 +12,37 @@ use tokio::{
 
 use crate::Stats;
 
-/// Of what they say. A child of another version is not used: both are the same program, unless somebody has replaced it
+/// Version of the messages. A child with another version is not used: both run the same program unless it was replaced
 /// meanwhile.
 pub(super) const VERSION: u32 = 1;
-/// A message.
+/// Maximum length of a message.
 const MESSAGE_MAX_BYTES: u64 = 64 << 10;
 
-/// What a worker process says.
+/// Messages of a worker process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub(super) enum FromWorker {
     /// It works.
     WorkerStarted { version: u32, worker: WorkerId, pid: u32 },
-    /// It has ended its work in order.
+    /// It has stopped gracefully.
     WorkerShutdown { worker: WorkerId, stats: Stats },
-    /// Something is wrong that keeps it from working.
+    /// An error keeps it from working.
     WorkerError { message: String },
-    /// Its store has failed for good.
+    /// Its store has failed permanently.
     StoreFailed { store: String, reason: String },
-    /// It is there, and has done so much.
+    /// It is alive; with its statistics.
     Heartbeat { stats: Stats },
     /// It has stored a notification to a user.
     SendToUser { notification: u64, user: String },
-    /// It has stored one to everybody.
+    /// It has stored a notification to all users.
     Broadcast { notification: u64 },
 }
 
-/// What the supervisor says.
+/// Messages of the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub(super) enum ToWorker {
-    /// Claim no more, end what runs, and go.
+    /// Claim no more jobs, finish the running ones, and exit.
     Drain,
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn send(to: &mut OwnedWriteHalf, message: &impl Serialize) -> i
     to.write_all(&line).await
 }
 
-/// Reads messages. Whoever stops waiting for one must not wait for another.
+/// Reads messages. Not cancel safe: a caller that stops waiting for a message must not wait for another one.
 pub(super) struct Messages(BufReader<OwnedReadHalf>);
 
 impl Messages {
@@ -60,7 +60,7 @@ impl Messages {
         Self(BufReader::new(from))
     }
 
-    /// The next message; nothing once the other side is gone. One that is not understood is an error.
+    /// The next message; `None` once the other side has closed the link. A message that is not understood is an error.
     pub(super) async fn next<M: DeserializeOwned>(&mut self) -> io::Result<Option<M>> {
         let mut line = Vec::new();
         (&mut self.0).take(MESSAGE_MAX_BYTES).read_until(b'\n', &mut line).await?;

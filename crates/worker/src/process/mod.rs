@@ -2,7 +2,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | what do they say to each other? | `message` |
+//! | which messages do they exchange? | `message` |
 //! | who starts and restarts them? | `supervisor`: [`Supervisor`]; `child`, `fleet` |
 //! | what does a worker process do in addition? | `supervised`: [`Supervised`] |
 

@@ -1,4 +1,4 @@
-//! A worker process, from its own side.
+//! A worker process, on its own side.
 
 use std::{
     fs::File,
@@ -27,29 +27,30 @@ use tokio_util::sync::CancellationToken;
 use super::message::{FromWorker, Messages, ToWorker, VERSION, send};
 use crate::{RunningWorker, Stats, program::kill_programs_of};
 
-/// How often it says that it is there.
+/// Interval of heartbeats to the supervisor.
 const HEARTBEAT_PERIOD: Duration = Duration::from_millis(500);
-/// Messages that may wait to be sent. Those to users are hints: one that is dropped is found before long.
+/// Capacity of the queue of messages. Those about notifications are hints: if one is dropped, polling finds the
+/// notification.
 const OUTBOX_MAX_COUNT: usize = 1_000;
-/// How long a process whose supervisor is gone may take to give back its jobs.
+/// How long a process may take to release its jobs after its supervisor is gone.
 const ORPHANED_MAX: Duration = Duration::from_millis(1_500);
 
-/// The link to the supervisor of this process, which it has as its standard input.
+/// The link from this worker process to its supervisor, which is the standard input of the process.
 #[derive(Debug)]
 pub struct Supervised {
     stream: UnixStream,
-    /// Who works here, once somebody does.
+    /// The id of the worker, once it has started.
     worker: Arc<OnceLock<WorkerId>>,
 }
 
 impl Supervised {
-    /// Takes up the link. A process that was not started by a [`Supervisor`](super::Supervisor) has none.
+    /// Opens the link. Fails in a process that was not started by a [`Supervisor`](super::Supervisor).
     pub fn link() -> io::Result<Self> {
         let watched = StdStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        // What is no socket has no other side.
+        // Fails unless standard input is a connected socket.
         watched.peer_addr()?;
-        // Nobody whom we start is to have it as well: the supervisor would not notice our end, and strangers could
-        // speak for us.
+        // Child processes must not inherit the link: the supervisor would not notice the end of this process, and they
+        // could send messages in its name.
         dup2_stdin(File::open("/dev/null")?)?;
         let (stream, worker) = (watched.try_clone()?, Arc::default());
         stream.set_nonblocking(true)?;
@@ -57,15 +58,15 @@ impl Supervised {
         Ok(Self { stream: UnixStream::from_std(stream)?, worker })
     }
 
-    /// Tells the supervisor why this process cannot work.
+    /// Reports to the supervisor why this process cannot work.
     pub async fn fail(self, message: impl Into<String>) {
         let (_, mut to) = self.stream.into_split();
         let _ = send(&mut to, &FromWorker::WorkerError { message: message.into() }).await;
     }
 
-    /// Works until the supervisor or `stop` says to end, or the supervisor is gone. Then nothing of this process is
-    /// left within two seconds: its jobs are given back. If the store fails for good meanwhile, the supervisor is told,
-    /// and the error is returned.
+    /// Runs the worker until the supervisor or `stop` ends it, or the supervisor is gone. In the last case the jobs are
+    /// released, and this process ends within two seconds. If the store fails permanently, this is reported to the
+    /// supervisor, and the error is returned.
     pub async fn work(
         self,
         punctual: &Punctual,
@@ -76,8 +77,8 @@ impl Supervised {
         let stream = self.stream;
         let (from, mut to) = stream.into_split();
         let (outbox, told) = mpsc::channel(OUTBOX_MAX_COUNT);
-        let ears = outbox.clone();
-        punctual.on_told(move |told| drop(ears.try_send(hint(told))));
+        let hints = outbox.clone();
+        punctual.on_notification(move |notification| drop(hints.try_send(hint(notification))));
         let started = FromWorker::WorkerStarted { version: VERSION, worker: id, pid: process::id() };
         let _ = send(&mut to, &started).await;
         let (drain, gone) = (CancellationToken::new(), CancellationToken::new());
@@ -95,7 +96,7 @@ impl Supervised {
             gone.cancel();
         }
         let stats = worker.stop_or_hurry(&gone).await;
-        // What has left its group ends here too.
+        // Programs that have left their process group end here, too.
         let _ = spawn_blocking(move || kill_programs_of(id)).await;
         if failure.is_none() {
             let _ = outbox.send(FromWorker::WorkerShutdown { worker: id, stats }).await;
@@ -114,7 +115,7 @@ fn hint(told: &Notification) -> FromWorker {
     }
 }
 
-/// Hears what the supervisor says, until it is gone.
+/// Receives the messages of the supervisor until it is gone.
 async fn listen(mut from: Messages, drain: CancellationToken, gone: CancellationToken) {
     while let Ok(Some(ToWorker::Drain)) = from.next().await {
         drain.cancel();
@@ -122,18 +123,18 @@ async fn listen(mut from: Messages, drain: CancellationToken, gone: Cancellation
     gone.cancel();
 }
 
-/// Sends heartbeats, and what else there is to say, until there is no more and all has been said.
+/// Sends heartbeats and other messages until `last`, and then the messages that remain.
 async fn speak(
     mut to: OwnedWriteHalf,
     mut told: mpsc::Receiver<FromWorker>,
     stats: impl Fn() -> Stats,
     last: CancellationToken,
 ) {
-    let mut beats = time::interval(HEARTBEAT_PERIOD);
+    let mut heartbeats = time::interval(HEARTBEAT_PERIOD);
     loop {
         let message = tokio::select! {
             Some(message) = told.recv() => message,
-            _ = beats.tick() => FromWorker::Heartbeat { stats: stats() },
+            _ = heartbeats.tick() => FromWorker::Heartbeat { stats: stats() },
             () = last.cancelled() => break,
         };
         let _ = send(&mut to, &message).await;
@@ -143,11 +144,10 @@ async fn speak(
     }
 }
 
-/// Ends this process soon after its supervisor, whatever else it does: on a thread of its own, which no handler can
-/// hold up.
+/// Ends this process soon after its supervisor has ended: on a thread of its own, which no handler can block.
 fn end_with_supervisor(link: StdStream, worker: Arc<OnceLock<WorkerId>>) {
     let watch = move || {
-        // The end of the other side is told whatever else is asked for.
+        // The hang-up of the other side is always reported.
         let mut links = [PollFd::new(link.as_fd(), PollFlags::empty())];
         while poll(&mut links, PollTimeout::NONE).is_err() {}
         thread::sleep(ORPHANED_MAX);

@@ -1,4 +1,4 @@
-//! Keeps worker processes running.
+//! Starts and restarts worker processes.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,27 +11,27 @@ use tokio::{
 };
 
 use super::{
-    child::{self, End, Life},
+    child::{self, ChildExit, Life},
     fleet::{Fleet, LogLine, MakeCommand},
 };
 use crate::{Stats, maintenance, program::kill_programs_of};
 
-/// A process that says nothing for so long is killed.
+/// A process that sends no message for this time is killed.
 const SILENCE: Duration = Duration::from_secs(10);
-/// The first and the longest pause before a process is started again.
+/// Initial and maximum pause before a process is restarted.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
-/// A process that worked for so long is started again at once.
+/// The pause is reset after a process has lived for this time.
 const LONG_LIFE: Duration = Duration::from_secs(60);
-/// So many times in a row may a process fail to start.
+/// Maximum number of consecutive failed starts of a process.
 const STARTS_MAX_COUNT: u32 = 5;
-/// How long the store is tried for when a dead worker's jobs are to be given back. Their leases run out as well.
+/// How long to retry if the store fails while the jobs of a dead worker are released. After that, their leases expire.
 const BURIAL_MAX: Duration = Duration::from_secs(10);
-/// When the jobs of a dead worker are looked for again.
+/// When to look again for jobs of a dead worker.
 const LOOK_AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
-/// Settings of a supervisor: what its processes are, and how many.
+/// Settings of a supervisor: the command of its worker processes, and their number.
 ///
-/// Each is a program that takes up its [link](super::Supervised) and works. It gets the link as its standard input.
+/// Each process is a program that opens its [link](super::Supervised) and works. The link is its standard input.
 pub struct Supervisor {
     punctual: Punctual,
     command: MakeCommand,
@@ -47,29 +47,29 @@ impl fmt::Debug for Supervisor {
 }
 
 impl Supervisor {
-    /// So many worker processes on that store, each started by that command. One more is started for suspects, and
-    /// others as they are needed: jobs that were running when their process died run there, each alone in its process,
-    /// so that they take no other jobs with them.
+    /// Runs `workers` worker processes on this store, each started by `command`. In addition, one process is started
+    /// for suspects, and more as needed: jobs that were running when their process died run there, each alone in its
+    /// process, so that another crash affects no other jobs.
     pub fn new(punctual: Punctual, workers: usize, command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
         let log_line: LogLine = Arc::new(|line| tracing::info!(target: "punctual::child", "{line}"));
         Self { punctual, command: Box::new(command), workers, silence: SILENCE, log_line }
     }
 
-    /// How long a process may say nothing before it is killed; 10 s by default.
+    /// A process that sends no message for this time is killed; 10 s by default.
     #[must_use]
     pub const fn silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
         self
     }
 
-    /// What is done with each line that a process writes to its standard error; it is logged by default.
+    /// Called with each line that a process writes to its standard error; by default the line is logged.
     #[must_use]
     pub fn on_log_line(mut self, log_line: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.log_line = Arc::new(log_line);
         self
     }
 
-    /// Starts them.
+    /// Starts the processes.
     pub fn start(self) -> Result<RunningSupervisor, Invalid> {
         let Self { punctual, command, workers, silence, log_line } = self;
         check::range("workers", workers, 1..=1_000)?;
@@ -82,13 +82,13 @@ impl Supervisor {
     }
 }
 
-/// Keeps one slot filled.
+/// Keeps a process running in one slot.
 async fn keep(fleet: Arc<Fleet>, slot: usize) {
     let (mut pause, mut failed_starts) = (BACKOFF.0, 0);
     while fleet.draining.run_until_cancelled(fleet.until_wanted(slot)).await.is_some() {
         let Life { worker, end, lasted } = child::live(&fleet, slot).await;
         if fleet.has_failed() {
-            // Nothing can be given back, and another process on the same disk would do no better.
+            // The jobs cannot be released, and another process on the same disk would fail, too.
             return;
         }
         if let Some(worker) = worker {
@@ -98,19 +98,19 @@ async fn keep(fleet: Arc<Fleet>, slot: usize) {
             return;
         }
         failed_starts = if worker.is_some() { 0 } else { failed_starts + 1 };
-        // Where one could start, another can, as soon as what is wrong is right again.
+        // If a process was able to start before, another one will be once the cause of the failure is gone.
         let has_worked = fleet.has_worked(worker.is_some());
         if failed_starts >= STARTS_MAX_COUNT && !has_worked {
             tracing::error!(slot, reason = %end, "a worker process cannot start at all and is given up");
             fleet.give_up(slot, end.to_string());
             return;
         }
-        // What runs suspects is there to be killed.
+        // Processes for suspects are expected to die.
         let expected = fleet.is_for_suspects(slot) && worker.is_some();
-        if expected || lasted >= LONG_LIFE || matches!(end, End::InOrder) {
+        if expected || lasted >= LONG_LIFE || matches!(end, ChildExit::InOrder) {
             pause = BACKOFF.0;
         }
-        if fleet.is_for_suspects(slot) && matches!(end, End::InOrder) {
+        if fleet.is_for_suspects(slot) && matches!(end, ChildExit::InOrder) {
             tracing::debug!(slot, "a worker process for suspects was not needed any more and has ended");
             continue;
         }
@@ -121,12 +121,12 @@ async fn keep(fleet: Arc<Fleet>, slot: usize) {
     }
 }
 
-/// Has others take the jobs of a worker that has died, now rather than when its leases run out.
-async fn bury(fleet: &Arc<Fleet>, worker: WorkerId, end: &End) {
-    if matches!(end, End::InOrder) {
+/// Releases the jobs of a dead worker now, instead of when their leases expire.
+async fn bury(fleet: &Arc<Fleet>, worker: WorkerId, end: &ChildExit) {
+    if matches!(end, ChildExit::InOrder) {
         return;
     }
-    // Before its jobs run elsewhere, nothing of it may run.
+    // All processes of its programs must have ended before its jobs run elsewhere.
     let killed = spawn_blocking(move || kill_programs_of(worker)).await.unwrap_or(0);
     if killed > 0 {
         tracing::warn!(%worker, processes = killed, "killed what the programs of a dead worker had left behind");
@@ -142,7 +142,7 @@ async fn bury(fleet: &Arc<Fleet>, worker: WorkerId, end: &End) {
     tokio::spawn(look_again(Arc::clone(fleet), worker, evidence));
 }
 
-/// What the dead worker had asked for a moment before may have been done after its leases were ended.
+/// Repeats the release: requests that the worker sent just before its death may have been executed after it.
 async fn look_again(fleet: Arc<Fleet>, worker: WorkerId, evidence: String) {
     for pause in LOOK_AGAIN_AFTER {
         time::sleep(pause).await;
@@ -154,7 +154,7 @@ async fn look_again(fleet: Arc<Fleet>, worker: WorkerId, evidence: String) {
 
 async fn give_back(fleet: &Fleet, worker: WorkerId, evidence: &str) -> StoreResult<()> {
     let store = fleet.punctual.store();
-    // Leases end last: whoever sees that one has ended settles it, and only we know why.
+    // Leases are ended last: any worker may settle an expired lease, but only the supervisor knows why the worker died.
     let jobs = maintenance::reap_dead(&**store, worker, evidence).await?;
     let leases = store.end_leases(worker).await?;
     if jobs + leases > 0 {
@@ -163,7 +163,7 @@ async fn give_back(fleet: &Fleet, worker: WorkerId, evidence: &str) -> StoreResu
     store.deregister(worker).await
 }
 
-/// Worker processes, and who looks after them. Dropped without [`stop`](Self::stop), it kills them.
+/// Running worker processes and the tasks that manage them. Dropping it without [`stop`](Self::stop) kills them.
 pub struct RunningSupervisor {
     fleet: Arc<Fleet>,
     keepers: JoinSet<()>,
@@ -176,23 +176,24 @@ impl fmt::Debug for RunningSupervisor {
 }
 
 impl RunningSupervisor {
-    /// How many of its processes work, but for those for suspects.
+    /// Number of working processes, not counting those for suspects.
     pub fn working(&self) -> usize {
         self.fleet.working()
     }
 
-    /// What all of them have done so far, as far as they have said.
+    /// Statistics of all processes together, as last reported.
     pub fn stats(&self) -> Stats {
         self.fleet.stats()
     }
 
-    /// What tells that, whoever has the supervisor by then.
+    /// Returns a function that reads the statistics, which outlives this value.
     pub fn watch_stats(&self) -> impl Fn() -> Stats + use<> {
         let fleet = Arc::clone(&self.fleet);
         move || fleet.stats()
     }
 
-    /// Waits until every process has been given up, and says why the last one was. Never, if one can work.
+    /// Waits until every process has been given up because none could start, and returns the last reason. Never returns
+    /// if a process was able to start.
     pub async fn given_up(&mut self) -> String {
         while !self.fleet.is_given_up() && self.keepers.join_next().await.is_some() {}
         match self.fleet.why_given_up() {
@@ -201,8 +202,8 @@ impl RunningSupervisor {
         }
     }
 
-    /// Waits until the store has failed for good, here or in one of the processes, and says why. Never, on most
-    /// engines.
+    /// Waits until the store has failed permanently, here or in one of the processes, and returns the error. Never
+    /// returns with most engines.
     pub fn failed(&self) -> impl Future<Output = StoreError> + use<> {
         let fleet = Arc::clone(&self.fleet);
         async move {
@@ -213,10 +214,10 @@ impl RunningSupervisor {
         }
     }
 
-    /// Stops gracefully: every process claims no more, ends what it runs, gives back the rest, and ends. Says what all
-    /// have done.
+    /// Stops gracefully: every process claims no more jobs, finishes those that run, releases the rest, and exits.
+    /// Returns the statistics of all processes.
     ///
-    /// If `now` fires, they are killed, and their jobs given back.
+    /// If `now` completes, the processes are killed and their jobs released.
     pub async fn stop(mut self, now: impl Future<Output = ()>) -> Stats {
         self.fleet.draining.cancel();
         tokio::select! {

@@ -18,18 +18,17 @@ use super::{
     memory_watchdog::{self, is_zombie},
 };
 
-/// How long killed processes may take to be gone. One that the kernel does not let go of may take longer.
+/// How long to wait for killed processes to end. The kernel may take longer.
 const GONE_MAX: Duration = Duration::from_secs(2);
-/// How often to look whether they are.
+/// How often to check whether they have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// For so long after a program was started, the numbers of processes that it has started cannot have come round to its
-/// own.
+/// For this time after the start of a program, process ids cannot have wrapped around to its own.
 const NUMBERS_LAST: Duration = Duration::from_secs(1);
 
-/// Programs whose descendants are being killed by background threads.
+/// Number of programs whose descendants are being killed by background threads.
 static IN_BACKGROUND: AtomicUsize = AtomicUsize::new(0);
 
-/// The processes that descend from a program's own.
+/// The descendants of a program's process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Descendants {
     pub(super) mark: Mark,
@@ -38,12 +37,12 @@ pub(super) struct Descendants {
 }
 
 impl Descendants {
-    /// Kills all that carries the mark, and waits until it is gone.
+    /// Kills all processes with the mark, and waits until they have ended.
     pub(super) async fn kill_all(self) {
         let _ = spawn_blocking(move || self.kill_all_now()).await;
     }
 
-    /// The same, on a background thread.
+    /// Kills all processes with the mark, on a background thread.
     pub(super) fn kill_in_background(self) {
         IN_BACKGROUND.fetch_add(1, Ordering::SeqCst);
         let kill = move || {
@@ -67,7 +66,7 @@ impl Descendants {
         }
     }
 
-    /// Kills what is there; says how many.
+    /// Kills the processes that exist now; returns their number.
     fn kill_marked(self) -> usize {
         let looks_at_all = self.looks_at_all();
         let may_descend = |process: &Pid| *process > self.leader || looks_at_all && *process != self.leader;
@@ -76,8 +75,8 @@ impl Descendants {
         marked.filter(|process| !is_zombie(*process) && kill(*process, Signal::SIGKILL).is_ok()).count()
     }
 
-    /// Numbers of processes only grow, until they begin again: what a program has just started has a greater one than
-    /// itself.
+    /// Process ids increase until they wrap around: soon after its start, all descendants of a program have higher ids
+    /// than the program itself, and lower ids need not be checked.
     fn looks_at_all(self) -> bool {
         self.started_at.elapsed() > NUMBERS_LAST || last_process().is_none_or(|last| last < self.leader)
     }

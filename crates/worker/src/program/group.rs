@@ -1,4 +1,4 @@
-//! A program and all that it started, ended together.
+//! A program and all processes that it has started, ended together.
 
 use std::{
     collections::BTreeSet,
@@ -25,19 +25,19 @@ use super::{
     memory_watchdog::{self, is_zombie},
 };
 
-/// How often to look whether all have ended.
+/// How often to check whether all have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A group of processes, and those that have left it; killed when it goes out of scope.
+/// A process group and the processes that have left it; killed on drop.
 pub(super) struct Group {
     leader: Pid,
-    /// How those are found that have left it.
+    /// Finds the processes that have left the group.
     descendants: Descendants,
-    /// Whether they have been looked for since the leader ended.
+    /// Whether these were killed since the leader ended.
     descendants_killed: AtomicBool,
-    /// What it used more of than it may.
+    /// The limit that the program exceeded, if any.
     excess: Arc<OnceLock<String>>,
-    /// Whether the leader has been waited for. The number of a group that has ended may be another's.
+    /// Whether the leader was waited for. The id of a group that has ended may be reused.
     ended: AtomicBool,
 }
 
@@ -48,8 +48,8 @@ impl fmt::Debug for Group {
 }
 
 impl Group {
-    /// The group that a child leads, which was made to lead one, and which was given that mark. Nothing if it has ended
-    /// and was waited for.
+    /// The group of a child that was started as a group leader with this mark. `None` if the child has ended and was
+    /// waited for.
     pub(super) fn of(child: &Child, limits: ProgramLimits, mark: Mark) -> Option<Self> {
         let leader = Pid::from_raw(i32::try_from(child.id()?).ok()?);
         let excess = Arc::default();
@@ -66,15 +66,15 @@ impl Group {
         })
     }
 
-    /// What it used more of than it may, if it did; it was killed then.
+    /// The limit that the program exceeded, if it was killed for that.
     pub(super) fn excess(&self) -> Option<&str> {
         self.excess.get().map(String::as_str)
     }
 
-    /// Asks all of it to end, and kills what is left after a while.
+    /// Sends a termination signal to the whole group, and kills what is left after `grace`.
     pub(super) async fn stop(&self, grace: Duration) {
         let _ = killpg(self.leader, Signal::SIGTERM);
-        // A group without members cannot be signalled.
+        // An empty group cannot be signalled.
         let ended = async {
             while killpg(self.leader, None).is_ok() {
                 time::sleep(LOOK_EVERY).await;
@@ -85,13 +85,13 @@ impl Group {
         self.descendants.kill_all().await;
     }
 
-    /// The leader has just ended and was waited for; what it has left in its group ends with it.
+    /// Called when the leader has ended and was waited for; kills the rest of its group.
     pub(super) fn end(&self) {
         self.kill();
         self.ended.store(true, Ordering::Relaxed);
     }
 
-    /// The leader has ended; what has left its group ends as well, and is gone when this returns.
+    /// Called when the leader has ended; kills the processes that have left its group, and waits until they have ended.
     pub(super) async fn kill_descendants(&self) {
         self.descendants.kill_all().await;
         self.descendants_killed.store(true, Ordering::Relaxed);
@@ -114,10 +114,10 @@ impl Drop for Group {
     }
 }
 
-/// Kills what programs of a worker that has died have left behind, wherever they have gone: they carry its mark, or its
+/// Kills the processes left behind by programs of a dead worker, in whatever group they are: they have its mark, or its
 /// id in their environment.
 pub(crate) fn kill_programs_of(worker: WorkerId) -> usize {
-    /// What starts others all the time may escape a look, but not for long.
+    /// A process that keeps starting others may escape one scan, but not many.
     const LOOKS_MAX: usize = 20;
     let variable = format!("PUNCTUAL_WORKER_ID={worker}");
     let is_marked = |process| Mark::of(process).is_some_and(|mark| mark.is_of(worker)) && !is_zombie(process);
@@ -130,7 +130,7 @@ pub(crate) fn kill_programs_of(worker: WorkerId) -> usize {
             break;
         }
         killed.extend(left);
-        // A killed process takes a moment to be gone.
+        // A killed process takes a moment to end.
         thread::sleep(Duration::from_millis(1));
     }
     killed.len()

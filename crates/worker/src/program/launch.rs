@@ -1,4 +1,4 @@
-//! Starts processes that cannot outlive us, each the leader of a group of its own.
+//! Starts processes that cannot outlive this process, each as the leader of a process group.
 
 #![allow(unsafe_code)]
 
@@ -28,13 +28,13 @@ struct Order {
     answer: oneshot::Sender<io::Result<Child>>,
 }
 
-/// One thread starts all of them, since the kernel takes the end of that thread for the parent's.
+/// One thread starts all processes, since the kernel takes the end of that thread for the end of the parent.
 static LAUNCHER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
     let (sender, orders) = mpsc::channel::<Order>();
     let launch = move || {
         for Order { mut command, runtime, answer } in orders {
             let _inside = runtime.enter();
-            // Whoever asked may have gone, in which case the child is killed again.
+            // If the caller has stopped waiting, the child is dropped and thereby killed.
             let _ = answer.send(command.spawn());
         }
     };
@@ -47,7 +47,7 @@ static LAUNCHER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
 /// Starts a process with these limits and this mark.
 pub(super) async fn launch(mut command: Command, limits: ProgramLimits, mark: Mark) -> io::Result<Child> {
     command.process_group(0).kill_on_drop(true);
-    // It is no process of our supervisor's, whatever it runs.
+    // The program is not a worker process of our supervisor, even if it runs a worker.
     command.env_remove(isolation::VARIABLE);
     let ours = getpid();
     // SAFETY: between fork and exec the closure only makes system calls; it allocates nothing and takes no lock.
@@ -58,17 +58,17 @@ pub(super) async fn launch(mut command: Command, limits: ProgramLimits, mark: Ma
     child.await.map_err(|_| gone())?
 }
 
-/// What the new process does before it becomes the program.
+/// Runs in the new process before it executes the program.
 fn prepare(parent: Pid, limits: ProgramLimits, mark: Mark) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     if getppid() != parent {
-        // It has died before we asked to be told.
+        // The parent ended before its death signal was requested.
         return Err(io::Error::from(io::ErrorKind::BrokenPipe));
     }
     mark.set();
     if let Some(seconds) = limits.cpu_time.map(|time: Duration| time.as_secs()) {
-        // A second later it is killed, if it ignores the first signal.
+        // If it ignores the signal at the soft limit, it is killed one second later.
         setrlimit(Resource::RLIMIT_CPU, seconds, seconds + 1)?;
     }
     if let Some(files) = limits.open_files {

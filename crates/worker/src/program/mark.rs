@@ -1,9 +1,9 @@
-//! A mark on all processes of a program. They inherit it however they go their own way: by a second fork, a session of
-//! their own, an empty environment.
+//! A mark on all processes of a program. They inherit it whatever they do: a second fork, a session of their own, an
+//! empty environment.
 //!
-//! It is the soft limit of `RLIMIT_RTTIME`, which is otherwise unlimited: it counts for processes with real-time
-//! scheduling only, is inherited by fork and exec, and can be read of every process. Only a process that sets this
-//! limit by itself loses it.
+//! The mark is the soft limit of `RLIMIT_RTTIME`, which is otherwise unlimited: it applies only to processes with
+//! real-time scheduling, is inherited by fork and exec, and can be read for every process. A process loses the mark
+//! only if it sets this limit itself.
 
 use std::{
     fs,
@@ -13,11 +13,11 @@ use std::{
 use nix::unistd::Pid;
 use punctual_core::WorkerId;
 
-/// Numbers of programs, within their worker.
+/// Bits for the number of the program within its worker.
 const NUMBER_BITS: u32 = 24;
-/// The worker, by a part of its id.
+/// Bits for a hash of the worker's id.
 const WORKER_BITS: u32 = 32;
-/// What stands above them: more microseconds than any limit that has a meaning.
+/// The highest bits of a mark: as a limit, more microseconds than is ever useful.
 const TAG: u64 = 0x50;
 
 /// The mark of one program.
@@ -25,14 +25,14 @@ const TAG: u64 = 0x50;
 pub(super) struct Mark(u64);
 
 impl Mark {
-    /// One that no other program of this machine has.
+    /// A mark that no other program on this machine has.
     pub(super) fn new(worker: WorkerId) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1);
         Self(prefix(worker) << NUMBER_BITS | number)
     }
 
-    /// The mark that a process has, if it has one.
+    /// The mark of a process, if it has one.
     pub(super) fn of(process: Pid) -> Option<Self> {
         let limits = fs::read_to_string(format!("/proc/{process}/limits")).ok()?;
         let limit = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
@@ -40,12 +40,12 @@ impl Mark {
         (mark >> (WORKER_BITS + NUMBER_BITS) == TAG).then_some(Self(mark))
     }
 
-    /// Whether it is that of a program of this worker.
+    /// Whether the mark belongs to a program of this worker.
     pub(super) fn is_of(self, worker: WorkerId) -> bool {
         self.0 >> NUMBER_BITS == prefix(worker)
     }
 
-    /// Marks this process and all that it will start. One that may not be marked runs without.
+    /// Marks this process and all that it will start. Errors are ignored: the process then runs without a mark.
     #[cfg(target_os = "linux")]
     pub(super) fn set(self) {
         use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -54,14 +54,14 @@ impl Mark {
         }
     }
 
-    /// Where there is no such limit, there is no mark.
+    /// Other systems have no such limit, and no marks.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn set(self) {}
 }
 
 fn prefix(worker: WorkerId) -> u64 {
     let bits = worker.to_bits();
-    // All parts of the id count: some are a time.
+    // All parts of the id are used, since some of them are a time.
     let folded = (bits ^ bits >> 32 ^ bits >> 64 ^ bits >> 96) as u32;
     TAG << WORKER_BITS | u64::from(folded)
 }

@@ -1,4 +1,4 @@
-//! Looks at the memory that programs use, and kills those that use more than they may.
+//! Measures the memory of programs, and kills those that exceed their limit.
 
 use std::{
     collections::HashMap,
@@ -15,10 +15,10 @@ use nix::{
 
 use super::mark::Mark;
 
-/// How often to look.
+/// Interval of the measurements.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Who is watched, and the thread that watches while anybody is.
+/// The watched programs, and the thread that watches while there are any.
 #[derive(Default)]
 struct MemoryWatchdog {
     watched: Mutex<HashMap<Pid, Watched>>,
@@ -40,14 +40,14 @@ static WARDEN: LazyLock<&'static MemoryWatchdog> = LazyLock::new(|| {
     warden
 });
 
-/// Watches a program from now on: the group that its process leads, and all that carries its mark. What it uses more of
-/// than it may is told in `excess`, and all of it is killed.
+/// Watches a program: the process group of its leader, and all processes with its mark. If they exceed the limit, all
+/// of them are killed, and `excess` is set to a description.
 pub(super) fn watch(leader: Pid, mark: Mark, max_bytes: u64, excess: &Arc<OnceLock<String>>) {
     WARDEN.watched().insert(leader, Watched { mark, max_bytes, excess: Arc::clone(excess) });
     WARDEN.filled.notify_one();
 }
 
-/// Watches it no longer.
+/// Stops watching a program.
 pub(super) fn forget(leader: Pid) {
     WARDEN.watched().remove(&leader);
 }
@@ -88,7 +88,7 @@ fn over(max_bytes: u64, used_bytes: u64) -> String {
     format!("memory: it used {used} MiB with all that it started, at most {max} MiB are allowed")
 }
 
-/// The processes of each program that is watched, by its leader: those with its mark, and those of its group.
+/// The processes of each watched program, by its leader: those with its mark, and those of its group.
 fn processes_of(leaders: &HashMap<Mark, Pid>) -> HashMap<Pid, Vec<Pid>> {
     let mut programs: HashMap<Pid, Vec<Pid>> = HashMap::new();
     for process in processes() {
@@ -100,34 +100,34 @@ fn processes_of(leaders: &HashMap<Mark, Pid>) -> HashMap<Pid, Vec<Pid>> {
     programs
 }
 
-/// All processes of the machine, as far as it tells.
+/// All processes of the machine that are visible.
 pub(super) fn processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
 }
 
-/// What the system tells of a process in a line.
+/// The fields of `/proc/<pid>/stat` that are used.
 struct Stat {
     state: char,
     group: Pid,
 }
 
-/// Nothing of one that has ended meanwhile.
+/// `None` if the process has ended.
 fn stat(process: Pid) -> Option<Stat> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name stands in parentheses and may contain anything.
+    // The name is in parentheses and may contain any character.
     let mut rest = stat.rsplit_once(") ")?.1.split(' ');
     let state = rest.next()?.chars().next()?;
     Some(Stat { state, group: Pid::from_raw(rest.nth(1)?.parse().ok()?) })
 }
 
-/// Whether a process has ended, and only its entry is left, or not even that.
+/// Whether a process has ended, with or without being waited for.
 pub(super) fn is_zombie(process: Pid) -> bool {
     stat(process).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))
 }
 
-/// The memory that a process has of its own, in shares with others, and swapped out. What comes from files, such as its
-/// program's text, does not count. One that has ended uses nothing.
+/// The memory of a process: private memory, a proportional part of shared memory, and swapped memory. Mapped files,
+/// such as the program's text, do not count. A process that has ended uses none.
 fn memory_bytes(process: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kib = |line: &str| -> Option<u64> {
@@ -138,7 +138,7 @@ fn memory_bytes(process: Pid) -> u64 {
     status.lines().filter_map(kib).sum::<u64>() << 10
 }
 
-/// Whether a process was given this in its environment, as far as we may look.
+/// Whether a process has this variable in its environment, if we may read that.
 pub(super) fn has_in_environment(process: Pid, variable: &str) -> bool {
     let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes())

@@ -1,4 +1,4 @@
-//! What programs say, one JSON object a line, and what those of a pool are told.
+//! Messages from programs, one JSON object per line, and messages to the programs of a pool.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::output::Line;
 use crate::HandlerResult;
 
-/// What a program says of its job.
+/// A message from a program.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Message {
     Progress {
@@ -21,24 +21,24 @@ pub(super) enum Message {
         message: String,
     },
     Extend(Duration),
-    /// To a user, or to everybody.
+    /// To a user, or to all users.
     Notify {
         user: Option<String>,
         message: Json,
     },
-    End(End),
+    ProgramEnd(ProgramEnd),
 }
 
-/// How a program says that its job ended.
+/// How a program reports the end of its job.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum End {
+pub(super) enum ProgramEnd {
     Done(Option<Json>),
     Fail { error: String, retry: Retry },
     Snooze(Option<Duration>),
 }
 
-impl End {
-    /// What it means for the job.
+impl ProgramEnd {
+    /// The result of the job's execution.
     pub(super) fn into_result(self, snooze: Duration) -> HandlerResult {
         match self {
             Self::Done(result) => Ok(result),
@@ -48,7 +48,7 @@ impl End {
     }
 }
 
-/// All that a message may consist of. Not an enum by its kind: a result must come as it was written.
+/// The fields of all messages. Not an enum by kind, since a result must be kept exactly as it was written.
 #[derive(Deserialize)]
 struct Raw {
     punctual: Option<String>,
@@ -69,7 +69,7 @@ enum RawRetry {
     After(f64),
 }
 
-/// A line as a message; nothing if it is none. An error if it begins as one and cannot be understood.
+/// Parses a line; `None` if it is not a message. An error if it begins like a message but is invalid.
 pub(super) fn parse(line: &Line) -> Option<Result<Message, String>> {
     let Line { text: line, cut } = line;
     let object = line.trim_ascii().strip_prefix(b"{")?;
@@ -113,22 +113,25 @@ impl Raw {
                 message: self.message.unwrap_or_else(Json::null),
             },
             "broadcast" => Message::Notify { user: None, message: self.message.unwrap_or_else(Json::null) },
-            "done" => Message::End(End::Done(self.result.filter(|result| result.as_str() != "null"))),
+            "done" => Message::ProgramEnd(ProgramEnd::Done(self.result.filter(|result| result.as_str() != "null"))),
             "fail" => {
                 let retry = match self.retry {
                     None | Some(RawRetry::Whether(true)) => Retry::ByPolicy,
                     Some(RawRetry::Whether(false)) => Retry::Never,
                     Some(RawRetry::After(seconds)) => Retry::After(duration(seconds)?),
                 };
-                Message::End(End::Fail { error: self.error.unwrap_or_else(|| "it did not say why".into()), retry })
+                Message::ProgramEnd(ProgramEnd::Fail {
+                    error: self.error.unwrap_or_else(|| "it did not say why".into()),
+                    retry,
+                })
             }
-            "snooze" => Message::End(End::Snooze(self.seconds.map(duration).transpose()?)),
+            "snooze" => Message::ProgramEnd(ProgramEnd::Snooze(self.seconds.map(duration).transpose()?)),
             _ => return Err(format!("unknown message `{kind}`")),
         })
     }
 }
 
-/// A text as it is; anything else as JSON.
+/// A string as it is; any other value as JSON.
 fn text(value: &Json) -> String {
     value.read::<String>().unwrap_or_else(|_| value.as_str().to_owned())
 }
@@ -138,8 +141,8 @@ fn duration(seconds: f64) -> Result<Duration, String> {
     duration.ok_or_else(|| check::out_of_range(&seconds, &(0.0..=limits::DELAY_MAX.as_secs_f64())) + " seconds")
 }
 
-/// Does what a message asks for; says how the job ended if it tells that.
-pub(super) async fn act(ctx: &Context, message: Message) -> Result<Option<End>, String> {
+/// Executes a message; returns the end of the job if the message reports it.
+pub(super) async fn act(ctx: &Context, message: Message) -> Result<Option<ProgramEnd>, String> {
     match message {
         Message::Progress { percent, message } => ctx.progress(percent, message),
         Message::Log { level, message } => ctx.log(level, message),
@@ -151,12 +154,12 @@ pub(super) async fn act(ctx: &Context, message: Message) -> Result<Option<End>, 
             };
             told.map_err(|error| format!("a notification was not stored: {error}"))?;
         }
-        Message::End(end) => return Ok(Some(end)),
+        Message::ProgramEnd(end) => return Ok(Some(end)),
     }
     Ok(None)
 }
 
-/// A job, as a process of a pool is told of it.
+/// The message about a job to a process of a pool.
 #[derive(Serialize)]
 struct JobLine<'a> {
     punctual: &'static str,
@@ -174,7 +177,7 @@ struct JobLine<'a> {
     parents: BTreeMap<String, &'a Option<Json>>,
 }
 
-/// The line that tells of a job, with its end.
+/// The message about a job as a line, including the line break.
 pub(super) fn job_line(ctx: &Context) -> Result<Vec<u8>, Failure> {
     let (job, trace) = (&ctx.claim().job, ctx.trace());
     let mut line = serde_json::to_vec(&JobLine {
@@ -192,13 +195,14 @@ pub(super) fn job_line(ctx: &Context) -> Result<Vec<u8>, Failure> {
         payload: &job.spec.payload,
         parents: by_name(ctx.parent_results()),
     })?;
-    // A payload is kept as it was written, and may have been written in several lines. No text in JSON has a bare one.
+    // A payload is stored as it was written and may contain line breaks. In JSON they are only white space, never part
+    // of a string.
     line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     line.push(b'\n');
     Ok(line)
 }
 
-/// What the job's parents returned, each under its id and under its name in the workflow.
+/// The results of the job's parents, each by its id and by its name in the workflow.
 pub(super) fn by_name(parents: &[ParentResult]) -> BTreeMap<String, &Option<Json>> {
     let mut results = BTreeMap::new();
     for parent in parents {
@@ -237,11 +241,11 @@ mod tests {
             message(r#" {"message": "m", "punctual": "log"} "#),
             Message::Log { level: LogLevel::Info, message: "m".into() }
         );
-        assert_eq!(message(r#"{"punctual":"done"}"#), Message::End(End::Done(None)));
+        assert_eq!(message(r#"{"punctual":"done"}"#), Message::ProgramEnd(ProgramEnd::Done(None)));
         assert_eq!(message(r#"{"punctual":"snooze","seconds":1.5}"#), {
-            Message::End(End::Snooze(Some(Duration::from_millis(1_500))))
+            Message::ProgramEnd(ProgramEnd::Snooze(Some(Duration::from_millis(1_500))))
         });
-        let fail = |retry| Message::End(End::Fail { error: "e".into(), retry });
+        let fail = |retry| Message::ProgramEnd(ProgramEnd::Fail { error: "e".into(), retry });
         assert_eq!(message(r#"{"punctual":"fail","error":"e"}"#), fail(Retry::ByPolicy));
         assert_eq!(message(r#"{"punctual":"fail","error":"e","retry":false}"#), fail(Retry::Never));
         assert_eq!(message(r#"{"punctual":"fail","error":"e","retry":2}"#), fail(Retry::After(Duration::from_secs(2))));
@@ -249,7 +253,9 @@ mod tests {
 
     #[test]
     fn a_result_is_kept_as_it_was_written() {
-        let Message::End(End::Done(Some(result))) = message(r#"{"punctual":"done","result":{"b":1,"a":1e999}}"#) else {
+        let Message::ProgramEnd(ProgramEnd::Done(Some(result))) =
+            message(r#"{"punctual":"done","result":{"b":1,"a":1e999}}"#)
+        else {
             panic!("no result")
         };
         assert_eq!(result.as_str(), r#"{"b":1,"a":1e999}"#);

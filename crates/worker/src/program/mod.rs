@@ -1,15 +1,15 @@
-//! Programs as handlers. docs/programs.md says what they get and how they answer.
+//! Programs as handlers. docs/programs.md describes their input and output.
 //!
 //! | question | file |
 //! |---|---|
-//! | what may be said of a program? | [`Program`] |
-//! | one process a job | `once` |
+//! | which settings does a program have? | [`Program`] |
+//! | one process per job | `once` |
 //! | one process for many jobs | `pool` |
 //! | how is a process started? | `launch` |
-//! | how is it ended, with all that it started? | `group`, `descendants` |
-//! | how is found what it started? | `mark` |
+//! | how is it ended, with all processes that it started? | `group`, `descendants` |
+//! | how are these processes found? | `mark` |
 //! | how much memory does it use? | `memory_watchdog` |
-//! | what does it say? | `messages`, `output` |
+//! | how is its output read? | `messages`, `output` |
 
 mod descendants;
 mod group;
@@ -34,35 +34,35 @@ pub(crate) use self::group::kill_programs_of;
 use self::pool::Pool;
 use crate::{Handler, HandlerResult};
 
-/// The longest that a program may be given to end by itself: its worker waits no longer.
+/// Maximum time that a program may be given to end by itself: a worker does not wait longer.
 pub const STOP_GRACE_MAX: Duration = Duration::from_secs(5);
 
-/// Where a program's result is.
+/// Where the result of a program is read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResultFrom {
-    /// The last line of its standard output that is not blank.
+    /// The last non-blank line of its standard output.
     #[default]
     Line,
     /// The file that `PUNCTUAL_RESULT_FILE` names.
     File,
-    /// It has none.
+    /// The program has no result.
     Nowhere,
 }
 
-/// What a program and all that it starts may use.
+/// Resource limits of a program and all processes that it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProgramLimits {
-    /// Memory of their own, together.
+    /// Maximum private memory of all processes together.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads of its user at once, those of other jobs included.
+    /// Maximum number of processes and threads of its user, including those of other jobs.
     pub processes: Option<u32>,
-    /// Processor time of each process.
+    /// Maximum CPU time per process.
     pub cpu_time: Option<Duration>,
-    /// Open files of each process.
+    /// Maximum number of open files per process.
     pub open_files: Option<u64>,
 }
 
-/// A program that runs jobs: one process a job, or one of a pool for many.
+/// A program that runs jobs: with one process per job, or with a pool of processes that run many jobs each.
 ///
 /// ```
 /// use punctual_worker::Program;
@@ -74,38 +74,38 @@ pub struct ProgramLimits {
 pub struct Program {
     /// The program and its arguments. No shell is involved.
     pub command: Vec<String>,
-    /// Where it runs, if not where the worker does.
+    /// Working directory, if not that of the worker.
     pub directory: Option<PathBuf>,
-    /// Variables that it gets.
+    /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// Variables of our own environment that it gets, besides `PATH`.
+    /// Environment variables inherited from the worker, besides `PATH`.
     pub inherit: Vec<String>,
-    /// Keep up to so many processes for many jobs, instead of one process a job.
+    /// Maximum number of processes in a pool that run many jobs each; `None`: one process per job.
     pub pool: Option<usize>,
-    /// A process of a pool is replaced after so many jobs.
+    /// Number of jobs after which a process of a pool is replaced.
     pub jobs_per_process: Option<u64>,
-    /// Where its result is, if it does not say so in a message.
+    /// Where the result is read from, if no message contains it.
     pub result: ResultFrom,
-    /// Whether it wants what the jobs returned that its own waited for.
+    /// Whether the program receives the results of the job's parents.
     pub parent_results: bool,
-    /// When a job runs again that was snoozed and did not say when.
+    /// Delay of a snoozed job whose program did not set one.
     pub snooze: Duration,
-    /// Exit codes that say that trying again would not help.
+    /// Exit codes for a permanent failure, without retry.
     pub fail_codes: Vec<i32>,
-    /// Exit codes that say: not now.
+    /// Exit codes that snooze the job.
     pub snooze_codes: Vec<i32>,
-    /// How long after it was asked to end it is killed.
+    /// Time between the request to end and the kill.
     pub stop_grace: Duration,
-    /// What it may use.
+    /// Resource limits.
     pub limits: ProgramLimits,
-    /// The user that it runs as, if not ours.
+    /// The user that it runs as, if not that of the worker.
     pub user: Option<String>,
-    /// Lines of its log below this level are not kept, unless the job says otherwise.
+    /// Minimum level of stored log lines, unless the job sets it.
     pub log_level: LogLevel,
 }
 
 impl Program {
-    /// A program with its arguments, and all else as by default.
+    /// A program with its arguments, and defaults for all other settings.
     pub fn new<A: Into<String>>(command: impl IntoIterator<Item = A>) -> Self {
         Self {
             command: command.into_iter().map(Into::into).collect(),
@@ -126,12 +126,12 @@ impl Program {
         }
     }
 
-    /// A line for `/bin/sh`.
+    /// A command line for `/bin/sh`.
     pub fn shell(line: impl Into<String>) -> Self {
         Self::new(["/bin/sh".to_owned(), "-c".to_owned(), line.into()])
     }
 
-    /// Refuses what cannot work, naming the setting.
+    /// Checks the settings; an error names the invalid one.
     pub fn check(&self) -> Result<(), Invalid> {
         let wrong = |field, problem: &str| Err(Invalid::new(field, problem));
         if self.command.first().is_none_or(String::is_empty) {
@@ -187,7 +187,7 @@ impl Program {
         Ok(())
     }
 
-    /// The user that it runs as, if another one.
+    /// The user that it runs as, if it is another one.
     fn account(&self) -> Result<Option<User>, Invalid> {
         let Some(name) = &self.user else { return Ok(None) };
         let user = User::from_name(name).ok().flatten();
@@ -198,12 +198,13 @@ impl Program {
         Ok(Some(user))
     }
 
-    /// How long it gets to end, now that it is told to. None once its lease is over: another worker may have the job.
+    /// How long the program gets to end when it is stopped. Zero once its lease has expired: another worker may have
+    /// the job.
     fn grace(&self, ctx: &Context) -> Duration {
         if ctx.is_lease_over() { Duration::ZERO } else { self.stop_grace }
     }
 
-    /// The handler that runs jobs with it.
+    /// The handler that runs jobs with this program.
     pub fn handler(self) -> Result<ProgramHandler, Invalid> {
         self.check()?;
         let program = Arc::new(self);

@@ -1,4 +1,4 @@
-//! One process a job.
+//! Programs with one process per job.
 
 use std::{
     fs::File,
@@ -29,23 +29,22 @@ use super::{
     group::Group,
     launch::launch,
     mark::Mark,
-    messages::{self, End},
+    messages::{self, ProgramEnd},
     output::{Line, Lines, Log},
 };
 use crate::HandlerResult;
 
-/// How long after a program's end its output is waited for, if something that it started has gone its own way and keeps
-/// it open.
+/// How long to wait for output after a program's end, if a detached process that it started keeps the output open.
 const PIPES_OPEN_MAX: Duration = Duration::from_secs(1);
-/// A line of output: a result of the greatest size, in a message.
+/// Maximum length of a line of output: a result of maximum size, in a message.
 pub(super) const LINE_MAX_BYTES: usize = limits::RESULT_MAX_BYTES + 1_024;
 
-/// What a program has said so far.
+/// The messages of a program so far.
 #[derive(Default)]
-struct Heard {
-    end: Option<End>,
+struct Received {
+    end: Option<ProgramEnd>,
     last_line: Line,
-    /// What it said that cannot be understood, or could not be done.
+    /// The error of an invalid message, or of one that could not be executed.
     wrong: Option<String>,
     last_error: Option<String>,
 }
@@ -57,13 +56,13 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
     let mut command = command(&program, &ctx, account.as_ref());
     tell_of_job(&mut command, &ctx, &files);
     let (mut child, group) = start(&program, command, &ctx).await?;
-    let (heard, signal) = (Mutex::new(Heard::default()), ctx.signal());
+    let (received, signal) = (Mutex::new(Received::default()), ctx.signal());
     let status = {
-        let mut talk = pin!(talk(&ctx, &mut child, &group, &heard));
+        let mut talk = pin!(talk(&ctx, &mut child, &group, &received));
         tokio::select! {
             status = &mut talk => status,
             () = signal.cancelled() => {
-                // What it says meanwhile is heard.
+                // Its messages are still received meanwhile.
                 let grace = program.grace(&ctx);
                 let _ = tokio::join!(group.stop(grace), time::timeout(grace, talk));
                 return Err(Failure::new("told to stop"));
@@ -71,23 +70,28 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
         }
     };
     let status = status.map_err(|error| Failure::new(format!("cannot wait for the program: {error}")))?;
-    let heard = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if group.excess().is_some() || !status.success() && heard.wrong.is_none() {
-        return Err(ended(&program, &group, status, heard.last_error, heard.end));
+    let received = received.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if group.excess().is_some() || !status.success() && received.wrong.is_none() {
+        return Err(ended(&program, &group, status, received.last_error, received.end));
     }
-    if let Some(wrong) = heard.wrong {
+    if let Some(wrong) = received.wrong {
         return Err(Failure::new(wrong));
     }
-    match (heard.end, program.result) {
+    match (received.end, program.result) {
         (Some(end), _) => end.into_result(program.snooze),
-        (None, ResultFrom::Line) => of_line(heard.last_line),
+        (None, ResultFrom::Line) => of_line(received.last_line),
         (None, ResultFrom::File) => files.result(account.as_ref()),
         (None, ResultFrom::Nowhere) => Ok(None),
     }
 }
 
-/// Gives the program its job and hears what it says, until it has ended, and what it started with it.
-async fn talk(ctx: &Context, child: &mut Child, group: &Group, heard: &Mutex<Heard>) -> std::io::Result<ExitStatus> {
+/// Writes the payload to the program and receives its messages until it has ended, together with all that it started.
+async fn talk(
+    ctx: &Context,
+    child: &mut Child,
+    group: &Group,
+    received: &Mutex<Received>,
+) -> std::io::Result<ExitStatus> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let payload = ctx.claim().job.spec.payload.as_str().as_bytes();
     let ended = CancellationToken::new();
@@ -100,25 +104,25 @@ async fn talk(ctx: &Context, child: &mut Child, group: &Group, heard: &Mutex<Hea
     };
     let feed = ended.run_until_cancelled(feed(stdin, payload));
     let (_, (), (), status) =
-        tokio::join!(feed, listen(stdout, ctx, heard, &ended), log(stderr, ctx, heard, &ended), wait);
+        tokio::join!(feed, listen(stdout, ctx, received, &ended), log(stderr, ctx, received, &ended), wait);
     status
 }
 
 async fn feed(stdin: Option<ChildStdin>, payload: &[u8]) {
     if let Some(mut stdin) = stdin {
-        // A program that does not read its payload closes the pipe; that is its right.
+        // A program that does not read its payload may close the pipe.
         let _ = stdin.write_all(payload).await;
     }
 }
 
-/// Ends when nothing more can be expected of a program that has ended, although something that it started keeps its
-/// output open.
+/// Completes when no more output is expected from a program that has ended, although a process that it started keeps
+/// its output open.
 async fn silence(ended: &CancellationToken) {
     ended.cancelled().await;
     time::sleep(PIPES_OPEN_MAX).await;
 }
 
-async fn log(stderr: Option<ChildStderr>, ctx: &Context, heard: &Mutex<Heard>, ended: &CancellationToken) {
+async fn log(stderr: Option<ChildStderr>, ctx: &Context, received: &Mutex<Received>, ended: &CancellationToken) {
     let Some(stderr) = stderr else { return };
     let mut log = Log::new(stderr);
     loop {
@@ -127,14 +131,14 @@ async fn log(stderr: Option<ChildStderr>, ctx: &Context, heard: &Mutex<Heard>, e
             more = log.follow(ctx) => more,
             () = silence(ended) => false,
         };
-        heard.lock().unwrap_or_else(PoisonError::into_inner).last_error.clone_from(&log.last);
+        received.lock().unwrap_or_else(PoisonError::into_inner).last_error.clone_from(&log.last);
         if !more {
             return;
         }
     }
 }
 
-async fn listen(stdout: Option<ChildStdout>, ctx: &Context, heard: &Mutex<Heard>, ended: &CancellationToken) {
+async fn listen(stdout: Option<ChildStdout>, ctx: &Context, received: &Mutex<Received>, ended: &CancellationToken) {
     let Some(stdout) = stdout else { return };
     let mut lines = Lines::new(stdout, LINE_MAX_BYTES);
     loop {
@@ -149,26 +153,26 @@ async fn listen(stdout: Option<ChildStdout>, ctx: &Context, heard: &Mutex<Heard>
             Some(Err(problem)) => Err(problem),
             None => {
                 if !line.is_blank() {
-                    heard.lock().unwrap_or_else(PoisonError::into_inner).last_line = line;
+                    received.lock().unwrap_or_else(PoisonError::into_inner).last_line = line;
                 }
                 continue;
             }
         };
-        let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
         match said {
-            Ok(end) => heard.end = end.or(heard.end.take()),
-            Err(problem) => heard.wrong = Some(problem),
+            Ok(end) => received.end = end.or(received.end.take()),
+            Err(problem) => received.wrong = Some(problem),
         }
     }
 }
 
-/// What it means that a program ended otherwise than well.
+/// The failure for an unsuccessful end of a program.
 pub(super) fn ended(
     program: &Program,
     group: &Group,
     status: ExitStatus,
     last_words: Option<String>,
-    said: Option<End>,
+    said: Option<ProgramEnd>,
 ) -> Failure {
     let limit = |problem: String| Failure::of(JobError::coded(E_LIMIT, problem), Retry::ByPolicy);
     if let Some(excess) = group.excess() {
@@ -178,7 +182,7 @@ pub(super) fn ended(
         return limit(format!("cpu_time: it used more than {} s of the processor", time.as_secs()));
     }
     let words = match &said {
-        Some(End::Fail { error, .. }) => Some(error.clone()),
+        Some(ProgramEnd::Fail { error, .. }) => Some(error.clone()),
         _ => last_words,
     };
     let problem =
@@ -186,14 +190,14 @@ pub(super) fn ended(
     match status.code() {
         Some(code) if program.fail_codes.contains(&code) => Failure::for_good(problem),
         Some(code) if program.snooze_codes.contains(&code) => match said {
-            Some(End::Snooze(Some(after))) => Failure::snooze(after),
+            Some(ProgramEnd::Snooze(Some(after))) => Failure::snooze(after),
             _ => Failure::snooze(program.snooze),
         },
         _ => Failure::new(problem),
     }
 }
 
-/// A result in the last line of the output.
+/// Reads a result from the last line of the output.
 fn of_line(line: Line) -> HandlerResult {
     if line.cut > 0 || line.text.len() > limits::RESULT_MAX_BYTES {
         let problem = format!("the last line of the output has more than {} bytes", limits::RESULT_MAX_BYTES);
@@ -202,13 +206,13 @@ fn of_line(line: Line) -> HandlerResult {
     Ok(as_json(&String::from_utf8_lossy(line.text.trim_ascii())))
 }
 
-/// JSON as it is; anything else as a text.
+/// Valid JSON as it is; any other text as a JSON string.
 fn as_json(text: &str) -> Option<Json> {
     let json = || text.parse().or_else(|_| Json::of(&text)).ok();
     if text.is_empty() { None } else { json() }
 }
 
-/// A program as it is started, whatever its job.
+/// The command of a program, without what depends on the kind of handler.
 pub(super) fn command(program: &Program, ctx: &Context, account: Option<&User>) -> Command {
     let mut command = Command::new(&program.command[0]);
     command.args(&program.command[1..]).env_clear();
@@ -228,7 +232,7 @@ pub(super) fn command(program: &Program, ctx: &Context, account: Option<&User>) 
     command
 }
 
-/// Starts it.
+/// Starts a program.
 pub(super) async fn start(program: &Program, command: Command, ctx: &Context) -> Result<(Child, Group), Failure> {
     let failed = |error| Failure::new(format!("cannot start {}: {error}", program.command[0]));
     let mark = Mark::new(ctx.claim().worker);
@@ -254,7 +258,7 @@ fn tell_of_job(command: &mut Command, ctx: &Context, files: &Files) {
     command.envs(files.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?.path()))));
 }
 
-/// Files between us and a program, which go with its job.
+/// Files for the communication with a program, removed after its job.
 struct Files {
     parents: Option<NamedTempFile>,
     result: Option<NamedTempFile>,
@@ -270,10 +274,10 @@ impl Files {
         Ok(Self { parents, result: wants_file.then(|| file("punctual-result-", account)).transpose()? })
     }
 
-    /// What the program has left in its file, which it may have put there by a rename.
+    /// The contents of the result file, which the program may have replaced by a rename.
     fn result(self, account: Option<&User>) -> HandlerResult {
         let Some(file) = self.result else { return Ok(None) };
-        // What it has put there may be anything: a link to what only we may read, or a pipe that nobody writes to.
+        // The path may be anything now: a link to a file that only we may read, or a pipe without a writer.
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let opened = File::options().read(true).custom_flags(flags.bits()).open(file.path())?;
         let (about, user) = (opened.metadata()?, account.map_or_else(nix::unistd::geteuid, |account| account.uid));

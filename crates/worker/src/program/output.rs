@@ -1,4 +1,4 @@
-//! Lines of a program's output, none of them longer than it may be.
+//! Reads lines of a program's output with a maximum length.
 
 use std::os::fd::AsFd;
 
@@ -6,20 +6,20 @@ use punctual_client::Context;
 use punctual_core::{LogLevel, limits};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much is read at once.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 64 << 10;
-/// Lines that one note brings to the log.
+/// Maximum number of log lines per report.
 const NOTE_MAX_LINES: usize = 200;
-/// What a look at what has been written by now reads at most.
+/// Maximum number of bytes that are read from the output written so far.
 const CATCH_UP_MAX_BYTES: usize = 1 << 20;
-/// A line of the log, with room for what is said if it is cut.
+/// Maximum length of a log line, with room for the remark that it was cut.
 const LOG_LINE_BYTES: usize = limits::LOG_LINE_MAX_BYTES - 64;
 
-/// A line, without its end.
+/// A line without its line break.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) text: Vec<u8>,
-    /// How many bytes more it had.
+    /// Number of bytes that were cut.
     pub(super) cut: usize,
 }
 
@@ -28,20 +28,20 @@ impl Line {
         self.text.trim_ascii().is_empty()
     }
 
-    /// For people. What is no UTF-8 is replaced.
+    /// The line as text. Invalid UTF-8 is replaced.
     pub(super) fn to_text(&self) -> String {
         let text = String::from_utf8_lossy(self.text.trim_ascii_end());
         if self.cut > 0 { format!("{text}… ({} more bytes)", self.cut) } else { text.into_owned() }
     }
 }
 
-/// Reads lines, and of longer ones only the beginning. Whoever stops waiting for one loses nothing.
+/// Reads lines, and only the beginning of longer ones. Cancel safe.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     source: R,
     max_bytes: usize,
     buffer: Vec<u8>,
-    /// Where what has not been looked at begins in the buffer.
+    /// Start of the unread part of the buffer.
     at: usize,
     line: Line,
 }
@@ -51,18 +51,18 @@ impl<R: AsyncRead + AsFd + Unpin> Lines<R> {
         Self { source, max_bytes, buffer: Vec::new(), at: 0, line: Line::default() }
     }
 
-    /// Those of a log.
+    /// A reader for log lines.
     pub(super) fn of_log(source: R) -> Self {
         Self::new(source, LOG_LINE_BYTES)
     }
 
-    /// The next line; the last one may have no end. Nothing once there is no more.
+    /// The next line; the last one may lack a line break. `None` at the end of the output.
     pub(super) async fn next(&mut self) -> Option<Line> {
         loop {
             if let Some(line) = self.buffered() {
                 return Some(line);
             }
-            // A program that never stops speaking never makes us wait: everybody else has a turn between two parts.
+            // A program that writes without pause must not starve other tasks: yield between two reads.
             tokio::task::yield_now().await;
             let read = self.source.read_buf(&mut self.buffer).await;
             if read.unwrap_or(0) == 0 {
@@ -71,12 +71,12 @@ impl<R: AsyncRead + AsFd + Unpin> Lines<R> {
         }
     }
 
-    /// What has no end, and will get none.
+    /// An incomplete line at the end of the output.
     pub(super) fn rest(&mut self) -> Option<Line> {
         (self.line != Line::default()).then(|| std::mem::take(&mut self.line))
     }
 
-    /// A line that has been read whole.
+    /// A complete line in the buffer.
     pub(super) fn buffered(&mut self) -> Option<Line> {
         let new = &self.buffer[self.at..];
         let end = new.iter().position(|byte| *byte == b'\n');
@@ -98,7 +98,8 @@ impl<R: AsyncRead + AsFd + Unpin> Lines<R> {
         }
     }
 
-    /// Reads what has been written by now, without waiting: whether the runtime has heard of it or not. Says how much.
+    /// Reads what has been written so far without waiting, even if the runtime was not notified of it. Returns the
+    /// number of bytes.
     pub(super) fn read_now(&mut self) -> usize {
         let mut part = [0; 4_096];
         let bytes = nix::unistd::read(self.source.as_fd(), &mut part).unwrap_or(0);
@@ -106,13 +107,13 @@ impl<R: AsyncRead + AsFd + Unpin> Lines<R> {
         bytes
     }
 
-    /// Whether nothing has been written that nobody has looked at.
+    /// Whether there is no unread output.
     pub(super) fn is_quiet(&mut self) -> bool {
         self.buffered().is_none() && self.line == Line::default() && self.read_now() == 0
     }
 }
 
-/// Takes a program's standard error to its attempt's log.
+/// Copies a program's standard error to the log of its attempt.
 #[derive(Debug)]
 pub(super) struct Log<R> {
     lines: Lines<R>,
@@ -125,14 +126,15 @@ impl<R: AsyncRead + AsFd + Unpin> Log<R> {
         Self { lines: Lines::of_log(source), last: None }
     }
 
-    /// Takes the next lines to the log; says whether there can be more.
+    /// Copies the next lines to the log; returns false at the end of the output.
     pub(super) async fn follow(&mut self, ctx: &Context) -> bool {
         let Some(first) = self.lines.next().await else { return false };
         self.note(ctx, Some(first));
         true
     }
 
-    /// Takes what has been written by now to the log; also a line that has no end yet: what follows is the next job's.
+    /// Copies what has been written so far to the log, including an incomplete line: what follows belongs to the next
+    /// job.
     pub(super) fn catch_up(&mut self, ctx: &Context) {
         let mut room = CATCH_UP_MAX_BYTES;
         loop {
@@ -147,7 +149,7 @@ impl<R: AsyncRead + AsFd + Unpin> Log<R> {
         self.note(ctx, rest);
     }
 
-    /// Says whether there was anything.
+    /// Copies lines to the log; returns whether there were any.
     fn note(&mut self, ctx: &Context, first: Option<Line>) -> bool {
         let lines = first.into_iter().chain(std::iter::from_fn(|| self.lines.buffered()));
         let lines: Vec<Line> = lines.take(NOTE_MAX_LINES).collect();

@@ -1,4 +1,4 @@
-//! Processes that run one job after the other.
+//! Processes that run many jobs, one after the other.
 
 use std::{
     fmt,
@@ -20,21 +20,21 @@ use tokio::{
 use super::{
     Program,
     group::Group,
-    messages::{self, End},
+    messages::{self, ProgramEnd},
     once::{self, LINE_MAX_BYTES},
     output::{Lines, Log},
 };
 use crate::HandlerResult;
 
-/// How long a process may live on whose output has ended.
+/// How long a process may live after it has closed its output.
 const END_MAX: Duration = Duration::from_secs(1);
 
 /// The processes of one program.
 pub(super) struct Pool {
     program: Arc<Program>,
-    /// One for each process that there may be.
+    /// One permit per possible process.
     slots: Semaphore,
-    /// Those that have no job.
+    /// Processes without a job.
     idle: Mutex<Vec<PooledProcess>>,
 }
 
@@ -53,7 +53,7 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a job, as soon as a process is free.
+    /// Runs a job as soon as a process is free.
     pub(super) async fn run(self: Arc<Self>, ctx: Context) -> HandlerResult {
         let signal = ctx.signal();
         let stopped = || Failure::new("told to stop");
@@ -77,34 +77,35 @@ impl Pool {
                     self.take_back(servant);
                     return end.into_result(self.program.snooze);
                 }
-                // Killed in the middle of a message, perhaps.
+                // It was probably killed in the middle of a message.
                 Served::Wrong(_) if servant.group.excess().is_some() => {
                     return Err(servant.last_words(&self.program).await);
                 }
                 Served::Wrong(problem) => return Err(Failure::new(problem)),
-                // It ended just as it was to get the job; one that has never had any cannot run it.
+                // It ended before it received the job, so the job is passed to another process. A process that has
+                // never run a job cannot run this one.
                 Served::Refused if servant.jobs > 0 => {}
                 Served::Refused | Served::Gone => return Err(servant.last_words(&self.program).await),
             }
         }
     }
 
-    /// A process that is free, or a new one.
+    /// Returns a free process, or starts a new one.
     async fn servant(&self, ctx: &Context) -> Result<PooledProcess, Failure> {
         loop {
             let idle = self.idle().pop();
             let Some(mut servant) = idle else { return PooledProcess::start(&self.program, ctx).await };
             match servant.child.try_wait() {
                 Ok(None) if servant.conversation.stdout.is_quiet() => return Ok(servant),
-                // What it has said since would be taken for the answer to the next job.
+                // Output between two jobs would be taken for the answer to the next job.
                 Ok(None) => tracing::warn!(?servant.group, "a program spoke without having a job, and is replaced"),
-                // One that ended while it had nothing to do has failed nobody.
+                // A process that ended while it was idle affects no job.
                 _ => servant.group.end(),
             }
         }
     }
 
-    /// A process that has ended its job may have the next one.
+    /// Keeps a process for the next job.
     fn take_back(&self, mut servant: PooledProcess) {
         servant.jobs += 1;
         if self.program.jobs_per_process.is_none_or(|most| servant.jobs < most) {
@@ -114,7 +115,7 @@ impl Pool {
         }
     }
 
-    /// Lets all processes end that have nothing to do. Nobody runs jobs any more.
+    /// Ends all idle processes. Called when no more jobs run.
     pub(super) async fn stop(&self) {
         let idle = std::mem::take(&mut *self.idle());
         let grace = self.program.stop_grace;
@@ -124,30 +125,30 @@ impl Pool {
 
 /// A process of a pool.
 struct PooledProcess {
-    // Before the child, which may be anybody's number once it has been waited for.
+    // Dropped before the child, whose process id may be reused once it has been waited for.
     group: Group,
     child: Child,
     conversation: Conversation,
     jobs: u64,
 }
 
-/// The way to a process and back.
+/// The pipes to and from a process.
 struct Conversation {
     stdin: ChildStdin,
     stdout: Lines<ChildStdout>,
     log: Log<ChildStderr>,
-    /// Whether its standard error can bring more.
+    /// Whether its standard error is still open.
     logs: bool,
 }
 
-/// How a process served a job.
+/// How a process handled a job.
 enum Served {
-    Ended(End),
-    /// It said what cannot be understood, or could not be done.
+    Ended(ProgramEnd),
+    /// It sent an invalid message, or one that could not be executed.
     Wrong(String),
-    /// It ended before it got the job.
+    /// It ended before it received the job.
     Refused,
-    /// It ended with the job in its hands.
+    /// It ended while it ran the job.
     Gone,
 }
 
@@ -164,7 +165,7 @@ impl PooledProcess {
         Ok(Self { group, child, conversation, jobs: 0 })
     }
 
-    /// Why it ended in the middle of a job.
+    /// The failure of a process that ended while it ran a job.
     async fn last_words(mut self, program: &Program) -> Failure {
         let status = time::timeout(END_MAX, self.child.wait()).await;
         let Ok(Ok(status)) = status else {
@@ -178,8 +179,8 @@ impl PooledProcess {
 
     async fn stop(self, grace: Duration) {
         let Self { group, mut child, conversation, .. } = self;
-        // The end of its input tells it that there is no more to do; its output stays open, lest it dies of what it
-        // says.
+        // Closing its input tells the process to end; its output stays open, so that writing to it does not kill the
+        // process.
         let Conversation { stdin, stdout: _stdout, log: _log, .. } = conversation;
         drop(stdin);
         let ended = time::timeout(grace, child.wait()).await;
@@ -210,7 +211,7 @@ impl Conversation {
                         Err(_) => break Served::Refused,
                     },
                     served = &mut hear => break match served {
-                        // The rest of the line would be in the way of the next job.
+                        // The unsent rest of the line would precede the next job.
                         Served::Ended(_) if !told => {
                             Served::Wrong("the program answered before it had read its job".into())
                         }
@@ -220,13 +221,13 @@ impl Conversation {
                 }
             }
         };
-        // What it wrote before its answer belongs to this job.
+        // Log lines written before its answer belong to this job.
         log.catch_up(ctx);
         served
     }
 }
 
-/// Hears messages until one tells how the job ended. Whatever else is written is the job's log.
+/// Receives messages until one reports the end of the job. All other lines go to the job's log.
 async fn hear(stdout: &mut Lines<ChildStdout>, ctx: &Context) -> Served {
     while let Some(line) = stdout.next().await {
         match messages::parse(&line) {

@@ -4,27 +4,27 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{Conversation, Piece, number, take};
 
-/// The codes of first messages that are answered by one byte: whether there is encryption.
+/// The codes of requests for encryption, which are answered by one byte.
 const ENCRYPTION_REQUESTS: [usize; 2] = [80_877_103, 80_877_104];
 
 #[derive(Default)]
 pub(crate) struct Messages {
     asked: Vec<u8>,
     answered: Vec<u8>,
-    /// Whether the client has said which protocol it speaks. Messages before that have no type.
+    /// Whether the client has sent its startup message. Messages before that have no type byte.
     started: bool,
-    /// Answers of one byte to come.
+    /// The number of one-byte answers that are still to come.
     bytes_due: usize,
     /// The texts of prepared statements, by name.
     statements: HashMap<Vec<u8>, String>,
-    /// Those that were bound since the last request ended.
+    /// The statements that were bound since the last request ended.
     bound: Vec<String>,
     requests: VecDeque<String>,
-    /// The end of an answer, as far as it has come.
+    /// The end of an answer, as far as it was received.
     held: Vec<u8>,
 }
 
-/// The first message, if all of it is there: its length is at that place, and counts from there.
+/// The first message, if it is complete: its length is at `length_at`, and counts from there.
 fn message(bytes: &mut Vec<u8>, length_at: usize) -> Option<Vec<u8>> {
     let length = number(bytes, length_at)?;
     take(bytes, length_at + length)

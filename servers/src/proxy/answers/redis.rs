@@ -11,13 +11,13 @@ pub(crate) struct Replies {
     requests: VecDeque<String>,
 }
 
-/// The line at a place, and where the next one begins.
+/// The line that begins at a position, and the position of the next line.
 fn line(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let end = bytes.get(at..)?.windows(2).position(|two| two == b"\r\n")?;
     Some((&bytes[at..at + end], at + end + 2))
 }
 
-/// Where the value ends that begins at a place, if all of it is there.
+/// The end of the value that begins at a position, if the value is complete.
 fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
     let (head, next) = line(bytes, at)?;
     let (kind, rest) = head.split_first()?;
@@ -37,7 +37,7 @@ impl Conversation for Replies {
     fn asked(&mut self, bytes: &[u8]) {
         self.asked.extend(bytes);
         while let Some(request) = value_end(&self.asked, 0).and_then(|end| take(&mut self.asked, end)) {
-            // The command and its first arguments, each after a line with its length.
+            // The command and its first arguments; each follows a line with its length.
             let words = request.split(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"$"));
             let text: Vec<_> = words.take(4).map(|word| String::from_utf8_lossy(word).trim().to_owned()).collect();
             self.requests.push_back(text.join(" "));
@@ -48,7 +48,7 @@ impl Conversation for Replies {
         self.answered.extend(bytes);
         let mut pieces = Vec::new();
         while let Some(bytes) = value_end(&self.answered, 0).and_then(|end| take(&mut self.answered, end)) {
-            // What is said on a channel answers nothing.
+            // A push message on a channel is not an answer.
             let answers = if bytes[0] == b'>' { None } else { self.requests.pop_front() };
             pieces.push(Piece { bytes, answers });
         }

@@ -1,37 +1,37 @@
-//! SQL Server's protocol, TDS 7, without TLS. A connection that is encrypted passes as it is, and no answer of it is
-//! lost.
+//! SQL Server's protocol, TDS 7, without TLS. An encrypted connection is passed through unchanged, and none of its
+//! answers is lost.
 
 use std::collections::VecDeque;
 
 use super::{Conversation, Piece, take};
 
 const HEADER_BYTES: usize = 8;
-/// The bit of a packet's status that says that it is the last of its message.
+/// The bit of a packet's status that marks the last packet of its message.
 const IS_LAST: u8 = 1;
-/// Types of packets: a batch of SQL, a call of a procedure, an answer, a cancellation, bulk data, a transaction
-/// manager's request, the login, and what comes before it.
+/// Packet types: SQL batch, procedure call, answer, cancellation, bulk data, transaction manager request, login, and
+/// the messages before it.
 const TYPES: [u8; 9] = [1, 3, 4, 6, 7, 14, 16, 17, 18];
 
 #[derive(Default)]
 pub(crate) struct Packets {
     asked: Vec<u8>,
-    /// The request, as far as it has come.
+    /// The request, as far as it was received.
     request: Vec<u8>,
     answered: Vec<u8>,
-    /// The answer, as far as it has come. Its last token says that the server is done.
+    /// The answer, as far as it was received. Its last token states that the server is done.
     answer: Vec<u8>,
     requests: VecDeque<String>,
     is_encrypted: bool,
 }
 
-/// The first packet, if all of it is there.
+/// The first packet, if it is complete.
 fn packet(bytes: &mut Vec<u8>, is_encrypted: &mut bool) -> Option<Vec<u8>> {
     *is_encrypted |= bytes.first().is_some_and(|kind| !TYPES.contains(kind));
     let length = u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]);
     if *is_encrypted { None } else { take(bytes, usize::from(length).max(HEADER_BYTES)) }
 }
 
-/// The letters of a request. Texts are in UTF-16, between other values.
+/// The printable ASCII characters of a request. Its texts are in UTF-16, between other values.
 fn text(request: &[u8]) -> String {
     request.iter().filter(|byte| byte.is_ascii_graphic() || **byte == b' ').map(|byte| char::from(*byte)).collect()
 }

@@ -1,4 +1,4 @@
-//! Columns that fit: what matters least is left out first, and texts give way to numbers.
+//! Column layout: the least important columns are omitted first, and texts are truncated before columns are omitted.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
@@ -13,9 +13,9 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     pub(super) title: &'static str,
-    /// The greater, the sooner it is left out.
+    /// Columns with a higher rank are omitted first.
     pub(super) rank: u8,
-    /// It may be cut to so many columns; without, it is shown in full or not at all.
+    /// The minimum width if the column may be truncated; `None` for a column that is shown in full or not at all.
     pub(super) least: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Column {
 
 const SPACE: usize = 2;
 
-/// The header and the rows, each as wide as there is room.
+/// The header and the rows, fitted to the width `room`.
 pub(super) fn fit<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], room: usize) -> (Line, Vec<Line>) {
     let widths = widths(columns, rows, room);
     let header: [Cell; N] = std::array::from_fn(|place| {
@@ -41,7 +41,7 @@ pub(super) fn fit<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], roo
     (line(&header, &widths), rows.iter().map(|row| line(row, &widths)).collect())
 }
 
-/// How wide each column is; nothing for one that is left out.
+/// The width of each column; `None` for a column that is omitted.
 fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], room: usize) -> [Option<usize>; N] {
     let wanted: [usize; N] = std::array::from_fn(|place| {
         rows.iter().map(|row| row[place].text.width()).max().unwrap_or(0).max(columns[place].title.width())

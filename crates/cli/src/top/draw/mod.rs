@@ -1,5 +1,5 @@
-//! The picture. It is made from the state alone; all that drawing changes of it is how far tables and stories are
-//! scrolled.
+//! Draws the screen from the state alone; the only part of the state that drawing changes is the scroll position of
+//! tables and details.
 
 mod grid;
 mod pages;
@@ -18,20 +18,20 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr;
 
-use super::state::{Panel, Said, State};
+use super::state::{Panel, State, StatusLine};
 use crate::{
     format::{self, DIM, status_style},
     text::{Line, cut, shortened},
 };
 
-/// Less than this is no picture.
+/// Minimum size of the screen, in columns and rows.
 const LEAST: (u16, u16) = (60, 16);
-/// With so many rows for tables, all three are shown.
+/// Minimum rows for tables at which all three are shown.
 const ALL_PANELS: u16 = 18;
-/// With so many rows, parts stand apart.
+/// Minimum rows of the screen at which sections are separated by empty lines.
 const AIRY: u16 = 22;
 
-/// How styles become those of the terminal.
+/// Converts styles to those of the terminal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Theme {
     pub(crate) colours: bool,
@@ -73,21 +73,21 @@ fn colour(ink: Ink) -> Color {
     }
 }
 
-/// A brush: where it paints, and how.
+/// The buffer to draw into, with the theme.
 pub(crate) struct Brush<'a> {
     buffer: &'a mut Buffer,
     theme: Theme,
 }
 
 impl Brush<'_> {
-    /// Writes a line into a row of an area; what does not fit is left out.
+    /// Writes a line into a row of an area; the line is truncated to the area's width.
     fn write(&mut self, area: Rect, row: u16, line: &Line) {
         if row < area.height {
             self.buffer.set_line(area.x, area.y + row, &self.theme.row(line), area.width);
         }
     }
 
-    /// The same at the right edge.
+    /// Writes a line right-aligned.
     fn write_right(&mut self, area: Rect, row: u16, line: &Line) {
         let width = u16::try_from(width(line)).unwrap_or(u16::MAX).min(area.width);
         self.write(Rect { x: area.right() - width, width, ..area }, row, line);
@@ -98,7 +98,7 @@ fn width(line: &Line) -> usize {
     line.0.iter().map(|(text, _)| text.width()).sum()
 }
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &mut State, theme: Theme) {
     let (area, brush) = (frame.area(), &mut Brush { buffer: frame.buffer_mut(), theme });
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -116,7 +116,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &mut State, theme: Theme) {
     if state.help {
         pages::help(brush, body);
     } else if state.opened.is_some() {
-        pages::story(brush, body, state);
+        pages::history(brush, body, state);
     } else {
         overview(brush, body, state);
     }
@@ -157,7 +157,7 @@ fn overview(brush: &mut Brush<'_>, area: Rect, state: &mut State) {
     }
 }
 
-/// Shares rows: each gets a third if it needs that, and what is left goes to those that need more.
+/// Divides rows among three tables: each gets up to a third, and the rest goes to those that need more.
 fn share(rows: u16, needs: [u16; 3]) -> [u16; 3] {
     let mut shares = needs.map(|need| need.min(rows / 3));
     let mut left = rows - shares.iter().sum::<u16>();
@@ -168,15 +168,15 @@ fn share(rows: u16, needs: [u16; 3]) -> [u16; 3] {
     shares
 }
 
-/// What was done or refused, or what is asked; and the keys.
+/// The last line: the result of an action or a question, and the key hints.
 fn last_line(brush: &mut Brush<'_>, area: Rect, state: &State) {
     let said = match (&state.asked, &state.said) {
         (Some(job), _) => {
             let question = format!("cancel job {}? y/n", shortened(&job.to_string()));
             Line::new(question, status_style(Status::Retrying).bold())
         }
-        (None, Some(Said::Done(text))) => Line::new(format!("● {text}"), status_style(Status::Succeeded)),
-        (None, Some(Said::Refused(text))) => Line::new(format!("● {text}"), status_style(Status::Dead)),
+        (None, Some(StatusLine::Done(text))) => Line::new(format!("● {text}"), status_style(Status::Succeeded)),
+        (None, Some(StatusLine::Refused(text))) => Line::new(format!("● {text}"), status_style(Status::Dead)),
         (None, None) => Line::default(),
     };
     let room = usize::from(area.width).saturating_sub(width(&said) + 2);
@@ -192,7 +192,7 @@ fn clipped(line: Line, room: usize) -> Line {
     }
 }
 
-/// The keys that matter now; fewer where there is less room.
+/// The keys that apply now, in a long and a short form.
 fn hints(state: &State) -> [String; 2] {
     let about = match (&state.opened, state.panel) {
         _ if state.help => "any key goes back",
@@ -205,7 +205,7 @@ fn hints(state: &State) -> [String; 2] {
     [format!("{about}  ? help  q leave"), "? help  q leave".to_owned()]
 }
 
-/// The picture as plain text, with all rows of all tables.
+/// The screen as plain text, with all rows of all tables.
 pub(crate) fn plain(state: &mut State, columns: u16) -> anyhow::Result<String> {
     const SUMMARY_ROWS: u16 = 20;
     let columns = columns.max(LEAST.0);
@@ -221,7 +221,7 @@ pub(crate) fn plain(state: &mut State, columns: u16) -> anyhow::Result<String> {
     Ok(text_of(terminal.backend().buffer()))
 }
 
-/// What is written in a buffer, without the space at the ends of lines and of the whole.
+/// The text of a buffer, without trailing spaces and empty lines.
 pub(crate) fn text_of(buffer: &Buffer) -> String {
     let area = buffer.area;
     let line = |y: u16| {
@@ -229,7 +229,7 @@ pub(crate) fn text_of(buffer: &Buffer) -> String {
         while x < area.right() {
             let symbol = buffer[(x, y)].symbol();
             text.push_str(symbol);
-            // A wide character takes the place of the next one too.
+            // A wide character also occupies the next cell.
             x += u16::try_from(symbol.width().max(1)).unwrap_or(1);
         }
         text.trim_end().to_owned()
@@ -238,7 +238,7 @@ pub(crate) fn text_of(buffer: &Buffer) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-/// A duration in milliseconds, in words.
+/// A duration in milliseconds as text.
 fn lasting(ms: u64) -> String {
     format::in_words(std::time::Duration::from_millis(ms))
 }

@@ -1,4 +1,4 @@
-//! What takes the place of the overview: a story, and the help.
+//! Pages that replace the overview: the details of a job or queue, and the help.
 
 use anstyle::Style;
 use ratatui::layout::Rect;
@@ -12,14 +12,14 @@ use crate::{
     text::{self, Line},
 };
 
-/// A story, as far as it is scrolled.
-pub(super) fn story(brush: &mut Brush<'_>, area: Rect, state: &mut State) {
+/// The details of a job or queue, at the current scroll position.
+pub(super) fn history(brush: &mut Brush<'_>, area: Rect, state: &mut State) {
     let Some(opened) = &mut state.opened else { return };
-    let Some(story) = &opened.story else {
+    let Some(history) = &opened.history else {
         return brush.write(area, 1, &Line::new("reading …", DIM));
     };
     let area = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
-    let lines: Vec<Line> = story.lines.iter().flat_map(|line| text::wrap(line, usize::from(area.width))).collect();
+    let lines: Vec<Line> = history.lines.iter().flat_map(|line| text::wrap(line, usize::from(area.width))).collect();
     let room = usize::from(area.height);
     opened.top = opened.top.min(lines.len().saturating_sub(room));
     state.page = room;
@@ -33,7 +33,7 @@ pub(super) fn story(brush: &mut Brush<'_>, area: Rect, state: &mut State) {
     }
 }
 
-/// The keys.
+/// The help page with the keys.
 pub(super) fn help(brush: &mut Brush<'_>, area: Rect) {
     brush.write(area, 0, &Line::new("Keys", BOLD));
     for (row, (keys, what)) in (1..).zip(HELP) {

@@ -1,4 +1,4 @@
-//! The upper part: where, when, how many, how fast.
+//! The upper part of the screen: store, time, counts and rates.
 
 use anstyle::Style;
 use punctual::Status;
@@ -13,7 +13,7 @@ use crate::{
     text::{Line, cut, wrap},
 };
 
-/// Statuses that are counted. A job is not `failed` for longer than its transaction takes.
+/// Statuses that are counted. `failed` is missing because it does not outlast a transaction.
 const COUNTED: [Status; 8] = [
     Status::Waiting,
     Status::Scheduled,
@@ -24,18 +24,18 @@ const COUNTED: [Status; 8] = [
     Status::Dead,
     Status::Cancelled,
 ];
-/// Columns of a count with all of its digits, and with few.
+/// Width of a count with all digits, and of a rounded one.
 const EXACT: u16 = 23;
 const ROUGH: u16 = 20;
-/// From this width on there is room for all digits.
+/// Minimum width of a screen that shows all digits.
 const ROOMY: u16 = 4 * EXACT;
 
 pub(crate) const RATE_ROWS: u16 = 4;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Steps that are drawn.
+/// Maximum number of bars in a rate's history.
 const BARS_MAX: usize = 60;
 
-/// The store, whether the picture is live, the workers and the time.
+/// The head line: the store, whether the screen is live, the workers and the time.
 pub(super) fn head(brush: &mut Brush<'_>, area: Rect, state: &State) {
     let (word, like) = match state {
         State { frozen: true, .. } => ("frozen", Status::Cancelled),
@@ -60,14 +60,14 @@ pub(super) fn head(brush: &mut Brush<'_>, area: Rect, state: &State) {
     brush.write_right(area, 0, &right);
 }
 
-/// Since when the store does not answer, and why.
+/// An unreachable store: since when, and the error.
 pub(super) fn trouble(brush: &mut Brush<'_>, area: Rect, state: &State) {
     for (row, line) in (0..).zip(trouble_lines(area.width, state)) {
         brush.write(area, row, &line);
     }
 }
 
-/// How many rows that takes.
+/// The number of rows for that message.
 pub(super) fn trouble_rows(width: u16, state: &State) -> u16 {
     trouble_lines(width, state).len() as u16
 }
@@ -87,7 +87,7 @@ fn columns(width: u16) -> (u16, u16) {
     (cell, (width / cell).clamp(1, COUNTED.len() as u16))
 }
 
-/// How many rows the counts take.
+/// The number of rows for the counts.
 pub(super) fn count_rows(width: u16) -> u16 {
     (COUNTED.len() as u16).div_ceil(columns(width).1)
 }
@@ -96,7 +96,7 @@ pub(super) fn counts(brush: &mut Brush<'_>, area: Rect, state: &State) {
     let (cell, columns) = columns(area.width);
     for (place, status) in (0..).zip(COUNTED) {
         let count = state.look.as_ref().and_then(|look| look.jobs.get(&status)).copied();
-        // A dot, the word, and the space around them.
+        // The rest of the cell is a dot, the status and spaces.
         let room = usize::from(cell) - 5 - status.as_str().len();
         let digits = match count.map(|count| (count, format::number(count))) {
             None => "–".to_owned(),
@@ -110,7 +110,7 @@ pub(super) fn counts(brush: &mut Brush<'_>, area: Rect, state: &State) {
     }
 }
 
-/// A number in few digits: `9,999`, `12.3k`, `10.0M`.
+/// A rounded number in few digits: `9,999`, `12.3k`, `10.0M`.
 fn roughly(count: u64) -> String {
     match count {
         0..10_000 => format::number(count),
@@ -120,7 +120,7 @@ fn roughly(count: u64) -> String {
     }
 }
 
-/// Jobs a second, now and lately, and how late the latest is.
+/// Jobs per second, with a history as bars, and how long the oldest job has been due.
 pub(super) fn rates(brush: &mut Brush<'_>, area: Rect, state: &State) {
     let flows = [
         ("enqueued", Flow::Enqueued, Status::Queued),
@@ -142,7 +142,7 @@ fn flow_line(state: &State, word: &str, flow: Flow, like: Status, width: usize) 
     let steps = state.rates.steps(flow, room);
     let peak = steps.iter().flatten().copied().fold(0.0, f64::max);
     let bars: String = steps.iter().map(|step| step.map_or(' ', |rate| bar(rate, peak))).collect();
-    // The latest stands at the right edge from the beginning, so that nothing moves aside.
+    // The latest bar is always at the right edge, so that nothing shifts while the history fills.
     let line = Line::plain(format!("{word:<13}{rate:>10}  ")).with(format!("{bars:>room$}"), status_style(like));
     if peak == 0.0 { line } else { line.with(format!("  peak {}", per_second(peak)), DIM) }
 }
@@ -155,7 +155,7 @@ fn per_second(rate: f64) -> String {
     }
 }
 
-/// Zero is on the axis: nothing at all is the lowest bar.
+/// The bar of a rate. The axis begins at zero, which is the lowest bar.
 fn bar(rate: f64, peak: f64) -> char {
     let share = if peak > 0.0 { rate / peak } else { 0.0 };
     BARS[((share * (BARS.len() - 1) as f64).ceil() as usize).min(BARS.len() - 1)]

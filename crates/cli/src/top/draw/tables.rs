@@ -1,4 +1,4 @@
-//! The three tables.
+//! The three tables: queues, running jobs and dead jobs.
 
 use anstyle::{Effects, Style};
 use punctual::{Status, Timestamp, admin::JobView};
@@ -20,7 +20,7 @@ use crate::{
     text::{Line, shortened},
 };
 
-/// A title, the header of a table, and a row of space below it.
+/// Rows around a table: the title, the header, and an empty row below.
 const AROUND: u16 = 3;
 
 const QUEUES: [Column; 10] = [
@@ -53,7 +53,7 @@ const DEAD: [Column; 6] = [
     Column::text("ERROR", 3, 12),
 ];
 
-/// The rows that a panel takes if all of it is shown.
+/// The number of rows that a panel needs to show everything.
 pub(super) fn height(state: &State, panel: Panel) -> u16 {
     let rows = match panel {
         Panel::Queues => state.queues().len(),
@@ -62,7 +62,7 @@ pub(super) fn height(state: &State, panel: Panel) -> u16 {
     u16::try_from(rows.max(1)).unwrap_or(u16::MAX - AROUND).min(1_000) + AROUND
 }
 
-/// The panel in front, below the names of all.
+/// The selected panel, below the tabs of all panels.
 pub(super) fn one(brush: &mut Brush<'_>, area: Rect, state: &mut State) {
     let mut titles = Line::default();
     for panel in Panel::ALL {
@@ -73,7 +73,7 @@ pub(super) fn one(brush: &mut Brush<'_>, area: Rect, state: &mut State) {
     table(brush, below(area, 1), state, state.panel);
 }
 
-/// A panel below its name.
+/// A panel with its title.
 pub(super) fn panel(brush: &mut Brush<'_>, area: Rect, state: &mut State, panel: Panel) {
     rule(brush, area, &title(state, panel).with(" ", Style::new()));
     let inner = below(area, 1);
@@ -85,13 +85,13 @@ fn below(area: Rect, rows: u16) -> Rect {
     Rect { y: area.y + rows, height: area.height - rows, ..area }
 }
 
-/// A title with a hairline to the right of it.
+/// A title followed by a horizontal line.
 fn rule(brush: &mut Brush<'_>, area: Rect, title: &Line) {
     let room = usize::from(area.width).saturating_sub(width(title));
     brush.write(area, 0, &title.clone().with("─".repeat(room), DIM));
 }
 
-/// The name of a panel and how many there are.
+/// The title of a panel, with the number of its rows.
 fn title(state: &State, panel: Panel) -> Line {
     let (word, count) = match panel {
         Panel::Queues => ("queues", state.look.as_ref().map(|look| look.queues.len() as u64)),
@@ -158,7 +158,7 @@ fn list(brush: &mut Brush<'_>, area: Rect, state: &mut State, panel: Panel, rows
     }
 }
 
-/// The selected row stands out to the edge of the screen, in colours or without.
+/// Highlights the selected row over the full width, with and without colours.
 fn bar(line: &Line, room: usize) -> Line {
     let pad = " ".repeat(room.saturating_sub(width(line)));
     let mut line = line.clone().with(pad, Style::new());
@@ -166,7 +166,7 @@ fn bar(line: &Line, room: usize) -> Line {
     line
 }
 
-/// What would be here, or how it gets here.
+/// The text of an empty table: what it would show, or how to fill it.
 fn nothing(panel: Panel) -> &'static str {
     match panel {
         Panel::Queues => "no queues; enqueue a job with: punctual enqueue echo 1 --queue mail",

@@ -1,17 +1,16 @@
 -- Punctual's tables in PostgreSQL. `select * from punctual_jobs_readable` shows the current state of every job.
 --
--- A job's life touches one wide row twice, at enqueue and at settle. In between it moves through three narrow
--- tables: punctual_due (waits for its time), punctual_waiting (waits for other jobs), punctual_ready (may be claimed),
--- punctual_running (is held). While a job is held, punctual_jobs still has the status it had before;
--- punctual_jobs_now has the current one.
+-- A job's wide row is written twice, at enqueue and at settle. In between the job moves through narrow tables: punctual_due (waits
+-- for its run_at), punctual_waiting (waits for other jobs), punctual_ready (may be claimed), punctual_running (is leased). While a
+-- job is running, punctual_jobs still has the status that it had before; punctual_jobs_now has the current one.
 --
--- Jobs and labels are partitioned by the day they are scheduled for, logs and events by the day they were written. The partition
+-- Jobs and labels are partitioned by the day of scheduled_at, logs and events by the day on which they were written. The partition
 -- `…_rest` has the rows of other days: jobs of the distant future, and rows that outlived their partition.
 --
 -- Documents are stored as text, byte for byte; the views show them as json.
 
--- Combinations of queue, name and priority that have ever been in use. Claims go from lane to lane. Jobs with a
--- concurrency key have lanes of their own (keyed), which only claims that apply limits serve.
+-- All combinations of queue, name and priority that were ever in use. A claim reads lane by lane. Jobs with a concurrency key have
+-- separate lanes (keyed), which only claims that apply limits read.
 create table punctual_lanes (
     lane     integer  generated always as identity primary key,
     queue    text     not null,
@@ -47,7 +46,7 @@ create table punctual_jobs (
     started_at     timestamptz,
     finished_at    timestamptz,
     events         integer     not null default 1,
-    -- Whether a workflow or another job depends on its end. A job without this is settled without a look for them.
+    -- Whether a workflow or another job depends on the job's end. A settle searches for them only if this is set.
     flow           boolean     not null default false,
     options         text,
     payload        text        not null,
@@ -56,7 +55,7 @@ create table punctual_jobs (
     error          text,
     primary key (scheduled_at, id)
 ) partition by range (scheduled_at);
--- No index contains a column that a settle changes, so that its update stays on the row's page (HOT).
+-- No index contains a column that a settle changes, so that the update can stay on the row's page (HOT).
 create index punctual_jobs_lane on punctual_jobs (lane, scheduled_at, id);
 create table punctual_jobs_rest partition of punctual_jobs default with (fillfactor = 45);
 
@@ -81,18 +80,19 @@ create table punctual_logs (
 ) partition by range (at);
 create table punctual_logs_rest partition of punctual_logs default;
 
--- A job's events are numbered from 1 and found from the last one backwards: each has the time of the one before.
--- Events are inserted in the order of their time, so that this index grows at its end; an index by job would grow everywhere.
+-- A job's events are numbered from 1 and found from the last one backwards: each has the time of the previous one. Events are
+-- inserted in the order of their time, so that this index grows at its end; an index by job would grow everywhere.
 --
--- What another row says is not stored again. The start of an execution is part of the event that ended it, and until then of
--- punctual_running; the two have one number each. That a job was queued at first follows from the job. punctual_events_readable has all.
+-- Data of other rows is not stored again. The start of an execution is part of the event that ended it, and until then of
+-- punctual_running; start and end have one number each. The initial queued event follows from the job. punctual_events_readable has
+-- all events.
 --
 -- The event that ends an execution describes it: its attempt, start, outcome and worker.
 create table punctual_events (
     job_id      uuid        not null,
     n           integer     not null,
     at          timestamptz not null,
-    -- Of the event before, the start of an execution excepted.
+    -- The time of the previous event, except starts of executions.
     previous_at timestamptz,
     started_at  timestamptz,
     lane        integer,
@@ -107,14 +107,14 @@ create table punctual_events (
     actor       text,
     detail      text
 ) partition by range (at);
--- For lists and for the retention of finished jobs; and for histories, which search all four values.
+-- For lists and for the retention of finished jobs; and for histories, which search all four values of final.
 create index punctual_events_final on punctual_events (final, at, job_id);
 -- For reports.
 create index punctual_events_dead on punctual_events (at) include (lane) where final = 1;
 create table punctual_events_rest partition of punctual_events default;
 
--- Queued jobs, each lane in the order in which it is claimed. For a new job with a small payload, all that its worker
--- needs is here, too; payload is null otherwise.
+-- Queued jobs, each lane in the order in which it is claimed. The row of a new job with a small payload has all that its worker
+-- needs; the payload of others is null.
 create table punctual_ready (
     run_at         timestamptz not null,
     id             uuid        not null,
@@ -126,8 +126,8 @@ create table punctual_ready (
     flow           boolean     not null default false,
     -- The concurrency key.
     limit_key           text,
-    -- Whether Redis knows that the job is queued, or will be informed in the ordinary way: by the process that stored it,
-    -- or when its time comes near.
+    -- Whether the job is known to Redis, or will be in the ordinary way: from the process that stored it, or shortly before its
+    -- run_at.
     dispatched           boolean     not null default false,
     max_attempts   integer,
     timeout_ms     bigint,
@@ -141,11 +141,11 @@ create table punctual_ready (
     payload        text,
     primary key (lane, run_at, id)
 );
--- Negative, so that a search for a key's jobs is not planned along the whole lane by the primary key.
+-- The lane is negated, so that the planner does not search for a key's jobs by scanning the whole lane in the primary key.
 create index punctual_ready_limit_key on punctual_ready (limit_key, (-lane), run_at, id) where limit_key is not null;
 create index punctual_ready_undispatched on punctual_ready (queued_at) where not dispatched and limit_key is null;
 
--- Scheduled and retrying jobs, next first.
+-- Scheduled and retrying jobs, earliest run_at first.
 create table punctual_due (
     run_at       timestamptz not null,
     id           uuid        not null,
@@ -166,7 +166,7 @@ create table punctual_waiting (
     scheduled_at timestamptz not null,
     since        timestamptz not null,
     lane         integer     not null,
-    -- The number of unfinished parents, and whether one of the others failed.
+    -- The number of unfinished parents, and whether another parent has failed.
     waiting_on   integer     not null,
     any_failed   boolean     not null
 );
@@ -189,27 +189,26 @@ create table punctual_running (
     flow        boolean     not null default false,
     -- The concurrency key; empty for a job without one in a limited queue, null for a job without any limit.
     limit_key        text,
-    -- Whether its worker has confirmed that its handler is about to start: of jobs that run at most once.
+    -- Whether its worker has confirmed that its handler is about to start. Used by jobs that run at most once.
     confirmed   boolean     not null default false
 );
 create index punctual_running_lease on punctual_running (lease_until);
 create index punctual_running_limit_key on punctual_running (limit_key, lane) where limit_key is not null;
 
--- Finished jobs with a retention of their own, first to expire first.
+-- Finished jobs with a retention of their own, earliest expiry first.
 create table punctual_expiries (
     expires_at timestamptz not null,
     id         uuid        not null,
     primary key (expires_at, id)
 );
 
--- Partitions of past days: when retention checked them last, and up to which time jobs are scheduled that may have been
--- dropped with them.
+-- Partitions of past days: when retention last checked them, and the scheduled_at up to which jobs may have been dropped with them.
 create table punctual_dropped_partitions (
     partition        text        not null primary key,
     looked_at        timestamptz not null,
     jobs_gone_before timestamptz
 );
--- Advanced by each change to a past day, so that retention sees whether there was one while it copied.
+-- Advanced by each change to a past day, so that retention detects changes that were made while it copied.
 create sequence punctual_dropped_partitions_changes;
 
 -- Deleted jobs, oldest deletion first.
@@ -221,7 +220,7 @@ create table punctual_deleted (
 );
 create index punctual_deleted_finished on punctual_deleted (finished_at, id);
 
--- Jobs that are dropped at restart.
+-- Jobs that are deleted at restart.
 create table punctual_ephemeral (
     id         uuid        not null primary key,
     created_at timestamptz not null
@@ -237,8 +236,8 @@ create table punctual_keys (
 );
 create index punctual_keys_job on punctual_keys (job_id);
 
--- How many jobs there are. Every transaction adds its changes to the table `…_new`, where nobody waits for anybody;
--- upkeep adds them up.
+-- Numbers of jobs. Every transaction adds its changes to the table `…_new`, so that transactions do not wait for each other;
+-- maintenance adds them up.
 create table punctual_counts (
     lane   integer not null,
     status text    not null,
@@ -247,7 +246,7 @@ create table punctual_counts (
 );
 create table punctual_counts_new (like punctual_counts);
 
--- How many unfinished jobs users have, likewise.
+-- Numbers of unfinished jobs by user, stored in the same way.
 create table punctual_pending (
     user_id text   not null,
     name    text   not null,
@@ -256,7 +255,7 @@ create table punctual_pending (
 );
 create table punctual_pending_new (like punctual_pending);
 
--- Histograms of each hour: ends by duration, starts by lateness. Likewise.
+-- Histograms of each hour: ends by duration, starts by lateness. Stored in the same way.
 create table punctual_rollups (
     hour    timestamptz not null,
     lane    integer     not null,
@@ -313,7 +312,7 @@ create table punctual_workflows (
     cancelled  integer     not null default 0
 );
 
--- Ends of workflows' jobs that are not added up yet, as for the other counters.
+-- Ends of workflow jobs that are not added up yet, as for the other counters.
 create table punctual_ends_pending (
     workflow  uuid        not null,
     at        timestamptz not null,
@@ -322,7 +321,7 @@ create table punctual_ends_pending (
     cancelled bigint      not null
 );
 
--- The jobs of workflows and their callbacks, by the names they have there: of each the latest.
+-- The jobs of workflows and their callbacks, by node name: the latest of each.
 create table punctual_nodes (
     workflow uuid not null,
     node     text not null,
@@ -336,7 +335,7 @@ create table punctual_queues (
     name       text        not null primary key,
     paused     boolean     not null,
     settings   text        not null,
-    -- Incremented by each change. A claim knows the sum of all, and reads them again if it differs.
+    -- Incremented by each change. A claim knows the sum of all revisions, and reads the settings again if the sum differs.
     revision   int8        not null,
     updated_at timestamptz not null,
     updated_by text        not null
@@ -391,7 +390,7 @@ create table punctual_occupied_slots (
 );
 create index punctual_occupied_slots_limit_key on punctual_occupied_slots (queue, limit_key);
 
--- Keys that may start a job: the first job of each, by lane. A claim reads only these, however many keys wait.
+-- Keys that may start a job: the first job of each, by lane. A claim reads only these, regardless of the number of waiting keys.
 create table punctual_limit_heads (
     lane   integer     not null,
     -- The key's turn in a fair queue; 0 elsewhere.
@@ -404,8 +403,8 @@ create table punctual_limit_heads (
 );
 create index punctual_limit_heads_key on punctual_limit_heads (queue, key);
 
--- Keys that the next claim checks: something about them changed, or their rate allows more from a time on. Rows are only
--- added, so that writers never wait for each other; the claim that holds the queue's limits removes them.
+-- Keys that the next claim checks: their jobs or limits changed, or their rate allows more starts from a time on. Rows are only
+-- added, so that writers do not wait for each other; the claim that has locked the queue's limits deletes them.
 create table punctual_limit_wakeups (
     queue text        not null,
     at    timestamptz not null,
@@ -413,7 +412,7 @@ create table punctual_limit_wakeups (
 );
 create index punctual_limit_wakeups_time on punctual_limit_wakeups (queue, at);
 
--- Recent starts where there is a rate, per key, or under an empty key per queue.
+-- Recent starts in queues with a rate: per key, and with an empty key per queue.
 create table punctual_limit_starts (
     queue text        not null,
     key   text        not null,
@@ -422,8 +421,8 @@ create table punctual_limit_starts (
     primary key (queue, key, at)
 );
 
--- The turn that each key of a fair queue has reached, and under an empty key its queue. Jobs without a key have a blank,
--- which no key can be.
+-- The turn that each key of a fair queue has reached, and with an empty key that of the queue. Jobs without a key use a blank,
+-- which is not a valid key.
 create table punctual_limit_fairness (
     queue text   not null,
     key   text   not null,
@@ -438,23 +437,23 @@ create table punctual_dispatch (
     only_one  boolean     not null primary key default true check (only_one),
     -- Identifies this database to the dispatcher.
     store_id  uuid        not null default gen_random_uuid(),
-    -- It dispatches jobs until then, unless its lease is extended.
+    -- The end of its lease: it dispatches jobs until then, unless the lease is extended.
     until     timestamptz not null default '-infinity',
-    -- When queues that it gets for the first time are opened.
+    -- When queues that are assigned to it for the first time may be opened.
     opens_at  timestamptz not null default '-infinity',
-    -- It knows the jobs that are due up to this time; none, if there is no time.
+    -- The time up to which it knows due jobs; null if it knows none.
     due_until timestamptz,
-    -- When a process that claims jobs could last not reach it.
+    -- When a process that claims jobs last failed to reach it.
     unreachable_at timestamptz
 );
 insert into punctual_dispatch default values;
 
--- The queues whose jobs it dispatches.
+-- The queues whose jobs the dispatcher dispatches.
 create table punctual_dispatch_queues (
     queue    text        not null primary key,
-    -- Incremented whenever the queue is handed to it anew.
+    -- Incremented whenever the queue is assigned to it again.
     epoch    bigint      not null,
-    -- None of its jobs is dispatched before.
+    -- No job of the queue is dispatched before this time.
     opens_at timestamptz not null,
     opened_at timestamptz,
     loaded   boolean     not null default false
@@ -500,8 +499,8 @@ create table punctual_idempotency (
 );
 create index punctual_idempotency_at on punctual_idempotency (at);
 
--- Jobs that applications stored in transactions of their own, which may commit late: their rows bear the time at which the
--- transaction began and the number of its subtransaction (`xmin` here, too); the top-level transaction decides visibility.
+-- Jobs that applications stored in their own transactions, which may commit late: the rows of these jobs have the time at which the
+-- transaction began and the number of its subtransaction (as does `xmin` here); the top-level transaction decides visibility.
 -- docs/adr/0019 describes it.
 create table punctual_late_commits (
     written timestamptz not null,
@@ -510,7 +509,7 @@ create table punctual_late_commits (
 );
 create index punctual_late_commits_written on punctual_late_commits (written);
 
--- The time that a job is scheduled for, which its id carries: 48 bits of milliseconds, and 12 of microseconds after the version.
+-- The scheduled_at of a job, encoded in its id: 48 bits of milliseconds, and 12 bits of microseconds after the version.
 create function punctual_scheduled_at(id uuid) returns timestamptz language sql immutable strict parallel safe as $$
     select timestamptz 'epoch'
         + ('x' || lpad(substr(replace(id::text, '-', ''), 1, 12), 16, '0'))::bit(64)::int8 * interval '1 millisecond'
@@ -536,8 +535,8 @@ select j.id, j.scheduled_at, j.lane, j.name, j.queue,
        coalesce(r.events, j.events) as events
 from punctual_jobs j left join punctual_running r on r.id = j.id;
 
--- The same, for people: `select name, count(*) from punctual_jobs_readable where status = 'dead'
--- and finished_at >= current_date - 1 group by name`.
+-- The same in readable form: `select name, count(*) from punctual_jobs_readable where status = 'dead' and finished_at >=
+-- current_date - 1 group by name`.
 create view punctual_jobs_readable as
 select 'job_' || replace(id::text, '-', '') as id, name, queue, status, priority, scheduled_at, run_at, attempt,
        max_attempts, crash_count, timeout_ms, user_id, correlation_id, unique_key, waiting_on,
@@ -549,7 +548,7 @@ select 'job_' || replace(id::text, '-', '') as id, name, queue, status, priority
        error::json ->> 'message' as error
 from punctual_jobs_now;
 
--- Executions.
+-- Executions, ended and running.
 create view punctual_attempts as
 select job_id, run, attempt, outcome as status, worker_id, started_at, at as finished_at, error::json as error
 from punctual_events where attempt is not null

@@ -1,4 +1,4 @@
-//! What a claim that applies limits chooses from.
+//! The candidates of a claim that applies limits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,38 +12,38 @@ use super::{
     super::{
         lanes::Served,
         rows, statements as sql,
-        take::{Plain, Spot},
+        take::{Plain, ReadyKey},
         value::{At, job_id},
     },
     KEYLESS, LimitedClaim, LimitedLane, QUEUE, QueueKey, bounds,
     usage::{key_usages, starts, turns},
 };
 
-/// What a claim chooses from. Jobs without limits are in a queue without a name.
-pub(super) struct Choice {
+/// The candidates of a claim. Jobs without limits belong to a queue with an empty name.
+pub(super) struct Candidates {
     pub(super) names: Vec<String>,
     pub(super) queues: Vec<QueueLimiter>,
-    /// How far the queues had come before.
+    /// The clocks of the queues before the choice.
     pub(super) clocks: Vec<u64>,
     /// The key of each line.
     pub(super) keys: Vec<Option<String>>,
-    pub(super) lines: Vec<Line<Spot>>,
+    pub(super) lines: Vec<Line<ReadyKey>>,
 }
 
-impl Choice {
+impl Candidates {
     pub(super) fn number(&self, queue: &str) -> usize {
         self.names.partition_point(|name| name.as_str() < queue)
     }
 }
 
 impl LimitedClaim<'_> {
-    /// What there is to choose from of limited queues, and of jobs without limits.
+    /// Reads the candidates of limited queues, and those without limits.
     pub(super) async fn choice(
         &self,
         connection: &mut PgConnection,
         queues: &BTreeSet<String>,
         now: Timestamp,
-    ) -> sqlx::Result<Choice> {
+    ) -> sqlx::Result<Candidates> {
         let names: Vec<String> = [String::new()].into_iter().chain(queues.iter().cloned()).collect();
         let limited: Vec<&str> =
             queues.iter().filter(|queue| self.known.limits.contains_key(*queue)).map(String::as_str).collect();
@@ -58,26 +58,26 @@ impl LimitedClaim<'_> {
             }
         }
         let clocks = limiters.iter().map(|limiter| limiter.clock).collect();
-        let mut choice = Choice { names, queues: limiters, clocks, keys: Vec::new(), lines: Vec::new() };
+        let mut choice = Candidates { names, queues: limiters, clocks, keys: Vec::new(), lines: Vec::new() };
         self.add_plain(connection, &mut choice).await?;
         self.add_keyed(connection, &mut choice, now).await?;
         Ok(choice)
     }
 
-    /// The lanes of the queues that it has locked.
-    fn lanes_at(&self, choice: &Choice, keyed: bool) -> Vec<&LimitedLane> {
+    /// The lanes of the queues that the claim has locked.
+    fn lanes_at(&self, choice: &Candidates, keyed: bool) -> Vec<&LimitedLane> {
         let is_at = |queue: &String| choice.names.get(choice.number(queue)) == Some(queue);
         self.lanes.iter().copied().filter(|(queue, lane)| lane.keyed == keyed && is_at(queue)).collect()
     }
 
-    /// Lines of jobs without a key, one for each queue that is limited, and one for jobs without limits.
-    async fn add_plain(&self, connection: &mut PgConnection, choice: &mut Choice) -> sqlx::Result<()> {
+    /// Adds lines of jobs without a key: one per limited queue, and one for jobs without limits.
+    async fn add_plain(&self, connection: &mut PgConnection, choice: &mut Candidates) -> sqlx::Result<()> {
         let limited = self.lanes_at(choice, false).into_iter().map(|(queue, lane)| (queue.as_str(), lane));
-        let (lanes, found): (&[Served], &[(Served, Spot)]) = match self.plain {
+        let (lanes, found): (&[Served], &[(Served, ReadyKey)]) = match self.plain {
             Plain::Lanes(lanes) => (lanes, &[]),
             Plain::Spots(spots) => (&[], spots),
         };
-        let mut waiting: BTreeMap<&str, Vec<(Order, Spot)>> = BTreeMap::new();
+        let mut waiting: BTreeMap<&str, Vec<(Order, ReadyKey)>> = BTreeMap::new();
         if !found.is_empty() {
             waiting.insert("", found.iter().map(|(lane, spot)| (order(lane, spot), *spot)).collect());
         }
@@ -91,7 +91,7 @@ impl LimitedClaim<'_> {
             return Ok(());
         }
         let (times, ids) = bounds(self.look, lanes.values().map(|(_, lane)| *lane));
-        let rows = sqlx::query(*sql::LIMITS_PLAIN)
+        let rows = sqlx::query(*sql::PLAIN_FIRST)
             .bind(lanes.keys().copied().collect::<Vec<_>>())
             .bind(times)
             .bind(ids)
@@ -99,7 +99,7 @@ impl LimitedClaim<'_> {
             .fetch_all(&mut *connection)
             .await?;
         for row in &rows {
-            let place = Spot { lane: row.try_get(0)?, run_at: rows::instant(row, 1)?, id: job_id(row.try_get(2)?) };
+            let place = ReadyKey { lane: row.try_get(0)?, run_at: rows::instant(row, 1)?, id: job_id(row.try_get(2)?) };
             let Some((queue, lane)) = lanes.get(&place.lane) else { continue };
             waiting.entry(queue).or_default().push((order(lane, &place), place));
         }
@@ -115,11 +115,16 @@ impl LimitedClaim<'_> {
         Ok(())
     }
 
-    /// Lines of keys that have something to start.
-    async fn add_keyed(&self, connection: &mut PgConnection, choice: &mut Choice, now: Timestamp) -> sqlx::Result<()> {
+    /// Adds lines of the keys that may start a job.
+    async fn add_keyed(
+        &self,
+        connection: &mut PgConnection,
+        choice: &mut Candidates,
+        now: Timestamp,
+    ) -> sqlx::Result<()> {
         let lanes: HashMap<i32, &Served> =
             self.lanes_at(choice, true).into_iter().map(|(_, lane)| (lane.number, lane)).collect();
-        let query = sqlx::query(*sql::LIMITS_HEADS).bind(lanes.keys().copied().collect::<Vec<_>>());
+        let query = sqlx::query(*sql::HEADS).bind(lanes.keys().copied().collect::<Vec<_>>());
         let rows = query.bind(self.request.limit as i64).fetch_all(&mut *connection).await?;
         let mut found: BTreeMap<QueueKey, (u64, Vec<i32>)> = BTreeMap::new();
         for row in &rows {
@@ -141,7 +146,7 @@ impl LimitedClaim<'_> {
             choice.lines.push(Line { queue, free, turn, step, jobs: Default::default() });
         }
         for row in &wanted.read(connection).await? {
-            let place = Spot { lane: row.try_get(1)?, run_at: rows::instant(row, 2)?, id: job_id(row.try_get(3)?) };
+            let place = ReadyKey { lane: row.try_get(1)?, run_at: rows::instant(row, 2)?, id: job_id(row.try_get(3)?) };
             if let Some(lane) = lanes.get(&place.lane) {
                 let number = first + row.try_get::<i32, _>(0)? as usize;
                 choice.lines[number].jobs.push_back((order(lane, &place), place));
@@ -159,8 +164,7 @@ impl LimitedClaim<'_> {
         queues: &[&str],
         now: Timestamp,
     ) -> sqlx::Result<Vec<LimitUsage>> {
-        let rows =
-            sqlx::query(*sql::LIMITS_HELD_OF_QUEUES).bind(queues).bind(At(now)).fetch_all(&mut *connection).await?;
+        let rows = sqlx::query(*sql::HELD_OF_QUEUES).bind(queues).bind(At(now)).fetch_all(&mut *connection).await?;
         let running: HashMap<String, i64> =
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()?;
         let rates = queues.iter().filter_map(|queue| Some((*queue, QUEUE, self.known.limits.get(*queue)?.rate?)));
@@ -175,12 +179,12 @@ impl LimitedClaim<'_> {
     }
 }
 
-/// A place's order within the claim.
-fn order(lane: &Served, place: &Spot) -> Order {
+/// The sort order of a position within the claim.
+fn order(lane: &Served, place: &ReadyKey) -> Order {
     Order { rank: lane.rank as u32, run_at: place.run_at, tie: place.id.to_bits() }
 }
 
-/// Jobs that a claim wants to see.
+/// The jobs that a claim reads, by key and lane.
 #[derive(Default)]
 struct Wanted {
     numbers: Vec<i32>,
@@ -203,7 +207,7 @@ impl Wanted {
         if self.keys.is_empty() {
             return Ok(Vec::new());
         }
-        let query = sqlx::query(*sql::LIMITS_KEYED).bind(self.numbers).bind(self.keys).bind(self.lanes);
+        let query = sqlx::query(*sql::KEYED_FIRST).bind(self.numbers).bind(self.keys).bind(self.lanes);
         query.bind(self.counts).fetch_all(connection).await
     }
 }

@@ -1,9 +1,9 @@
-//! Which queued jobs may start, where limits are set. [`limiter`] decides.
+//! Selects the queued jobs that may start where limits are set. [`limiter`] decides.
 //!
-//! Jobs with a concurrency key stand in lanes of their own. Whatever happens to one of them marks its key; a claim
-//! looks at the marked keys first and keeps in `punctual_limit_heads` which of them have something to start. So a claim
-//! costs what it takes and what has changed, and not what waits. Claims of one queue's limits come one after the other:
-//! each must see what the others let through.
+//! Jobs with a concurrency key are stored in lanes of their own. Every change to one of them adds a wake-up of its key.
+//! A claim checks the keys with wake-ups first and maintains in `punctual_limit_heads` the keys that may start a job.
+//! The cost of a claim thus depends on the jobs it takes and on the changes, not on the number of waiting jobs. Claims
+//! that apply the limits of one queue run one after the other: each must see the starts of the others.
 
 mod choice;
 pub(crate) mod slots;
@@ -22,30 +22,30 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 
 pub(crate) use self::usage::{passed, trim};
 use self::{
-    choice::Choice,
+    choice::Candidates,
     usage::{close, look_at, starts},
 };
 use super::{
     core::Core,
     lanes::Served,
-    queues::Known,
+    queues::QueueSnapshot,
     rows,
-    scan_bounds::Look,
+    scan_bounds::ScanMode,
     session::Unit,
     statements as sql,
-    take::{self, ChosenClaim, Plain, Spot, Taken},
+    take::{self, ChosenClaim, Plain, ReadyKey, Taken},
     value::{At, Uuid, job_id},
 };
 
-/// So many marked keys of each queue are looked at by one claim.
+/// Maximum number of keys with wake-ups that one claim checks per queue.
 const LOOK_MAX_KEYS: i64 = 2_000;
-/// So often a claim looks at marked keys before it chooses from those it knows.
+/// Maximum number of such checks before a claim chooses from the keys known so far.
 const LOOKS_MAX: usize = 100;
-/// When to look again at limits that another claim had locked.
+/// When to retry limits that another claim had locked.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// Under this key, `punctual_limit_starts` and `punctual_limit_fairness` know the queue itself.
+/// The key under which `punctual_limit_starts` and `punctual_limit_fairness` store the queue itself.
 const QUEUE: &str = "";
-/// Under this key, which nobody can have, `punctual_limit_fairness` knows the jobs without one.
+/// The key, not valid for jobs, under which `punctual_limit_fairness` stores the jobs without a key.
 const KEYLESS: &str = " ";
 
 /// A queue and a key.
@@ -54,13 +54,13 @@ type QueueKey = (String, String);
 /// A lane whose jobs are limited, with its queue.
 type LimitedLane = (String, Served);
 
-/// Takes the first jobs that the worker serves and the limits allow; nothing if something was said of queues
-/// that is not known here.
+/// Takes the first jobs that the worker serves and the limits allow; `None` if queue settings have changed since they
+/// were read.
 pub(crate) async fn try_take(
     store: &Core,
     request: &ClaimRequest,
-    look: &Look<'_>,
-    known: &Known,
+    look: &ScanMode<'_>,
+    known: &QueueSnapshot,
     (plain, limited): (&Plain, &[LimitedLane]),
 ) -> sqlx::Result<Option<Taken>> {
     let work = work(store, look, limited).await?;
@@ -90,19 +90,19 @@ pub(crate) async fn try_take(
             opens_at,
             next_run_at: more.next_run_at,
         })),
-        // What is held already must not be lost.
+        // Jobs that are already claimed must not be lost.
         refused if held.is_empty() => refused,
         _ => Ok(Some(Taken { holds: held, next_run_at, opens_at })),
     }
 }
 
-/// The queues whose limits may allow a start, and when the rate of a key does next.
+/// The queues whose limits may allow a start, and when the rate of a key next allows one.
 struct Work {
     queues: BTreeSet<String>,
     opens_at: Option<Timestamp>,
 }
 
-async fn work(store: &Core, look: &Look<'_>, limited: &[LimitedLane]) -> sqlx::Result<Work> {
+async fn work(store: &Core, look: &ScanMode<'_>, limited: &[LimitedLane]) -> sqlx::Result<Work> {
     let queues: Vec<&String> = limited.iter().map(|(queue, _)| queue).collect::<BTreeSet<_>>().into_iter().collect();
     let (keyed, limited): (Vec<&LimitedLane>, Vec<&LimitedLane>) = limited.iter().partition(|(_, lane)| lane.keyed);
     let (times, ids) = bounds(look, limited.iter().map(|(_, lane)| lane));
@@ -129,8 +129,8 @@ async fn work(store: &Core, look: &Look<'_>, limited: &[LimitedLane]) -> sqlx::R
     Ok(work)
 }
 
-/// The places before which nothing is expected in lanes.
-fn bounds<'a>(look: &Look<'_>, lanes: impl Iterator<Item = &'a Served>) -> (Vec<At>, Vec<Uuid>) {
+/// The positions in lanes before which no job is expected.
+fn bounds<'a>(look: &ScanMode<'_>, lanes: impl Iterator<Item = &'a Served>) -> (Vec<At>, Vec<Uuid>) {
     lanes
         .map(|lane| look.lane_bound(lane.bound))
         .map(|bound| (At(bound.run_at), Uuid::from_u128(bound.job.map_or(0, JobId::to_bits))))
@@ -141,31 +141,31 @@ fn bounds<'a>(look: &Look<'_>, lanes: impl Iterator<Item = &'a Served>) -> (Vec<
 struct LimitedClaim<'a> {
     store: &'a Core,
     request: &'a ClaimRequest,
-    look: &'a Look<'a>,
-    known: &'a Known,
+    look: &'a ScanMode<'a>,
+    known: &'a QueueSnapshot,
     plain: &'a Plain,
     lanes: Vec<&'a LimitedLane>,
 }
 
-/// A transaction that has locked the limits of queues, with the time by which they are judged.
+/// A transaction that has locked the limits of queues, with the time at which they are evaluated.
 struct LockedQueues {
     unit: Unit,
     now: Timestamp,
     queues: BTreeSet<String>,
 }
 
-/// What a look at marked keys showed.
+/// The result of checking keys with wake-ups.
 struct Marked {
-    /// Whether all were looked at.
+    /// Whether all were checked.
     all: bool,
-    /// When a rate of one of them lets more through; now, if not all were.
+    /// When the rate of one of them next allows a start; now, if not all were checked.
     opens_at: Option<Timestamp>,
 }
 
 impl LimitedClaim<'_> {
-    /// Takes what the limits of queues allow, together with jobs without limits, unless other claims have locked all of
-    /// the queues; and returns when to look again at those that allow nothing. Nothing at all if the settings of queues
-    /// have changed since they were read.
+    /// Takes the jobs that the limits of queues allow, together with jobs without limits, unless other claims have
+    /// locked all of the queues; also returns when to retry the queues that allow none. Returns `None` if the settings
+    /// of queues have changed since they were read.
     async fn take(&self, queues: &BTreeSet<String>) -> sqlx::Result<Option<(Option<Taken>, Option<Timestamp>)>> {
         let mut looks = 0;
         loop {
@@ -176,7 +176,8 @@ impl LimitedClaim<'_> {
                 return Ok(Some((None, Some(locked.now.after(LOOK_AGAIN)))));
             }
             let marked = self.look_at_marked(&mut locked).await?;
-            // In the right order once every key is known that has something to start; but not at any price.
+            // The order is exact once every key that may start a job is known; the number of checks is limited
+            // nevertheless.
             if marked.all || looks == LOOKS_MAX {
                 return self.take_at(locked, queues, marked.opens_at).await;
             }
@@ -192,7 +193,7 @@ impl LimitedClaim<'_> {
         let begin = sqlx::query(*sql::LIMITS_BEGIN).bind(self.store.sessions.clock()).fetch_one(&mut *unit).await?;
         let locked = LockedQueues { unit, now: rows::instant(&begin, 0)?, queues: free.into_iter().collect() };
         if begin.try_get::<i64, _>(1)? != self.known.revision {
-            // Ended here: one that is dropped would hold the locks until its connection is used again.
+            // Ended here: a dropped transaction would hold the locks until its connection is used again.
             locked.unit.done().await?;
             return Ok(None);
         }
@@ -207,9 +208,9 @@ impl LimitedClaim<'_> {
     ) -> sqlx::Result<Option<(Option<Taken>, Option<Timestamp>)>> {
         let mut choice = self.choice(&mut unit, &free, now).await?;
         let mut chosen = limiter::choose(&mut choice.queues, &mut choice.lines, self.request.limit);
-        let places: Vec<Spot> = chosen.iter().map(|(_, place)| *place).collect();
+        let places: Vec<ReadyKey> = chosen.iter().map(|(_, place)| *place).collect();
         let rows = self.take_places(&mut unit, &places, now).await?;
-        // Of another queue: who says something of these waits until we have left.
+        // Only settings of another queue can have changed: changes of these queues wait for this transaction to end.
         let said = rows.first().map(|row| row.try_get::<i64, _>(18)).transpose()?;
         let unknown = said.is_some_and(|said| said != self.known.revision);
         let taken = rows.iter().map(|row| row.try_get(2)).collect::<sqlx::Result<Vec<Option<Uuid>>>>()?;
@@ -236,11 +237,11 @@ impl LimitedClaim<'_> {
         Ok(Some((Some(Taken { holds, next_run_at, opens_at: None }), opens_at)))
     }
 
-    /// The keys of the chosen jobs: those that are to be looked at again, and those that are full now.
+    /// The keys of the chosen jobs: those to be checked again, and those whose limits are now reached.
     fn chosen_keys(
         &self,
-        choice: &Choice,
-        chosen: &[(usize, Spot)],
+        choice: &Candidates,
+        chosen: &[(usize, ReadyKey)],
         taken: &HashSet<JobId>,
     ) -> (BTreeSet<QueueKey>, BTreeSet<QueueKey>) {
         let (mut open, mut full) = (BTreeSet::new(), BTreeSet::new());
@@ -248,7 +249,7 @@ impl LimitedClaim<'_> {
             let (line, Some(key)) = (&choice.lines[*number], &choice.keys[*number]) else { continue };
             let queue = &choice.names[line.queue];
             let key = (queue.clone(), key.clone());
-            // Somebody else may have had a chosen job in hand; then its key is not as full as it was to be.
+            // Another transaction may have locked a chosen job; then the key's limit is not reached as planned.
             let as_planned = taken.contains(&place.id) && line.free == 0;
             if as_planned && self.known.limits(queue).key_rate.is_none() {
                 full.insert(key);
@@ -262,7 +263,7 @@ impl LimitedClaim<'_> {
 
     async fn look_at_marked(&self, LockedQueues { unit, now, queues }: &mut LockedQueues) -> sqlx::Result<Marked> {
         let names: Vec<&String> = queues.iter().collect();
-        let query = sqlx::query(*sql::LIMITS_MARKED).bind(At(*now)).bind(names).bind(LOOK_MAX_KEYS);
+        let query = sqlx::query(*sql::DUE_WAKEUPS).bind(At(*now)).bind(names).bind(LOOK_MAX_KEYS);
         let rows = query.fetch_all(&mut **unit).await?;
         let (mut keys, mut marks) = (BTreeSet::new(), HashMap::<String, i64>::new());
         for row in &rows {
@@ -278,7 +279,7 @@ impl LimitedClaim<'_> {
     async fn take_places(
         &self,
         connection: &mut PgConnection,
-        places: &[Spot],
+        places: &[ReadyKey],
         now: Timestamp,
     ) -> sqlx::Result<Vec<PgRow>> {
         let limited = self.lanes.iter().filter(|(queue, _)| self.known.guards(queue)).map(|(_, lane)| lane.number);
@@ -287,12 +288,12 @@ impl LimitedClaim<'_> {
         claim.take(connection, places, Some(At(now))).await
     }
 
-    /// Keeps what limits must know of what they let through, besides that it is held.
+    /// Records the starts and turns that limits need, besides the running jobs.
     async fn remember(
         &self,
         connection: &mut PgConnection,
-        choice: &Choice,
-        chosen: &[(usize, Spot)],
+        choice: &Candidates,
+        chosen: &[(usize, ReadyKey)],
         now: Timestamp,
     ) -> sqlx::Result<()> {
         let (mut starts, mut turns) = (BTreeMap::<(&str, &str), (Rate, i64)>::new(), BTreeMap::new());
@@ -310,7 +311,7 @@ impl LimitedClaim<'_> {
             }
         }
         if !starts.is_empty() {
-            sqlx::query(*sql::LIMITS_STARTED)
+            sqlx::query(*sql::ADD_STARTS)
                 .bind(starts.keys().map(|(queue, _)| *queue).collect::<Vec<_>>())
                 .bind(starts.keys().map(|(_, key)| *key).collect::<Vec<_>>())
                 .bind(starts.values().map(|(rate, _)| At(rate.moment(now))).collect::<Vec<_>>())
@@ -320,7 +321,7 @@ impl LimitedClaim<'_> {
                 .await?;
         }
         if !turns.is_empty() {
-            sqlx::query(*sql::LIMITS_TURNED)
+            sqlx::query(*sql::SAVE_TURNS)
                 .bind(turns.keys().map(|(queue, _)| *queue).collect::<Vec<_>>())
                 .bind(turns.keys().map(|(_, key)| *key).collect::<Vec<_>>())
                 .bind(turns.values().map(|turn| *turn as i64).collect::<Vec<_>>())
@@ -329,14 +330,14 @@ impl LimitedClaim<'_> {
         }
         for ((queue, _), clock) in turns.iter().filter(|((_, key), _)| *key == QUEUE) {
             if limiter::begins_round(choice.clocks[choice.number(queue)], *clock) {
-                let forget = sqlx::query(*sql::LIMITS_FORGET).bind(*queue).bind(*clock as i64);
+                let forget = sqlx::query(*sql::DELETE_OLD_TURNS).bind(*queue).bind(*clock as i64);
                 forget.execute(&mut *connection).await?;
             }
         }
         Ok(())
     }
 
-    /// When a rate lets more through of queues that have more.
+    /// When a rate next allows a start, for queues with more jobs.
     async fn opens_at(
         &self,
         connection: &mut PgConnection,

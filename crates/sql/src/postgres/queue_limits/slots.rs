@@ -1,7 +1,7 @@
 //! Slots in limits that executions of cancelled jobs occupy until their handlers have ended; see [`OccupiedSlot`].
 //!
-//! They are rows of their own, so that everything else that asks what runs need not know of them. When a lease ends,
-//! its slot counts no longer; a mark has the next claim look at its key then.
+//! Slots are rows of their own, so that other queries of running jobs need not consider them. A slot no longer counts
+//! once its lease has ended; a wake-up makes the next claim check its key then.
 
 use punctual_core::{AttemptId, Settlement, WorkerId, limiter::OccupiedSlot};
 use sqlx::{PgConnection, Row, postgres::PgRow};
@@ -12,7 +12,7 @@ use super::super::{
     value::{At, Uuid, job_id, uuid},
 };
 
-/// Handlers have ended, or are not waited for any longer.
+/// Releases the slots of executions whose handlers have ended or are no longer waited for.
 pub(crate) async fn release(store: &Core, worker: WorkerId, attempts: &[AttemptId]) -> sqlx::Result<()> {
     let mut unit = store.sessions.single().await?;
     let ended = attempts.iter().map(|attempt| (*attempt, worker)).collect();
@@ -22,13 +22,13 @@ pub(crate) async fn release(store: &Core, worker: WorkerId, attempts: &[AttemptI
     Ok(())
 }
 
-/// The same where a settle came too late. Says whether any slot is free by that.
+/// Releases the slots of executions that were settled too late; returns whether any slot was released.
 pub(crate) async fn release_stale(
     connection: &mut PgConnection,
     now: Option<At>,
     stale: impl Iterator<Item = &Settlement>,
 ) -> sqlx::Result<bool> {
-    // Whoever looks for expired leases knows of no handler.
+    // A settlement of an expired lease does not show that the handler has ended.
     let ended = stale.filter(|settlement| !settlement.only_if_expired);
     release_each(connection, now, ended.map(|settlement| (settlement.attempt, settlement.worker)).collect()).await
 }
@@ -41,7 +41,7 @@ async fn release_each(
     if ended.is_empty() {
         return Ok(false);
     }
-    // In one order everywhere, so that two of these never wait for each other.
+    // Sorted the same way everywhere, so that two of these statements never deadlock.
     ended.sort_unstable();
     let freed: i64 = sqlx::query_scalar(*sql::SLOTS_RELEASE)
         .bind(now)
@@ -53,7 +53,7 @@ async fn release_each(
     Ok(freed > 0)
 }
 
-/// A worker is known to be dead, and its handlers are.
+/// Releases all slots of a worker that is known to be dead.
 pub(crate) async fn release_all_of(
     connection: &mut PgConnection,
     now: Option<At>,
@@ -64,14 +64,14 @@ pub(crate) async fn release_all_of(
     Ok(freed > 0)
 }
 
-/// Lets those know who wait for work, if slots are free.
+/// Notifies waiting claims if slots were released.
 pub(crate) fn tell(store: &Core, freed: bool) {
     if freed {
         store.hints.tell_work();
     }
 }
 
-/// The slots of a queue and its keys that are occupied.
+/// The occupied slots of a queue and its keys.
 pub(crate) async fn occupied(store: &Core, queue: &str) -> sqlx::Result<Vec<OccupiedSlot>> {
     let mut unit = store.sessions.single().await?;
     let query = sqlx::query(*sql::SLOTS_OCCUPIED).bind(queue).bind(At(store.clock_now()));

@@ -8,19 +8,19 @@ use sqlx::{PgConnection, Row};
 use super::{
     super::{
         core::Core,
-        queues::{self, Known},
+        queues::{self, QueueSnapshot},
         rows, statements as sql,
         value::At,
     },
     QUEUE, QueueKey,
 };
 
-/// The usage of a limit, all that is known of it.
+/// The usage of a limit, with all recorded starts.
 pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx::Result<LimitUsage> {
     let mut unit = store.sessions.single().await?;
     let held = match key {
-        Some(key) => sqlx::query(*sql::LIMITS_HELD).bind([queue]).bind([key]),
-        None => sqlx::query(*sql::LIMITS_HELD_OF_QUEUES).bind([queue]),
+        Some(key) => sqlx::query(*sql::HELD_OF_KEYS).bind([queue]).bind([key]),
+        None => sqlx::query(*sql::HELD_OF_QUEUES).bind([queue]),
     };
     let held = held.bind(At(store.clock_now())).fetch_optional(&mut *unit).await?;
     let running = held.map(|row| row.try_get::<i64, _>(1)).transpose()?.unwrap_or(0) as u32;
@@ -30,13 +30,13 @@ pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx
     Ok(LimitUsage { running, starts: starts.into_iter().flatten().collect() })
 }
 
-/// Removes what limits no longer need.
+/// Removes rows that limits no longer need.
 pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: usize) -> sqlx::Result<()> {
     let queues = queues::read(connection).await?;
     let horizons = queues.iter().filter_map(|queue| Some((queue.name.as_str(), queue.settings.limits.horizon(now)?)));
     let (names, horizons): (Vec<&str>, Vec<At>) = horizons.map(|(name, at)| (name, At(at))).unzip();
     let fair = queues.iter().filter(|queue| queue.settings.limits.fair).map(|queue| queue.name.as_str());
-    sqlx::query(*sql::LIMITS_TRIM)
+    sqlx::query(*sql::PRUNE_LIMITS)
         .bind(limit as i64)
         .bind(names)
         .bind(horizons)
@@ -47,10 +47,10 @@ pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: u
         .map(drop)
 }
 
-/// Looks whether keys have something to start; says when the first of those may whose rates hold them back.
+/// Checks whether keys may start a job; returns when the first of those that their rates hold back may.
 pub(super) async fn look_at(
     connection: &mut PgConnection,
-    known: &Known,
+    known: &QueueSnapshot,
     keys: &BTreeSet<QueueKey>,
     now: Timestamp,
 ) -> sqlx::Result<Option<Timestamp>> {
@@ -65,14 +65,14 @@ pub(super) async fn look_at(
         if limits.key_free(&passed, now) > 0 {
             open.push((queue.as_str(), key.as_str()));
         } else if let Some(rate) = limits.key_rate {
-            // A slot that is freed leaves a mark; time does not.
+            // A released slot adds a wake-up; the passing of time does not.
             marks.push((queue, rate.opens_at(&passed.starts, now), key));
         }
     }
     marks.retain(|(_, at, _)| *at > now);
     let mut opens_at = None;
     if !marks.is_empty() {
-        let rows = sqlx::query(*sql::LIMITS_MARK)
+        let rows = sqlx::query(*sql::INSERT_WAKEUPS)
             .bind(marks.iter().map(|(queue, ..)| *queue).collect::<Vec<_>>())
             .bind(marks.iter().map(|(_, at, _)| At(*at)).collect::<Vec<_>>())
             .bind(marks.iter().map(|(.., key)| *key).collect::<Vec<_>>())
@@ -87,7 +87,7 @@ pub(super) async fn look_at(
     let own = turns(connection, known, &open).await?;
     let clocks: Vec<(&str, &str)> = open.iter().map(|(queue, _)| (*queue, QUEUE)).collect();
     let clocks = turns(connection, known, &clocks).await?;
-    sqlx::query(*sql::LIMITS_OPEN)
+    sqlx::query(*sql::INSERT_HEADS)
         .bind(open.iter().map(|(queue, _)| *queue).collect::<Vec<_>>())
         .bind(open.iter().map(|(_, key)| *key).collect::<Vec<_>>())
         .bind(own.iter().zip(&clocks).map(|(own, clock)| *own.max(clock) as i64).collect::<Vec<_>>())
@@ -96,13 +96,13 @@ pub(super) async fn look_at(
     Ok(opens_at)
 }
 
-/// Keys have nothing to start, as far as known.
+/// Removes keys from those that may start a job.
 pub(super) async fn close(connection: &mut PgConnection, keys: &BTreeSet<QueueKey>) -> sqlx::Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
     let (queues, names) = queues_and_keys(keys);
-    sqlx::query(*sql::LIMITS_CLOSE).bind(queues).bind(names).execute(connection).await.map(drop)
+    sqlx::query(*sql::DELETE_HEADS).bind(queues).bind(names).execute(connection).await.map(drop)
 }
 
 fn queues_and_keys(keys: &BTreeSet<QueueKey>) -> (Vec<&str>, Vec<&str>) {
@@ -112,7 +112,7 @@ fn queues_and_keys(keys: &BTreeSet<QueueKey>) -> (Vec<&str>, Vec<&str>) {
 /// The usage of the limits of keys, in their order.
 pub(super) async fn key_usages(
     connection: &mut PgConnection,
-    known: &Known,
+    known: &QueueSnapshot,
     keys: &BTreeSet<QueueKey>,
     now: Timestamp,
 ) -> sqlx::Result<Vec<LimitUsage>> {
@@ -121,7 +121,8 @@ pub(super) async fn key_usages(
         return Ok(passed);
     }
     let (queues, names) = queues_and_keys(keys);
-    for row in sqlx::query(*sql::LIMITS_HELD).bind(queues).bind(names).bind(At(now)).fetch_all(&mut *connection).await?
+    for row in
+        sqlx::query(*sql::HELD_OF_KEYS).bind(queues).bind(names).bind(At(now)).fetch_all(&mut *connection).await?
     {
         passed[row.try_get::<i64, _>(0)? as usize - 1].running = row.try_get::<i64, _>(1)? as u32;
     }
@@ -145,7 +146,7 @@ pub(super) async fn starts(
     if limits.is_empty() {
         return Ok(starts);
     }
-    let rows = sqlx::query(*sql::LIMITS_STARTS)
+    let rows = sqlx::query(*sql::STARTS)
         .bind(limits.iter().map(|(queue, ..)| *queue).collect::<Vec<_>>())
         .bind(limits.iter().map(|(_, key, _)| *key).collect::<Vec<_>>())
         .bind(limits.iter().map(|(.., rate)| At(rate.horizon(now))).collect::<Vec<_>>())
@@ -158,10 +159,10 @@ pub(super) async fn starts(
     Ok(starts)
 }
 
-/// How far keys have come, in their order; nowhere if they take no turns.
+/// The turns of keys, in their order; 0 for keys of queues that are not fair.
 pub(super) async fn turns(
     connection: &mut PgConnection,
-    known: &Known,
+    known: &QueueSnapshot,
     keys: &[(&str, &str)],
 ) -> sqlx::Result<Vec<u64>> {
     let mut turns = vec![0; keys.len()];
@@ -172,7 +173,7 @@ pub(super) async fn turns(
         return Ok(turns);
     }
     let (queues, keys): (Vec<&str>, Vec<&str>) = keys.into_iter().copied().unzip();
-    for row in sqlx::query(*sql::LIMITS_TURNS).bind(queues).bind(keys).fetch_all(connection).await? {
+    for row in sqlx::query(*sql::TURNS).bind(queues).bind(keys).fetch_all(connection).await? {
         turns[numbers[row.try_get::<i64, _>(0)? as usize - 1]] = row.try_get::<i64, _>(1)? as u64;
     }
     Ok(turns)

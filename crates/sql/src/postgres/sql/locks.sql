@@ -1,3 +1,22 @@
--- The locks that are held. In: the time (or null).
+-- name: lock
+-- Takes a lock that is free, expired or the owner's own. In: the time (or null), name, owner, the lease. Out: its token and end, or no row.
+insert into punctual_locks as l (name, owner, token, expires_at)
+select $2::text, $3::text, 1, t.now + $4::int8 * interval '1 microsecond' from (select coalesce($1::timestamptz, now()) as now) t
+on conflict (name) do update set owner = excluded.owner, token = l.token + 1, expires_at = excluded.expires_at
+where l.owner is null or l.owner = excluded.owner or l.expires_at <= coalesce($1::timestamptz, now())
+returning token, expires_at
+
+-- name: extend_lock
+-- Extends a lock. In: the time (or null), name, owner, the lease. Rows changed: 1 if it was held.
+update punctual_locks set expires_at = coalesce($1::timestamptz, now()) + $4::int8 * interval '1 microsecond'
+where name = $2::text and owner = $3::text and expires_at > coalesce($1::timestamptz, now())
+
+-- name: unlock
+-- Releases a lock. In: the time (or null), name, owner. Rows changed: 1 if it was held.
+update punctual_locks set owner = null, expires_at = '1970-01-01Z'
+where name = $2::text and owner = $3::text and expires_at > coalesce($1::timestamptz, now())
+
+-- name: locks
+-- All held locks. In: the time (or null).
 select name, owner, token, expires_at from punctual_locks
 where owner is not null and expires_at > coalesce($1::timestamptz, now()) order by name

@@ -1,10 +1,9 @@
--- Punctual's tables in a SQLite file. Instants are microseconds since 1970 (UTC), ids are 16 bytes.
--- The views at the end show all of it in readable form.
+-- Punctual's tables in a SQLite file. Times are microseconds since 1970 (UTC), ids are 16 bytes. The views at the end show all rows
+-- in readable form.
 --
--- A job's life touches one wide row twice, at enqueue and at settle. In between it moves through three narrow
--- tables: punctual_due (waits for its time), punctual_waiting (waits for other jobs), punctual_ready or punctual_keyed
--- (may be claimed), punctual_running (is held). While a job is held, punctual_jobs still has the status it had before;
--- punctual_jobs_now has the current one.
+-- A job's wide row is written twice, at enqueue and at settle. In between the job moves through narrow tables: punctual_due (waits
+-- for its run_at), punctual_waiting (waits for other jobs), punctual_ready or punctual_keyed (may be claimed), punctual_running (is
+-- leased). While a job is running, punctual_jobs still has the status that it had before; punctual_jobs_now has the current one.
 
 create table punctual_jobs (
     seq             integer primary key,
@@ -31,9 +30,9 @@ create table punctual_jobs (
     updated_at      integer not null,
     started_at      integer,
     finished_at     integer,
-    -- Its newest event.
+    -- The job's last event.
     last_event      integer,
-    -- Whether a workflow or another job depends on its end. A job without this is settled without a look for them.
+    -- Whether a workflow or another job depends on the job's end. A settle searches for them only if this is set.
     flow            integer not null default 0,
     options          text,
     payload         text    not null,
@@ -42,10 +41,10 @@ create table punctual_jobs (
     error           text
 ) strict;
 
--- Few indexes: each one costs every insert and update, used or not. What few jobs have is indexed by tables of its own.
--- Lists by name, newest first.
+-- Few indexes: each one costs every insert and update, used or not. Columns that few jobs have are indexed by separate tables.
+-- For lists by name, newest first.
 create index punctual_jobs_name on punctual_jobs (name, id);
--- Lists of finished jobs, last finished first; retention reads it from the other end.
+-- For lists of finished jobs, last finished first; retention reads it from the other end.
 create index punctual_jobs_finished on punctual_jobs (status, finished_at) where finished_at is not null;
 
 -- Users, correlation ids and tags, for lists of their jobs, newest first.
@@ -57,7 +56,7 @@ create table punctual_labels (
     primary key (kind, value, id)
 ) strict, without rowid;
 
--- Finished jobs with a retention of their own, first to expire first.
+-- Finished jobs with a retention of their own, earliest expiry first.
 create table punctual_expiries (
     expires_at integer not null,
     job        integer not null,
@@ -79,7 +78,7 @@ create table punctual_deleted (
     primary key (deleted_at, job)
 ) strict, without rowid;
 
--- Jobs that are dropped at restart.
+-- Jobs that are deleted at restart.
 create table punctual_ephemeral (
     job integer primary key
 ) strict;
@@ -94,14 +93,14 @@ create table punctual_ready (
     primary key (queue, name, priority desc, run_at, job)
 ) strict, without rowid;
 
--- Scheduled and retrying jobs, next first.
+-- Scheduled and retrying jobs, earliest run_at first.
 create table punctual_due (
     run_at integer not null,
     job    integer not null,
     primary key (run_at, job)
 ) strict, without rowid;
 
--- Queued jobs with a concurrency key, which are not in punctual_ready: each key's in the order in which they start.
+-- Queued jobs with a concurrency key, which are not in punctual_ready: those of each key in the order in which they start.
 create table punctual_keyed (
     queue    text    not null,
     key      text    not null,
@@ -140,7 +139,7 @@ create table punctual_running (
     flow        integer not null default 0,
     -- The concurrency key; empty for a job without one in a limited queue, null for a job without any limit.
     limit_key        text,
-    -- Whether its worker has confirmed that its handler is about to start: of jobs that run at most once.
+    -- Whether its worker has confirmed that its handler is about to start. Used by jobs that run at most once.
     confirmed   integer not null default 0
 ) strict, without rowid;
 create index punctual_running_limit_key on punctual_running (queue, limit_key) where limit_key is not null;
@@ -168,12 +167,12 @@ create table punctual_logs (
     primary key (job, run, line)
 ) strict, without rowid;
 
--- A job's events are found from its last one backwards, each naming the one before. That takes the place of an index,
--- which would cost every event a second entry in the middle of a large tree; a history is read rarely and has few events.
+-- A job's events are found from its last one backwards: each refers to the previous one. This replaces an index, which would cost
+-- every event a second entry in the middle of a large tree; a history is read rarely and has few events.
 create table punctual_events (
     seq      integer primary key,
     job      integer not null,
-    -- The job's event before this one.
+    -- The job's previous event.
     previous integer,
     at       integer not null,
     status   text    not null,
@@ -182,8 +181,8 @@ create table punctual_events (
     detail   text
 ) strict;
 
--- The number of the last event, if that has been removed: a reader that follows the numbers would take a reused one for
--- one that it has seen.
+-- The number of the last event, if that event has been deleted: a reader that follows the numbers would mistake a reused number for
+-- an event that it has already read.
 create table punctual_event_numbers (
     only_one integer primary key check (only_one = 1),
     last     integer not null
@@ -199,7 +198,7 @@ create table punctual_keys (
     primary key (scope, key)
 ) strict, without rowid;
 
--- How many jobs there are, kept in step by every transaction.
+-- Numbers of jobs, updated by every transaction.
 create table punctual_counts (
     queue  text    not null,
     name   text    not null,
@@ -208,7 +207,7 @@ create table punctual_counts (
     primary key (queue, name, status)
 ) strict, without rowid;
 
--- How many unfinished jobs users have, kept in step likewise.
+-- Numbers of unfinished jobs by user, updated in the same way.
 create table punctual_pending (
     user_id text    not null,
     name    text    not null,
@@ -249,7 +248,8 @@ create table punctual_locks (
     expires_at integer not null
 ) strict, without rowid;
 
--- By how much the machine's clock differs from the time since its start, and when it was last set. All processes of a file share it.
+-- The difference between the machine's clock and the time since its start, and when the clock was last set. Shared by all processes
+-- of a file.
 create table punctual_clock (
     only_one      integer primary key check (only_one = 1),
     epoch         blob    not null,
@@ -282,7 +282,7 @@ create table punctual_workflows (
     cancelled  integer not null default 0
 ) strict, without rowid;
 
--- The jobs of workflows and their callbacks, by the names they have there: of each the latest.
+-- The jobs of workflows and their callbacks, by node name: the latest of each.
 create table punctual_nodes (
     workflow blob    not null,
     node     text    not null,
@@ -341,7 +341,7 @@ create table punctual_queue_events (
 ) strict;
 create index punctual_queue_events_queue on punctual_queue_events (queue, id);
 
--- Keys that may start a job: the first job of each, by name. A claim reads only these, however many keys wait.
+-- Keys that may start a job: the first job of each, by name. A claim reads only these, regardless of the number of waiting keys.
 create table punctual_limit_heads (
     queue    text    not null,
     name     text    not null,
@@ -355,8 +355,8 @@ create table punctual_limit_heads (
 ) strict, without rowid;
 create index punctual_limit_heads_key on punctual_limit_heads (queue, key);
 
--- Keys that the next claim checks: the limits of their queue changed, or their rate allows more from a time on. Changes of
--- a key's jobs need no row: the same transaction checks the key.
+-- Keys that the next claim checks: the limits of their queue changed, or their rate allows more starts from a time on. Changes of a
+-- key's jobs need no row: the same transaction checks the key.
 create table punctual_limit_wakeups (
     queue text    not null,
     at    integer not null,
@@ -364,7 +364,7 @@ create table punctual_limit_wakeups (
     primary key (queue, at, key)
 ) strict, without rowid;
 
--- Recent starts where there is a rate, per key, or under an empty key per queue.
+-- Recent starts in queues with a rate: per key, and with an empty key per queue.
 create table punctual_limit_starts (
     queue text    not null,
     key   text    not null,
@@ -373,8 +373,8 @@ create table punctual_limit_starts (
     primary key (queue, key, at)
 ) strict, without rowid;
 
--- The turn that each key of a fair queue has reached, and under an empty key its queue. Jobs without a key have a blank,
--- which no key can be.
+-- The turn that each key of a fair queue has reached, and with an empty key that of the queue. Jobs without a key use a blank,
+-- which is not a valid key.
 create table punctual_limit_fairness (
     queue text    not null,
     key   text    not null,
@@ -442,8 +442,8 @@ select j.seq, j.id, j.name, j.queue,
        coalesce(r.last_event, j.last_event) as last_event
 from punctual_jobs j left join punctual_running r on r.job_id = j.id;
 
--- The same, for people: `select name, count(*) from punctual_jobs_readable where status = 'dead'
--- and finished_at >= date('now', '-1 day') group by name`.
+-- The same in readable form: `select name, count(*) from punctual_jobs_readable where status = 'dead' and finished_at >=
+-- date('now', '-1 day') group by name`.
 create view punctual_jobs_readable as
 select 'job_' || lower(hex(id)) as id, name, queue, status, priority,
        strftime('%Y-%m-%dT%H:%M:%fZ', scheduled_at / 1e6, 'unixepoch') as scheduled_at,

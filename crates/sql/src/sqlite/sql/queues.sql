@@ -1,2 +1,24 @@
--- What is said of queues, by name. Reads the whole table, which is small.
+-- name: queues
+-- The settings of queues, by name. Reads the whole table, which is small.
 select name, settings, revision, updated_at, updated_by from punctual_queues order by name
+
+-- name: limited_queues
+-- The queues that are paused, and those that are limited. Reads the whole index punctual_queues_limited, which is small.
+select name, paused, settings from punctual_queues where paused = 1 or limited = 1
+
+-- name: save_queue
+-- Saves the settings of a queue, if its revision is the given one. In: name, paused, settings, revision, now, actor, limited.
+-- Rows changed: 1, or 0 if another process changed the settings first. Index: primary key.
+insert into punctual_queues (name, paused, settings, revision, updated_at, updated_by, limited)
+select ?1, ?2, ?3, 1, ?5, ?6, ?7 where ?4 = 0 or exists (select 1 from punctual_queues where name = ?1)
+on conflict (name) do update set paused = excluded.paused, settings = excluded.settings, revision = revision + 1,
+    updated_at = excluded.updated_at, updated_by = excluded.updated_by, limited = excluded.limited
+where revision = ?4
+
+-- name: insert_queue_event
+-- Adds to the history of a queue. In: queue, now, actor, action.
+insert into punctual_queue_events (queue, at, actor, action) values (?1, ?2, ?3, ?4)
+
+-- name: queue_events
+-- The history of a queue, latest first. In: queue, the limit. Index: punctual_queue_events_queue, backwards.
+select at, actor, action from punctual_queue_events where queue = ?1 order by id desc limit ?2

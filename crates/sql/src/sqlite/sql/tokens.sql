@@ -1,2 +1,39 @@
--- All tokens, oldest first: their ids begin with their time. There are few.
+-- name: insert_token
+-- Stores a token. In: its columns.
+insert into punctual_tokens (id, name, roles, hash, session_of, created_by, created_at, expires_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+
+-- name: tokens
+-- All tokens, oldest first: their ids begin with their time. The table is small.
 select id, name, roles, hash, session_of, created_by, created_at, expires_at from punctual_tokens order by id
+
+-- name: revoke_token
+-- Ends a valid token or session. In: its id, now.
+update punctual_tokens set expires_at = ?2 where id = ?1 and (expires_at is null or expires_at > ?2)
+
+-- name: remove_sessions
+-- Deletes a session, or the sessions of a token. In: its id. The table is small.
+delete from punctual_tokens where session_of = ?1 or id = ?1 and session_of is not null
+
+-- name: clear_tokens
+-- Deletes all tokens and sessions, unless a token is valid. In: now. The table is small.
+delete from punctual_tokens where not exists (
+    select 1 from punctual_tokens valid where valid.session_of is null and (valid.expires_at is null or valid.expires_at > ?1)
+)
+
+-- name: prune_tokens
+-- Deletes expired sessions and tokens, except the last token created: while one exists, tokens are required. In: now. The table is small.
+delete from punctual_tokens where expires_at <= ?1 and (
+    session_of is not null or id <> (select t.id from punctual_tokens t where t.session_of is null order by t.id desc limit 1)
+)
+
+-- name: insert_idempotent_request
+-- Stores a request, unless its key exists. In: key, fingerprint, now, seed.
+insert into punctual_idempotency (key, fingerprint, at, seed) values (?1, ?2, ?3, ?4) on conflict do nothing
+
+-- name: idempotent_request
+-- A stored request. In: its key.
+select fingerprint, at, seed from punctual_idempotency where key = ?1
+
+-- name: prune_idempotent_requests
+-- Deletes old requests. In: the cutoff, the limit.
+delete from punctual_idempotency where key in (select key from punctual_idempotency where at < ?1 order by at limit ?2)

@@ -1,11 +1,11 @@
--- Punctual's tables in SQL Server. `select * from punctual_jobs_readable` shows every job as it stands.
+-- Punctual's tables in SQL Server. `select * from punctual_jobs_readable` shows the current state of every job.
 --
--- A job's life touches one wide row twice, at enqueue and at settle. In between it moves through narrow tables: punctual_due (waits for its
--- time), punctual_ready or punctual_keyed (may be claimed), punctual_running (is held). While a job is held, punctual_jobs still has the
--- status it rested in; punctual_jobs_now has the true one.
+-- A job's wide row is written twice, at enqueue and at settle. In between the job moves through narrow tables: punctual_due (waits for its
+-- run_at), punctual_waiting (waits for other jobs), punctual_ready or punctual_keyed (may be claimed), punctual_running (is leased). While
+-- a job is running, punctual_jobs still has the status that it had before; punctual_jobs_now has the current one.
 --
--- Times are microseconds since 1970 in UTC, ids are the sixteen bytes that their texts show. Words compare byte by byte. Keys may be longer than an
--- index allows, so that indexes have their hashes (SHA-256). A line `go` ends a batch.
+-- Times are microseconds since 1970 (UTC), ids are the sixteen bytes that their texts show. Text is compared byte by byte. Keys may be
+-- longer than an index allows, so indexes contain their SHA-256 hashes. A line `go` ends a batch.
 
 create table punctual_jobs (
     seq            bigint         not null identity primary key,
@@ -38,7 +38,7 @@ create table punctual_jobs (
     result         nvarchar(max),
     error          nvarchar(max),
     last_event     bigint,
-    -- Something follows from the job's end, for its workflow or for jobs that wait for it.
+    -- Whether a workflow or another job depends on the job's end. A settle searches for them only if this is set.
     flow           bit            not null default 0
 )
 go
@@ -59,7 +59,7 @@ go
 create clustered index punctual_labels_job on punctual_labels (job)
 go
 
--- Finished jobs that say themselves how long they are kept, first to go first; dead jobs; deleted ones; those that are dropped at restart.
+-- Finished jobs with a retention of their own, earliest expiry first; dead jobs; deleted jobs; jobs that are deleted at restart.
 create table punctual_expiries (expires_at bigint not null, job bigint not null, primary key (expires_at, job));
 create table punctual_dead (died_at bigint not null, job bigint not null, name nvarchar(256) collate Latin1_General_BIN2 not null, primary key (died_at, job));
 create table punctual_deleted (deleted_at bigint not null, job bigint not null, primary key (deleted_at, job));
@@ -85,7 +85,8 @@ create table punctual_waiting (
 )
 go
 
--- Held jobs. limit_key: its concurrency key; empty for a job without one in a limited queue, null for a job without limits.
+-- Running jobs and their leases. limit_key: the concurrency key; empty for a job without one in a limited queue, null for a job without any
+-- limit.
 create table punctual_running (
     job_id      binary(16)     not null primary key,
     job         bigint         not null,
@@ -103,7 +104,7 @@ create table punctual_running (
     flow        bit            not null,
     limit_key        nvarchar(1024) collate Latin1_General_BIN2,
     limit_key_hash   binary(32),
-    -- Whether its worker has said that its handler is about to start: of jobs that run at most once.
+    -- Whether its worker has confirmed that its handler is about to start. Used by jobs that run at most once.
     confirmed   bit            not null default 0
 )
 go
@@ -132,7 +133,7 @@ create table punctual_logs (
     message nvarchar(max) not null,
     primary key (job, run, line)
 );
--- Events, in the order in which they happened; each names its job's event before it.
+-- Events, in the order in which they happened; each refers to the previous event of its job.
 create table punctual_events (
     seq      bigint        not null primary key,
     job      bigint        not null,
@@ -143,9 +144,9 @@ create table punctual_events (
     actor    nvarchar(512),
     detail   nvarchar(max)
 );
--- Numbers of events. They can be seen in the order in which their transactions end, which is another one.
+-- Numbers of events. They become visible in the order in which their transactions end, which differs from that of the numbers.
 create sequence punctual_event_sequence as bigint start with 1 increment by 1;
--- One row each: numbers that were given out, and are not given again when what had them is gone.
+-- One row each: the last number that was used, which is not used again after its row is deleted.
 create table punctual_event_numbers (only_one int not null primary key, last bigint not null);
 create table punctual_notification_numbers (only_one int not null primary key, last bigint not null);
 insert into punctual_event_numbers (only_one, last) values (1, 0);
@@ -162,8 +163,8 @@ create table punctual_keys (
     primary key nonclustered (scope, hash)
 );
 
--- How many jobs there are, how many unfinished ones users have, what was counted in each hour. Whatever changes a number adds a row, so that nobody
--- waits for anybody; from time to time the rows of one thing are made one.
+-- Numbers of jobs, numbers of unfinished jobs by user, rollups of each hour. Every change of a number adds a row, so that transactions do
+-- not wait for each other; from time to time the rows of a number are merged.
 create table punctual_counts (
     queue  nvarchar(256) collate Latin1_General_BIN2 not null,
     name   nvarchar(256) collate Latin1_General_BIN2 not null,
@@ -293,7 +294,7 @@ go
 create index punctual_queue_events_queue on punctual_queue_events (queue, id)
 go
 
--- Queued jobs with a concurrency key; and which keys may start something: the first job of each, by lane.
+-- Queued jobs with a concurrency key; and the keys that may start a job: the first job of each, by lane.
 create table punctual_keyed (
     queue    nvarchar(256)  collate Latin1_General_BIN2 not null,
     [key]    nvarchar(1024) collate Latin1_General_BIN2 not null,
@@ -316,7 +317,7 @@ create table punctual_limit_heads (
     hash     binary(32)     not null,
     primary key nonclustered (queue, name, priority desc, turn, run_at, job)
 );
--- Keys that the next claim looks at, or at a time at which their rate lets more through.
+-- Keys that the next claim checks, or that it checks from a time on, when their rate allows more starts.
 create table punctual_limit_wakeups (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     at    bigint         not null,
@@ -335,7 +336,7 @@ create table punctual_occupied_slots (
     limit_key_hash   binary(32)     not null,
     primary key (job_id, run)
 );
--- Recent starts where there is a rate, per key, or under an empty key per queue.
+-- Recent starts in queues with a rate: per key, and with an empty key per queue.
 create table punctual_limit_starts (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
@@ -344,7 +345,7 @@ create table punctual_limit_starts (
     hash  binary(32)     not null,
     primary key nonclustered (queue, hash, at)
 );
--- The turn that each key of a fair queue has reached, and under an empty key its queue.
+-- The turn that each key of a fair queue has reached, and with an empty key that of the queue.
 create table punctual_limit_fairness (
     queue nvarchar(256)  collate Latin1_General_BIN2 not null,
     [key] nvarchar(1024) collate Latin1_General_BIN2 not null,
@@ -399,7 +400,7 @@ go
 create index punctual_idempotency_at on punctual_idempotency (at)
 go
 
--- A large batch is not to lock whole tables.
+-- A large batch must not lock whole tables.
 alter table punctual_jobs set (lock_escalation = disable);
 alter table punctual_labels set (lock_escalation = disable);
 alter table punctual_ready set (lock_escalation = disable);
@@ -435,7 +436,7 @@ select j.seq, j.id, j.name, j.queue,
 from punctual_jobs j left join punctual_running r on r.job_id = j.id
 go
 
--- The same, for people.
+-- The same in readable form.
 create view punctual_jobs_readable as
 select 'job_' + lower(convert(varchar(32), id, 2)) as id, name, queue, status, priority,
        dateadd(second, run_at / 1000000 % 86400, dateadd(day, run_at / 86400000000, cast('1970-01-01' as datetime2))) as run_at,

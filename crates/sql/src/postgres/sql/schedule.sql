@@ -1,3 +1,0 @@
--- One schedule. In: its name. Index: primary key.
-select id, definition::text, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at, updated_by, name
-from punctual_schedules where name = $1::text

@@ -1,5 +1,0 @@
--- The schedules that run next. In: after which time and name, until when, how many. Index: punctual_schedules_next.
-select id, definition::text, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at, updated_by, name
-from punctual_schedules where enabled and next_run_at is not null
-    and (next_run_at, name) > ($1::timestamptz, $2::text) and next_run_at <= $3::timestamptz
-order by next_run_at, name limit $4::int8

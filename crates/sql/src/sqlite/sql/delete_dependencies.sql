@@ -1,2 +1,0 @@
--- Forgets whom a job waited for. In: job. Index: punctual_dependencies_child.
-delete from punctual_dependencies where child = ?1

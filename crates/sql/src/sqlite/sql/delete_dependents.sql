@@ -1,2 +1,0 @@
--- Forgets who waited for a job. In: job. Index: primary key.
-delete from punctual_dependencies where parent = ?1

@@ -1,2 +1,0 @@
--- Removes a job. In: seq. Index: rowid.
-delete from punctual_jobs where seq = ?1

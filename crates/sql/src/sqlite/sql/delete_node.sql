@@ -1,2 +1,0 @@
--- A job leaves its workflow. In: job. Index: punctual_nodes_job.
-delete from punctual_nodes where job = ?1

@@ -1,2 +1,0 @@
--- A job waits no longer. In: run_at, job. Index: primary key.
-delete from punctual_waiting where run_at = ?1 and job = ?2

@@ -1,3 +1,0 @@
--- Jobs whose time has come, longest overdue first.
--- In: now, how many. Out: run_at, job. Index: the head of the primary key.
-select run_at, job from punctual_due where run_at <= ?1 order by run_at, job limit ?2

@@ -1,2 +1,0 @@
--- Ends the leases of a worker now. Reads the whole table, which is as small as the fleet's concurrency. In: now, worker. Rows changed: how many.
-update punctual_running set lease_until = ?1 where worker_id = ?2 and lease_until > ?1

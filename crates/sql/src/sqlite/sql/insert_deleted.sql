@@ -1,2 +1,0 @@
--- A job is deleted.
-insert into punctual_deleted (deleted_at, job) values (?1, ?2)

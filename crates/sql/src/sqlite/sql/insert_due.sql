@@ -1,2 +1,0 @@
--- Lets a job wait for its time.
-insert into punctual_due (run_at, job) values (?1, ?2)

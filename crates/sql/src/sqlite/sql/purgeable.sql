@@ -1,3 +1,0 @@
--- Jobs that have been deleted for long enough, longest first.
--- In: cutoff, how many. Out: job. Index: the head of the primary key.
-select job from punctual_deleted where deleted_at <= ?1 order by deleted_at, job limit ?2

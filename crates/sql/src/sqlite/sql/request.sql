@@ -1,2 +1,0 @@
--- What is known of a request. In: its key.
-select fingerprint, at, seed from punctual_idempotency where key = ?1

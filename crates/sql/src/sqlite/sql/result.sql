@@ -1,2 +1,0 @@
--- What a job returned. In: id. Index: the unique one on id.
-select result from punctual_jobs where id = ?1

@@ -1,5 +1,0 @@
--- Finished jobs of one status that have been kept long enough, oldest first.
--- In: status, cutoff, how many. Out: job. Index: the head of punctual_jobs_finished.
-select seq from punctual_jobs
-where status = ?1 and finished_at is not null and finished_at <= ?2 and keep_for_ms is null
-order by finished_at, seq limit ?3

@@ -1,2 +1,0 @@
--- The place of a job in the table. Index: the unique one on id.
-select seq from punctual_jobs where id = ?1

@@ -1,3 +1,0 @@
--- Workflows, latest first. In: before which id, how many. Index: the primary key, backwards.
-select id, name, created_by, created_at, updated_at, total, succeeded, dead, cancelled from punctual_workflows where id < ?1
-order by id desc limit ?2

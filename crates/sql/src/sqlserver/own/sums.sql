@@ -1,5 +1,0 @@
--- Numbers are about to be added up: nobody reads them meanwhile.
--- Out: how that went, the time, whether this is a transaction at all. Lock: `punctual sums`, until the end of the transaction.
-declare @lock int;
-exec @lock = sp_getapplock @Resource = 'punctual sums', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 60000;
-select @lock, datediff_big(microsecond, cast('1970-01-01' as datetime2), sysutcdatetime()), @@trancount

@@ -1,2 +1,0 @@
--- The schema is up to date.
-exec sp_releaseapplock @Resource = 'punctual schema', @LockOwner = 'Session'

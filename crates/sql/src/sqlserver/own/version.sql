@@ -1,2 +1,0 @@
--- What the server says that it is.
-select @@version

@@ -1,3 +1,0 @@
--- A key has been looked at. In: queue, time, key. Index: the whole primary key.
-delete t from punctual_limit_wakeups t with (forceseek, rowlock) join openjson(@P1) with (queue nvarchar(256) '$[0]', at bigint '$[1]', [key] nvarchar(1024) '$[2]') i
-on t.queue = i.queue collate Latin1_General_BIN2 and t.hash = cast(hashbytes('sha2_256', i.[key]) as binary(32)) and t.at = i.at
