@@ -24,10 +24,10 @@ pub(crate) async fn all_succeeded(punctual: &Punctual, jobs: usize) -> Result<()
 }
 
 async fn one(punctual: &Punctual, id: JobId) -> Result<()> {
-    let attempts = punctual.store().attempts(id).await?;
+    let punctual::core::History { events, attempts } = punctual.store().history(id).await?;
     let once = attempts.len() == 1 && attempts[0].status == AttemptStatus::Succeeded;
     ensure!(once, "{id} has {} attempts: the run is invalid", attempts.len());
-    let events: Vec<_> = punctual.store().events(id).await?.into_iter().map(|event| event.status).collect();
+    let events: Vec<_> = events.into_iter().map(|event| event.status).collect();
     let queued_first = [Status::Queued, Status::Processing, Status::Succeeded];
     let right =
         events.ends_with(&queued_first) && (events.len() == 3 || events[0] == Status::Scheduled && events.len() == 4);

@@ -36,21 +36,29 @@ const LONG_FILES: [&str; 16] = [
 ];
 
 /// Names that denote several types of a crate.
-const AMBIGUOUS_TYPES: [(&str, &[&str]); 5] = [
-    ("crates/cli", &["Wish"]),
+const AMBIGUOUS_TYPES: [(&str, &[&str]); 4] = [
     ("crates/core", &["Order"]),
-    (
-        "crates/server",
-        &["Act", "Asked", "Batch", "End", "Message", "Page", "Paged", "Period", "State", "Which", "Wish"],
-    ),
+    ("crates/server", &["Batch", "Message", "Page", "Paged", "Period", "State"]),
     (
         "crates/sql",
         &[
-            "Call", "Choice", "Done", "Found", "Hold", "Holder", "Known", "Lane", "Options", "Patience", "Place",
-            "Sessions", "Source", "Standing", "Tables", "Taken", "Woke",
+            "Call",
+            "Candidates",
+            "Done",
+            "Found",
+            "Hold",
+            "Holder",
+            "Lane",
+            "Options",
+            "Patience",
+            "Sessions",
+            "Source",
+            "Tables",
+            "Taken",
+            "Woke",
         ],
     ),
-    ("crates/worker", &["End", "Mark", "Slot"]),
+    ("crates/worker", &["Mark", "Slot"]),
 ];
 
 /// Former names, and the names to use.

@@ -188,8 +188,8 @@ pub trait PrimaryStore: Store {
     /// Jobs that are queued, or will be by `until`, whose hints were not passed to the dispatcher yet.
     async fn undispatched(&self, until: Timestamp, limit: usize) -> StoreResult<Vec<Hint>>;
 
-    /// Records that these hints were passed to the dispatcher, except those of jobs that another transaction has locked.
-    /// Returns how many were recorded; the others are [`undispatched`](Self::undispatched) still.
+    /// Records that these hints were passed to the dispatcher, except those of jobs that another transaction has
+    /// locked. Returns how many were recorded; the others are [`undispatched`](Self::undispatched) still.
     async fn mark_dispatched(&self, hints: Vec<Hint>) -> StoreResult<usize>;
 
     /// Jobs with a start time up to `until`, of one queue or of all, in the order of their time, after a position.

@@ -85,8 +85,8 @@ pub use settle::{Claim, Ending, Outcome, Retry, Settled, Settlement, settle};
 pub use spec::{JobOptions, Spec};
 pub use state::{AttemptStatus, Status};
 pub use store::{
-    AppliedMigration, ClaimRequest, Claimed, Count, Diagnostic, Enqueued, Heartbeat, Lock, Pending, ProgressReport,
-    RetentionPolicy, Schema, Store, StoreInfo, StoreResult, Watch, WorkerRecord,
+    AppliedMigration, ClaimRequest, Claimed, Count, Diagnostic, Enqueued, Heartbeat, History, Lock, Pending,
+    ProgressReport, RetentionPolicy, Schema, Store, StoreInfo, StoreResult, Watch, WorkerRecord,
 };
 pub use time::Timestamp;
 pub use token::{IdempotentRequest, Role, Token};

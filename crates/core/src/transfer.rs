@@ -6,8 +6,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 
 use crate::{
-    Attempt, Event, Filter, Job, JobId, LogLine, Notification, OnParentFailure, Page, Queue, QueueEvent, Schedule,
-    ScheduleEvent, Status, Store, StoreResult, Timestamp, Workflow,
+    Attempt, Event, Filter, History, Job, JobId, LogLine, Notification, OnParentFailure, Page, Queue, QueueEvent,
+    Schedule, ScheduleEvent, Status, Store, StoreResult, Timestamp, Workflow,
     limits::{LOG_MAX_LINES, PAGE_MAX_JOBS, ROLLUPS_KEPT},
     measure::{self, Rollup},
 };
@@ -16,7 +16,7 @@ use crate::{
 const BATCH_MAX: usize = 500;
 /// Size of payloads, results and logs at which a batch is full.
 const BATCH_MAX_BYTES: usize = 16 << 20;
-/// Jobs whose history is read concurrently.
+/// Jobs whose logs are read concurrently.
 const READERS: usize = 16;
 /// Maximum number of events of a queue or schedule that are transferred.
 const HISTORY_MAX: usize = 10_000;
@@ -185,22 +185,18 @@ fn fitting(records: &[Record]) -> usize {
     fits.count()
 }
 
-/// Jobs with their attempts, events and logs.
+/// Jobs with their histories and logs.
 async fn records(from: &dyn Store, jobs: Vec<Job>) -> StoreResult<Vec<Record>> {
     let ids = jobs.iter().filter(|job| job.status == Status::Waiting).map(|job| job.id).collect();
     let parents = from.dependencies(ids).await?;
     let failed = |id: JobId| parents.iter().any(|one| one.child == id && one.succeeded == Some(false));
-    let record = async |job: Job| {
-        let (id, ran) = (job.id, job.run > 0);
-        Ok(Record {
-            events: from.events(id).await?,
-            attempts: if ran { from.attempts(id).await? } else { Vec::new() },
-            logs: if ran { from.logs(id, LOG_MAX_LINES * job.run as usize).await? } else { Vec::new() },
-            any_failed: failed(id),
-            job,
-        })
+    let histories = from.histories(jobs.iter().map(|job| job.id).collect()).await?;
+    let record = async |(job, History { events, attempts }): (Job, History)| {
+        let ran = job.run > 0;
+        let logs = if ran { from.logs(job.id, LOG_MAX_LINES * job.run as usize).await? } else { Vec::new() };
+        Ok(Record { events, attempts, logs, any_failed: failed(job.id), job })
     };
-    stream::iter(jobs).map(record).buffered(READERS).try_collect().await
+    stream::iter(jobs.into_iter().zip(histories)).map(record).buffered(READERS).try_collect().await
 }
 
 async fn transfer_queues(from: &dyn Store, to: &dyn Store) -> StoreResult<usize> {

@@ -373,7 +373,7 @@ async fn all_end(punctual: &Punctual, world: &mut World) {
     let statuses = Status::ALL.into_iter().filter(|status| status.is_active()).collect();
     let found = punctual.store().list(Filter { statuses, ..Filter::default() }, Page::first(5)).await.unwrap();
     for job in &found.jobs {
-        let events = punctual.store().events(job.id).await.unwrap();
+        let events = punctual.store().history(job.id).await.unwrap().events;
         eprintln!("{job:?}\n{events:#?}");
     }
     if let Some((redis, _)) = &world.redis {

@@ -126,7 +126,7 @@ async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_fin
         .await
         .unwrap();
     until("the second worker to finish it", async || count(&punctual, Status::Succeeded).await == 1).await;
-    let (finished, history) = (punctual.job(id).await.unwrap(), punctual.store().events(id).await.unwrap());
+    let (finished, history) = (punctual.job(id).await.unwrap(), punctual.store().history(id).await.unwrap().events);
     // The first worker continues, detects that its lease is lost, and deregisters after it has handled that.
     frozen.signal(Signal::SIGCONT);
     let ours = worker.id();
@@ -137,7 +137,7 @@ async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_fin
     })
     .await;
     assert_eq!(punctual.job(id).await.unwrap(), finished);
-    assert_eq!(punctual.store().events(id).await.unwrap(), history);
+    assert_eq!(punctual.store().history(id).await.unwrap().events, history);
     assert_eq!((finished.crash_count, finished.attempt), (1, 1));
     worker.stop().await;
     audit_store(&**punctual.store()).await;

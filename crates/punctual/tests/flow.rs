@@ -216,7 +216,7 @@ async fn a_large_workflow_survives_the_death_of_its_workers(new_place: fn() -> P
     for (number, (plan, end)) in plans.iter().zip(demanded(&plans)).enumerate() {
         assert_eq!(jobs[number].status, end, "job {number}");
         if jobs[number].run > 0 {
-            let first = punctual.store().attempts(ids[&number]).await.unwrap()[0].started_at;
+            let first = punctual.store().history(ids[&number]).await.unwrap().attempts[0].started_at;
             let parents = plan.parents.iter().map(|parent| jobs[*parent].finished_at.unwrap());
             assert!(parents.max().is_none_or(|last| last <= first), "job {number} ran before a parent had ended");
         }
@@ -365,7 +365,8 @@ async fn a_cancelled_workflow_tells_its_callbacks_and_can_be_retried(new_place: 
     let admin = punctual.admin("ada");
     assert_eq!(admin.cancel_workflow(id, None).await.unwrap(), 2);
     assert_eq!(admin.workflow(id).await.unwrap().status, WorkflowStatus::Cancelled);
-    let event = punctual.store().events(admin.workflow(id).await.unwrap().nodes[0].id).await.unwrap().pop().unwrap();
+    let event =
+        punctual.store().history(admin.workflow(id).await.unwrap().nodes[0].id).await.unwrap().events.pop().unwrap();
     assert_eq!((event.actor.as_deref(), event.detail.as_deref()), (Some("ada"), Some("the workflow was cancelled")));
     let worker = start_worker(&punctual).await;
     all_ended(&punctual, id).await;

@@ -246,7 +246,7 @@ async fn an_execution_whose_start_cannot_be_recorded_stops_before_another_one_st
         let id = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
         begun += 1;
         until("the job to run", async || counter.all() == begun).await;
-        if punctual.store().attempts(id).await.unwrap().is_empty() {
+        if punctual.store().history(id).await.unwrap().attempts.is_empty() {
             break id;
         }
         // On a slow machine, PostgreSQL receives the record before the network is cut.
@@ -406,7 +406,7 @@ async fn a_timeout_frees_the_slot_of_a_limit_only_when_the_handler_is_gone() {
     let jobs = bench.punctual.enqueue_all(drafts).await.unwrap();
     for job in jobs {
         assert_eq!(bench.punctual.wait(job.id, LONG).await.unwrap().status, Status::Dead);
-        let attempts = bench.punctual.store().attempts(job.id).await.unwrap();
+        let attempts = bench.punctual.store().history(job.id).await.unwrap().attempts;
         assert_eq!(attempts[0].status, AttemptStatus::TimedOut);
     }
     assert_eq!((counter.all(), counter.most()), (2, 1));

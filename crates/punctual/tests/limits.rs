@@ -147,7 +147,7 @@ async fn attempts(punctual: &Punctual) -> BTreeMap<Option<String>, Vec<Attempt>>
         let found = punctual.store().list(Filter::default(), page.clone()).await.unwrap();
         for job in found.jobs {
             let of_key = attempts.entry(job.spec.options.concurrency_key).or_default();
-            of_key.extend(punctual.store().attempts(job.id).await.unwrap());
+            of_key.extend(punctual.store().history(job.id).await.unwrap().attempts);
         }
         match found.next {
             Some(next) => page.after = Some(next),

@@ -159,7 +159,7 @@ async fn nothing_is_lost_and_no_worker_dies_when_the_server_crashes() {
     .await;
     let acknowledged = acknowledged.lock().unwrap().clone();
     for id in acknowledged {
-        let (job, events) = (punctual.job(id).await.unwrap(), punctual.store().events(id).await.unwrap());
+        let (job, events) = (punctual.job(id).await.unwrap(), punctual.store().history(id).await.unwrap().events);
         let ends = events.iter().filter(|event| event.status.is_finished()).count();
         assert_eq!((job.status, ends), (Status::Succeeded, 1), "{id}");
     }

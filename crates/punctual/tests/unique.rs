@@ -86,7 +86,7 @@ async fn of_those_who_replace_a_payload_at_once_the_last_one_counts(new_place: f
     assert_eq!((ids(&enqueued).len(), enqueued.iter().filter(|one| one.updated).count()), (1, 31));
     let job = all[0].job(id).await.unwrap();
     assert!(job.run_at >= job.created_at.after(Duration::from_secs(90)), "it is as late as the latest of them");
-    let events = all[0].store().events(id).await.unwrap();
+    let events = all[0].store().history(id).await.unwrap().events;
     assert_eq!(events.len(), 32, "each left its mark");
     assert!(events.iter().all(|event| event.status == Status::Scheduled));
     audit_store(&**all[0].store()).await;

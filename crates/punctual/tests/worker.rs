@@ -47,7 +47,7 @@ async fn a_panic_is_a_failure_and_the_worker_lives_on() {
     }
     let (_place, punctual, done) = run(panics, |draft| draft.retry(RetryPolicy::fixed(Duration::ZERO))).await;
     assert_eq!((done.status, done.attempt), (Status::Succeeded, 2));
-    let attempts = punctual.store().attempts(done.id).await.unwrap();
+    let attempts = punctual.store().history(done.id).await.unwrap().attempts;
     let fault = attempts[0].error.clone().unwrap();
     assert_eq!(fault.code.as_deref(), Some("PUNCTUAL_E_PANIC"));
     assert!(fault.message.contains("the first attempt panics"), "{fault}");
@@ -69,7 +69,7 @@ async fn a_handler_that_takes_too_long_times_out_and_its_late_end_is_ignored() {
     assert_eq!((done.status, done.result), (Status::Dead, None));
     assert_eq!(done.error.unwrap().code.as_deref(), Some("PUNCTUAL_E_TIMEOUT"));
     assert_eq!(actual.load(Ordering::SeqCst), 1, "the handler was told to stop, and came to its end");
-    assert_eq!(punctual.store().attempts(done.id).await.unwrap()[0].status, AttemptStatus::TimedOut);
+    assert_eq!(punctual.store().history(done.id).await.unwrap().attempts[0].status, AttemptStatus::TimedOut);
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn cancelling_a_running_job_stops_its_handler() {
     actual.wait().await;
     assert_eq!(punctual.job(id).await.unwrap().status, Status::Cancelled);
     worker.stop().await;
-    assert_eq!(punctual.store().attempts(id).await.unwrap()[0].status, AttemptStatus::Cancelled);
+    assert_eq!(punctual.store().history(id).await.unwrap().attempts[0].status, AttemptStatus::Cancelled);
     audit_store(&**punctual.store()).await;
 }
 

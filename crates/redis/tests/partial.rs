@@ -266,7 +266,7 @@ async fn an_execution_of_a_job_that_was_cancelled_before_its_start_was_recorded_
         let claim = claim_soon(&one).await;
         let cancel = Change { job, verb: Verb::Cancel, actor: "ada".into(), reason: None };
         assert_eq!(other.store.change(vec![cancel]).await.unwrap(), [Changed::Done]);
-        let recorded = other.store.attempts(job).await.unwrap().len();
+        let recorded = other.store.history(job).await.unwrap().attempts.len();
         assert_eq!(succeed(&one, &claim).await, Settled::Stale);
         let log = other.store.logs(job, 10).await.unwrap();
         if recorded == 0 {

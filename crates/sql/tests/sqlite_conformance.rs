@@ -48,7 +48,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
         assert!(!refused.is_transient() && refused.to_string().contains(&ids[1].to_string()), "{refused}");
         // A corrupt row that a reader found is settled in a transaction of its own.
         fx.store.promote(1).await.unwrap();
-        let history = fx.store.events(ids[1]).await.unwrap();
+        let history = fx.store.history(ids[1]).await.unwrap().events;
         assert_eq!(history.last().unwrap().status, Status::Dead);
         for claim in &claims {
             assert_eq!(fx.settle(claim, Outcome::Succeeded { result: None }).await, Settled::Done);
@@ -77,12 +77,12 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
     fx.pass(2);
     let ids: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
     assert_eq!(ids, due[1..], "what was written as a status is replaced");
-    assert_eq!(fx.store.events(due[0]).await.unwrap().last().unwrap().status, Status::Dead);
+    assert_eq!(fx.store.history(due[0]).await.unwrap().events.last().unwrap().status, Status::Dead);
     // The worker is lost.
     change(due[1], "options = '{\"tags\": 5}'");
     fx.pass(60);
     assert_eq!(fx.reap().await, 1);
-    assert_eq!(fx.store.events(due[1]).await.unwrap().last().unwrap().status, Status::Dead);
+    assert_eq!(fx.store.history(due[1]).await.unwrap().events.last().unwrap().status, Status::Dead);
     assert!(fx.store.expired(10).await.unwrap().is_empty());
     for id in &due[..2] {
         change(*id, "options = null");
@@ -110,7 +110,7 @@ async fn what_one_process_remembers_of_a_claim_does_not_hinder_another() {
     assert_eq!(two.settle(&second, success()).await, Settled::Stale);
     assert_eq!(one.settle(&first, success()).await, Settled::Stale);
     assert_eq!(one.history(id).await, two.history(id).await);
-    assert_eq!(one.store.attempts(id).await.unwrap().len(), 2);
+    assert_eq!(one.store.history(id).await.unwrap().attempts.len(), 2);
     // The claim that the first process remembers is outdated.
     one.enqueue(|_| ()).await;
     let first = one.claim_one(one.worker()).await;

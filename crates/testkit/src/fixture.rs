@@ -153,7 +153,7 @@ impl Fixture {
 
     /// The statuses of the job's events.
     pub async fn history(&self, id: JobId) -> Vec<Status> {
-        self.store.events(id).await.unwrap().into_iter().map(|event| event.status).collect()
+        self.store.history(id).await.unwrap().events.into_iter().map(|event| event.status).collect()
     }
 }
 

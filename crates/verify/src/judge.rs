@@ -71,7 +71,7 @@ pub(crate) async fn judge(
 
 async fn read<'a>(punctual: &Punctual, id: JobId, kind: &'a Kind) -> Result<Ended<'a>> {
     let job = punctual.store().get(id).await?;
-    let attempts = punctual.store().attempts(id).await?;
+    let attempts = punctual.store().history(id).await?.attempts;
     Ok(Ended { id, kind, job, attempts })
 }
 

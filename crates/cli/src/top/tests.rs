@@ -258,7 +258,7 @@ async fn a_dead_job_is_opened_read_and_retried() {
     world.type_in("r").await;
     assert_eq!(world.status(id).await, Status::Queued);
     assert!(world.picture().contains("will run again"));
-    let events = world.punctual.store().events(id).await.unwrap();
+    let events = world.punctual.store().history(id).await.unwrap().events;
     assert_eq!(events.last().unwrap().actor.as_deref(), Some("cli:ada"));
 }
 

@@ -20,7 +20,7 @@ impl Admin {
         let parents = if job.status == Status::Waiting { store.parents(id).await? } else { Vec::new() };
         let workers = store.workers().await?.into_iter().filter(|worker| is_live(worker, now)).collect();
         let (passed_queue, passed_key, held) = self.limit_usage(&job).await?;
-        let last_event = store.events(id).await?.pop();
+        let last_event = store.history(id).await?.events.pop();
         let clock_step = store.clock_step().await?;
         let facts = Facts { job, now, parents, queue, workers, passed_queue, passed_key, held, last_event, clock_step };
         Ok(explain(&facts))

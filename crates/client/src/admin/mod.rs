@@ -13,7 +13,7 @@ mod workflows;
 use std::collections::BTreeMap;
 
 use punctual_core::{
-    Attempt, Change, Changed, Error, Event, Filter, JobId, Lock, LogLine, Page, Relative, Spec, Status, Verb,
+    Attempt, Change, Changed, Error, Event, Filter, History, JobId, Lock, LogLine, Page, Relative, Spec, Status, Verb,
     WorkerRecord, check, limits,
 };
 use serde::Serialize;
@@ -133,7 +133,7 @@ impl Admin {
     pub async fn job(&self, id: JobId) -> Result<JobDetail, Error> {
         let store = self.punctual.store();
         let job = JobView::of(&self.punctual.job(id).await?);
-        let (attempts, events) = (store.attempts(id).await?, store.events(id).await?);
+        let History { events, attempts } = store.history(id).await?;
         let logs = store.logs(id, limits::LOG_MAX_LINES).await?;
         let (mut parents, children) = (store.parents(id).await?, store.children(id, RELATIVES_SHOWN).await?);
         // Unfinished parents first.

@@ -55,14 +55,14 @@ pub use self::{
     locks::{Lock, LockStore},
     notifications::NotificationStore,
     queues::QueueStore,
-    reader::{Count, JobReader, Pending},
+    reader::{Count, History, JobReader, Pending},
     retention::{RetentionPolicy, RetentionStore},
     schedules::ScheduleStore,
     tokens::TokenStore,
     transfer::TransferStore,
     workers::{Heartbeat, WorkerRecord, WorkerStore},
 };
-use crate::StoreError;
+use crate::{JobId, StoreError};
 
 /// The result of a call to an engine.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -97,6 +97,7 @@ pub fn operations() -> impl Iterator<Item = &'static str> {
 }
 
 /// A durable store of jobs.
+#[async_trait::async_trait]
 pub trait Store:
     JobStore
     + ClaimStore
@@ -113,6 +114,10 @@ pub trait Store:
     + RetentionStore
     + EngineStore
 {
+    /// The history of a job; empty if it does not exist.
+    async fn history(&self, job: JobId) -> StoreResult<History> {
+        Ok(self.histories(vec![job]).await?.pop().unwrap_or_default())
+    }
 }
 
 impl<S> Store for S where

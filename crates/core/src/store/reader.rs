@@ -16,11 +16,9 @@ port! {
         /// A page of the jobs that `filter` selects, in its [`order`](Filter::order).
         async fn list(&self, filter: Filter, page: Page) -> StoreResult<JobPage>;
 
-        /// The executions of a job, oldest first, including the current one.
-        async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>>;
-
-        /// The events of a job, oldest first.
-        async fn events(&self, job: JobId) -> StoreResult<Vec<Event>>;
+        /// The histories of jobs, in the same order; that of an unknown job is empty. For one job see
+        /// [`history`](super::Store::history).
+        async fn histories(&self, jobs: Vec<JobId>) -> StoreResult<Vec<History>>;
 
         /// The events of jobs since an earlier read, given its cursor; none without a cursor. Ordered by time, at most
         /// `limit`; further events are skipped, as are all events since a cursor that is too old, which
@@ -46,6 +44,15 @@ port! {
         /// The counters of the hours from that of `since` up to `until`.
         async fn rollups(&self, since: Timestamp, until: Timestamp) -> StoreResult<Vec<Rollup>>;
     }
+}
+
+/// What has happened to a job.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    /// Its events, oldest first.
+    pub events: Vec<Event>,
+    /// Its executions, oldest first, including the current one.
+    pub attempts: Vec<Attempt>,
 }
 
 /// The number of jobs with the same queue, name and status.

@@ -116,12 +116,12 @@ pub(crate) async fn show(call: Call, OfJob { id }: OfJob) -> Result<JobDetail, P
 
 pub(crate) async fn attempts(call: Call, OfJob { id }: OfJob) -> Result<Vec<Attempt>, Problem> {
     call.punctual().job(id).await?;
-    Ok(call.punctual().store().attempts(id).await?)
+    Ok(call.punctual().store().history(id).await?.attempts)
 }
 
 pub(crate) async fn events(call: Call, OfJob { id }: OfJob) -> Result<Vec<Event>, Problem> {
     call.punctual().job(id).await?;
-    Ok(call.punctual().store().events(id).await?)
+    Ok(call.punctual().store().history(id).await?.events)
 }
 
 pub(crate) async fn logs(call: Call, OfJob { id }: OfJob) -> Result<Vec<LogLine>, Problem> {

@@ -7,6 +7,7 @@
 //! | how do they implement the port? | `store` |
 //! | what is the state of one operation? | `tx` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
+//! | which claims have expired, or are of one worker? | `leases` |
 //! | in which index is a job, and which worker runs it? | `ready`, `running` |
 //! | dependencies, and workflows | `flow`, `workflows` |
 //! | limits | `queue_limits`, claims under them: `queue_controls`, `choice`; slots of cancelled jobs: `slots` |
@@ -30,6 +31,7 @@ pub(crate) mod enqueue;
 pub(crate) mod flow;
 pub(crate) mod import;
 pub(crate) mod independent_batches;
+pub(crate) mod leases;
 pub(crate) mod list;
 pub(crate) mod notifications;
 pub(crate) mod queue_controls;

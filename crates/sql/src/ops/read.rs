@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::{
-    Attempt, AttemptId, AttemptStatus, Count, Event, EventId, Job, JobId, LogLevel, LogLine, Pending, StoreResult,
-    Timestamp, WorkerId,
+    Attempt, AttemptId, AttemptStatus, Count, Event, EventId, History, Job, JobId, LogLevel, LogLine, Pending,
+    StoreResult, Timestamp, WorkerId,
     measure::{self, Rollup},
 };
 
@@ -37,8 +37,13 @@ pub(crate) fn seq_of(db: &dyn Db, id: JobId) -> StoreResult<Option<i64>> {
     db.one(sql::SEQ_OF, params![id.to_bytes()], |row| row.get(0))
 }
 
-pub(crate) fn attempts(db: &dyn Db, job: JobId) -> StoreResult<Vec<Attempt>> {
-    let Some(seq) = seq_of(db, job)? else { return Ok(Vec::new()) };
+/// The history of a job; empty if it does not exist.
+pub(crate) fn history(db: &dyn Db, job: JobId) -> StoreResult<History> {
+    let Some(seq) = seq_of(db, job)? else { return Ok(History::default()) };
+    Ok(History { events: events(db, seq)?, attempts: attempts(db, job, seq)? })
+}
+
+fn attempts(db: &dyn Db, job: JobId, seq: i64) -> StoreResult<Vec<Attempt>> {
     let mut attempts = db.all(sql::ATTEMPTS, params![seq], |row| {
         Ok(Attempt {
             id: AttemptId { job, run: row.get(0)? },
@@ -62,8 +67,7 @@ pub(crate) fn attempts(db: &dyn Db, job: JobId) -> StoreResult<Vec<Attempt>> {
     Ok(attempts)
 }
 
-pub(crate) fn events(db: &dyn Db, job: JobId) -> StoreResult<Vec<Event>> {
-    let Some(seq) = seq_of(db, job)? else { return Ok(Vec::new()) };
+fn events(db: &dyn Db, seq: i64) -> StoreResult<Vec<Event>> {
     let mut events = db.all(sql::EVENTS, params![seq], |row| {
         let at = rows::instant(row, 1)?;
         Ok(Event {

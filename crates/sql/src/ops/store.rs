@@ -5,8 +5,8 @@
 /// The names that the implementation uses.
 pub(crate) mod names {
     pub(crate) use punctual_core::{
-        Attempt, AttemptId, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Diagnostic, Enqueued,
-        Event, Filter, Heartbeat, IdempotentRequest, Job, JobId, JobPage, Json, Lock, LogLine, NewJob, NewNotification,
+        AttemptId, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Diagnostic, Enqueued, Filter,
+        Heartbeat, History, IdempotentRequest, Job, JobId, JobPage, Json, Lock, LogLine, NewJob, NewNotification,
         NewWorkflow, Node, Notification, Page, Pending, ProgressReport, Queue, QueueEvent, QueueSave, Relative,
         RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, StoreError, StoreInfo,
         StoreResult, Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
@@ -17,8 +17,8 @@ pub(crate) mod names {
     };
 
     pub(crate) use crate::ops::{
-        change, changes, claim, enqueue, import, list, notifications, queue_limits, queues, read, registry, remove,
-        schedules, settle, slots, tokens, workflows,
+        change, changes, claim, enqueue, import, leases, list, notifications, queue_limits, queues, read, registry,
+        remove, schedules, settle, slots, tokens, workflows,
     };
 }
 
@@ -55,7 +55,7 @@ macro_rules! store_by_operations {
             }
 
             async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
-                self.read(move |db| claim::claims_of(db, worker, limit)).await
+                self.read(move |db| leases::claims_of(db, worker, limit)).await
             }
         }
 
@@ -84,7 +84,7 @@ macro_rules! store_by_operations {
 
             async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
                 let now = self.now();
-                let claim::Expired { claims, corrupt } = self.read(move |db| claim::expired(db, now, limit)).await?;
+                let leases::Expired { claims, corrupt } = self.read(move |db| leases::expired(db, now, limit)).await?;
                 if !corrupt.is_empty() {
                     tracing::error!(
                         jobs = corrupt.len(),
@@ -110,12 +110,8 @@ macro_rules! store_by_operations {
                 self.read(move |db| list::list(db, &filter, &page)).await
             }
 
-            async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>> {
-                self.read(move |db| read::attempts(db, job)).await
-            }
-
-            async fn events(&self, job: JobId) -> StoreResult<Vec<Event>> {
-                self.read(move |db| read::events(db, job)).await
+            async fn histories(&self, jobs: Vec<JobId>) -> StoreResult<Vec<History>> {
+                self.read(move |db| jobs.iter().map(|job| read::history(db, *job)).collect()).await
             }
 
             async fn changes(&self, since: Option<String>, limit: usize) -> StoreResult<Changes> {

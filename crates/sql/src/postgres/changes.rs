@@ -11,7 +11,7 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     core::Core,
-    read, rows, statements as sql,
+    history, read, rows, statements as sql,
     value::{At, Uuid, job_id},
 };
 
@@ -118,7 +118,7 @@ async fn look(store: &Core, before: Option<&Stand>, limit: usize) -> sqlx::Resul
 fn event(row: &PgRow) -> sqlx::Result<(JobId, Event)> {
     let (id, at) = (job_id(row.try_get::<Uuid, _>(0)?), rows::instant(row, 2)?);
     let event = Event {
-        id: EventId::new(at, read::event_number(id, rows::number(row, 1)?)),
+        id: EventId::new(at, history::event_number(id, rows::number(row, 1)?)),
         at,
         status: rows::word(row, 3)?,
         run: row.try_get::<Option<i32>, _>(4)?.map(|run| run as u32),

@@ -17,7 +17,8 @@
 //! | what a dispatcher in front needs | `dispatch`, `ready_keys` |
 //! | how are idle workers woken? | `wake` |
 //! | operators' actions | `change`, `workflows`, `queues` |
-//! | jobs, histories, counters, lists | `read`, `list` |
+//! | jobs, counters, lists | `read`, `list` |
+//! | events and attempts of jobs | `history` |
 //! | what has changed since an earlier read? | `changes` |
 //! | schedules | `schedules` |
 //! | workers and locks | `registry` |
@@ -41,6 +42,7 @@ mod error;
 mod flow;
 #[cfg(test)]
 mod golden;
+mod history;
 mod import;
 mod keys;
 mod lanes;

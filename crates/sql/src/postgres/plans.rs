@@ -203,7 +203,7 @@ async fn what_is_recorded_late_reads_only_its_own_places() {
     bench.prepare("begin_late", *sql::BEGIN, &begin).await;
     let text = sql::of_table(sql::FINISH.of(true, false), "punctual_jobs").0;
     // One of the parameters is used by other settles only, and its type cannot be inferred from this statement.
-    let text = text.replacen("with l as", "with unused as (select $7::bool), l as", 1);
+    let text = text.replacen("with ended as", "with unused as (select $7::bool), ended as", 1);
     bench.prepare("finish_late", &text, &finish).await;
     let marked = format!("{lanes}, {times}, {ids}");
     bench.prepare("mark_dispatched", *sql::MARK_DISPATCHED, &marked).await;
@@ -218,17 +218,17 @@ async fn what_is_recorded_late_reads_only_its_own_places() {
 }
 
 #[tokio::test]
-async fn a_story_reads_only_its_own_events() {
+async fn a_history_reads_only_its_own_events() {
     let mut bench = Bench::new().await;
-    let args = "gen_random_uuid(), now()";
-    bench.prepare("story", &sql::EVENTS.replace("{events}", "punctual_events_rest"), args).await;
+    let args = "array[gen_random_uuid()], array[now()]";
+    bench.prepare("history", &sql::EVENTS.replace("{events}", "punctual_events_rest"), args).await;
     bench
         .run(
             "insert into punctual_events_rest (job_id, n, at, final, status)
              select gen_random_uuid(), 1, timestamptz 'epoch' + n * interval '1 ms', n % 4, '' from generate_series(1, 10000) n",
         )
         .await;
-    let plan = bench.explain("story", args).await;
+    let plan = bench.explain("history", args).await;
     assert!(pages(&plan) <= 40, "{}", plan.join("\n"));
 }
 

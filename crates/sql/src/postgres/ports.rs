@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{
-    Attempt, Change, Changed, Changes, Count, Diagnostic, Event, Filter, Heartbeat, IdempotentRequest, Job, JobId,
-    JobPage, Json, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Notification, Page, Pending, Queue,
-    QueueEvent, QueueSave, Relative, RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, StoreInfo,
-    StoreResult, Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
+    Change, Changed, Changes, Count, Diagnostic, Filter, Heartbeat, History, IdempotentRequest, Job, JobId, JobPage,
+    Json, Lock, LogLine, NewJob, NewNotification, NewWorkflow, Node, Notification, Page, Pending, Queue, QueueEvent,
+    QueueSave, Relative, RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, StoreInfo, StoreResult,
+    Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
     limiter::{LimitUsage, OccupiedSlot},
     measure::Rollup,
     store::{Metric, ports::*},
@@ -15,8 +15,8 @@ use punctual_core::{
 };
 
 use super::{
-    change, changes, diagnostics, import, list, maintenance, notifications, partition_retention, queue_limits, queues,
-    read, registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
+    change, changes, diagnostics, history, import, list, maintenance, notifications, partition_retention, queue_limits,
+    queues, read, registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
 };
 
 #[async_trait]
@@ -29,12 +29,8 @@ impl JobReader for PostgresStore {
         self.core.sessions.within(Patience::Usual, list::list(&self.core, &filter, &page)).await
     }
 
-    async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>> {
-        self.answer(Patience::Usual, read::attempts(&self.core, job)).await
-    }
-
-    async fn events(&self, job: JobId) -> StoreResult<Vec<Event>> {
-        self.answer(Patience::Usual, read::events(&self.core, job)).await
+    async fn histories(&self, jobs: Vec<JobId>) -> StoreResult<Vec<History>> {
+        self.answer(Patience::Usual, history::histories(&self.core, &jobs)).await
     }
 
     async fn changes(&self, since: Option<String>, limit: usize) -> StoreResult<Changes> {

@@ -147,7 +147,7 @@ mod tests {
             later.add(sql::INSERT_DUE, params![5, job]);
             later.add(sql::INSERT_EPHEMERAL, params![job]);
         }
-        assert_eq!(written(later), ["insert_due", "insert_ephemeral"]);
+        assert_eq!(written(later), ["INSERT_DUE", "INSERT_EPHEMERAL"]);
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         later.add(sql::DELETE_DUE, params![5, 1]);
         later.add(sql::INSERT_EPHEMERAL, params![1]);
         later.add(sql::INSERT_DUE, params![6, 1]);
-        assert_eq!(written(later), ["insert_due", "delete_due", "insert_ephemeral", "insert_due"]);
+        assert_eq!(written(later), ["INSERT_DUE", "DELETE_DUE", "INSERT_EPHEMERAL", "INSERT_DUE"]);
     }
 
     #[test]

@@ -95,7 +95,7 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
 
     for id in usual.iter().chain([&labelled]) {
         assert_eq!(fx.store.get(*id).await.unwrap(), None);
-        assert!(fx.store.events(*id).await.unwrap().is_empty());
+        assert!(fx.store.history(*id).await.unwrap().events.is_empty());
     }
     assert_eq!(histories, [fx.history(dead).await, fx.history(kept).await]);
     // The key is free again, and the remaining jobs continue.

@@ -7,7 +7,9 @@ mod days;
 
 use std::time::Duration;
 
-use punctual_core::{JobId, ManualClock, Outcome, RetentionPolicy, Settled, Status, settle, store::ports::*};
+use punctual_core::{
+    JobId, ManualClock, Outcome, RetentionPolicy, Settled, Status, dispatch::PrimaryStore, settle, store::ports::*,
+};
 use punctual_sql::postgres::{
     Options, PostgresStore,
     sqlx::{AssertSqlSafe, Connection, PgConnection, query_scalar, raw_sql},
@@ -176,6 +178,39 @@ async fn a_hint_crosses_from_one_process_to_another() {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), heard).await.expect("no hint came");
+}
+
+/// The dispatcher's process and an operator lock rows in orders of their own; if either waited for the other, they
+/// could deadlock.
+#[tokio::test]
+async fn a_job_that_another_transaction_has_locked_is_marked_as_dispatched_later() {
+    let clock = Fixture::start();
+    let options = Options { dispatched: true, ..options(&clock) };
+    let store = PostgresStore::open(options.clone()).await.unwrap();
+    let fx = Fixture::new(store.clone(), clock.clone());
+    let locked = [fx.enqueue(|_| ()).await, fx.enqueue_in(60, |_| ()).await];
+    let free = [fx.enqueue(|_| ()).await, fx.enqueue_in(90, |_| ()).await];
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    for table in ["ready", "due"] {
+        let sql = format!("update {}.punctual_{table} set dispatched = false", options.schema);
+        raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+    }
+    let until = store.now().after(Duration::from_secs(100));
+    let undispatched = async || store.undispatched(until, 10).await.unwrap();
+    assert_eq!(undispatched().await.len(), 4);
+
+    let mut transaction = connection.begin().await.unwrap();
+    for (table, job) in ["ready", "due"].into_iter().zip(locked) {
+        let (schema, id) = (&options.schema, job.to_bits());
+        let sql = format!("select 1 from {schema}.punctual_{table} where id = '{id:032x}' for update");
+        query_scalar::<_, i32>(AssertSqlSafe(sql)).fetch_one(&mut *transaction).await.unwrap();
+    }
+    assert_eq!(store.mark_dispatched(undispatched().await).await.unwrap(), free.len());
+    let left = undispatched().await;
+    assert_eq!(left.iter().map(|hint| hint.job).collect::<Vec<_>>(), locked);
+    transaction.rollback().await.unwrap();
+    assert_eq!(store.mark_dispatched(left).await.unwrap(), locked.len());
+    assert_eq!(undispatched().await, []);
 }
 
 /// An application's transaction that began before a day's partitions were exchanged sees their old contents.

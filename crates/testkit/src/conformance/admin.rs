@@ -43,7 +43,7 @@ pub async fn retrying_a_dead_job_continues_its_history(fx: &Fixture) {
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!((claim.job.attempt, claim.job.run), (2, 2));
     fx.settle(&claim, success()).await;
-    assert_eq!(fx.store.attempts(id).await.unwrap().len(), 2);
+    assert_eq!(fx.store.history(id).await.unwrap().attempts.len(), 2);
 }
 
 pub async fn cancelling_works_from_every_active_status(fx: &Fixture) {
@@ -70,7 +70,7 @@ pub async fn cancelling_a_running_job_makes_its_settle_stale(fx: &Fixture) {
     change(fx, id, Verb::Cancel).await;
     assert_eq!(fx.store.check_leases(worker, vec![claim.attempt_id()]).await.unwrap(), [false]);
     assert_eq!(fx.settle(&claim, success()).await, Settled::Stale);
-    let attempts = fx.store.attempts(id).await.unwrap();
+    let attempts = fx.store.history(id).await.unwrap().attempts;
     assert_eq!((attempts[0].status, attempts[0].finished_at), (AttemptStatus::Cancelled, Some(fx.now())));
     assert_eq!(fx.history(id).await, [Status::Queued, Status::Processing, Status::Cancelled]);
 }
@@ -100,7 +100,7 @@ pub async fn a_change_of_an_unknown_job_says_so(fx: &Fixture) {
     let unknown = fx.new_job(|_| ()).id;
     assert_eq!(change(fx, unknown, Verb::Cancel).await, Changed::NotFound);
     assert_eq!(fx.store.get(unknown).await.unwrap(), None);
-    assert!(fx.store.events(unknown).await.unwrap().is_empty());
+    assert!(fx.store.history(unknown).await.unwrap().events.is_empty());
 }
 
 pub async fn run_now_starts_a_scheduled_or_retrying_job(fx: &Fixture) {
@@ -119,7 +119,7 @@ pub async fn run_now_starts_a_scheduled_or_retrying_job(fx: &Fixture) {
 pub async fn an_operators_action_is_an_event_with_its_actor(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     change(fx, id, Verb::Cancel).await;
-    let event = fx.store.events(id).await.unwrap().remove(1);
+    let event = fx.store.history(id).await.unwrap().events.remove(1);
     assert_eq!((event.actor.as_deref(), event.detail.as_deref()), (Some("ada"), Some("because")));
 }
 

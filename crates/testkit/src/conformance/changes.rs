@@ -59,7 +59,7 @@ pub async fn what_happens_is_told_from_the_first_look_on(fx: &Fixture) {
         })
         .await;
     let actual = follower.look().await;
-    let (job, history) = (fx.job(id).await, fx.store.events(id).await.unwrap());
+    let (job, history) = (fx.job(id).await, fx.store.history(id).await.unwrap().events);
     assert_eq!(actual, [JobEvent::of(id, &job.spec, history[0].clone())]);
     assert_eq!((actual[0].schedule.as_deref(), actual[0].tags.len()), (Some("nightly"), 2));
     assert_eq!(follower.look().await, []);
@@ -78,7 +78,7 @@ pub async fn who_goes_on_from_a_cursor_is_told_everything_once(fx: &Fixture) {
     fx.settle(&claim, failure("no")).await;
     let actual = follower.look().await;
     assert_eq!(actual.iter().map(|actual| actual.event.status).collect::<Vec<_>>(), [Status::Failed, Status::Dead]);
-    let history = fx.store.events(id).await.unwrap();
+    let history = fx.store.history(id).await.unwrap().events;
     assert_eq!(actual.into_iter().map(|actual| actual.event).collect::<Vec<_>>(), history[2..]);
     assert_eq!(follower.look().await, []);
     // A retry changes the job's end, but the end was reported already.

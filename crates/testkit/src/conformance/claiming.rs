@@ -83,11 +83,11 @@ pub async fn a_claim_opens_an_attempt_and_an_event(fx: &Fixture) {
     assert_eq!(*claim.job, job, "a claim tells the job as it is");
     assert_eq!((job.status, job.attempt, job.run, job.worker_id), (Status::Processing, 1, 1, Some(worker)));
     assert_eq!((job.started_at, job.lease_until), (Some(fx.now()), Some(fx.now().after(LEASE))));
-    let attempts = fx.store.attempts(id).await.unwrap();
+    let attempts = fx.store.history(id).await.unwrap().attempts;
     assert_eq!(attempts.len(), 1);
     assert_eq!((attempts[0].status, attempts[0].worker_id), (AttemptStatus::Running, worker));
     assert_eq!((attempts[0].id, attempts[0].attempt), (claim.attempt_id(), 1));
-    let events = fx.store.events(id).await.unwrap();
+    let events = fx.store.history(id).await.unwrap().events;
     assert_eq!((events[1].status, events[1].run, events[1].at), (Status::Processing, Some(1), fx.now()));
     assert!(events[0].id < events[1].id);
 }
@@ -134,11 +134,11 @@ pub async fn a_job_claimed_ahead_starts_at_its_time(fx: &Fixture) {
     assert_eq!(claim.job.lease_until, Some(due.after(LEASE)));
     assert_eq!(fx.job(id).await, *claim.job);
     assert_eq!(fx.history(id).await, [Status::Scheduled, Status::Queued, Status::Processing]);
-    let events = fx.store.events(id).await.unwrap();
+    let events = fx.store.history(id).await.unwrap().events;
     assert_eq!(events[1..].iter().map(|event| event.at).collect::<Vec<_>>(), [due, due]);
     fx.pass(9);
     fx.settle(&claim, success()).await;
-    let attempt = fx.store.attempts(id).await.unwrap().remove(0);
+    let attempt = fx.store.history(id).await.unwrap().attempts.remove(0);
     assert_eq!((attempt.started_at, attempt.finished_at), (due, Some(fx.now())));
     super::audit(fx).await;
 }
@@ -264,7 +264,7 @@ pub async fn a_hurried_claim_answers_at_once(fx: &Fixture) {
         claims => claims,
     };
     assert_eq!(claims[0].job.id, id);
-    assert_eq!(fx.store.attempts(id).await.unwrap().len(), 1);
+    assert_eq!(fx.store.history(id).await.unwrap().attempts.len(), 1);
 }
 
 fn ask_for(fx: &Fixture, limit: usize) -> ClaimRequest {

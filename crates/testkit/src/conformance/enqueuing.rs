@@ -297,7 +297,7 @@ pub async fn a_conflict_may_replace_the_payload_of_what_has_not_started(fx: &Fix
     assert_eq!((late.id, late.existing, late.updated), (first.id, true, false), "it runs already");
     assert_eq!(fx.job(first.id).await.spec.payload.as_str(), "4");
     fx.settle(&claim, success()).await;
-    let events = fx.store.events(first.id).await.unwrap();
+    let events = fx.store.history(first.id).await.unwrap().events;
     assert_eq!(events[1].detail.as_deref(), Some("another enqueue replaced the payload"));
     // In one batch with the first job of its kind, and for a job that waits for its parents.
     let name = |mut job: NewJob| {

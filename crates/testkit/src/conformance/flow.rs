@@ -135,7 +135,7 @@ pub async fn a_dead_parent_cancels_its_children_and_theirs(fx: &Fixture) {
         assert_eq!((job.status, job.finished_at), (Status::Cancelled, Some(fx.now())));
         assert_eq!(fx.history(id).await, [Status::Waiting, Status::Cancelled]);
     }
-    let last = fx.store.events(first).await.unwrap().pop().unwrap();
+    let last = fx.store.history(first).await.unwrap().events.pop().unwrap();
     assert_eq!(last.detail, Some(format!("its parent {root} is dead")));
     assert_eq!(run_one(fx, success()).await, third, "it runs all the same");
 }

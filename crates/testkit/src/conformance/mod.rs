@@ -165,6 +165,7 @@ macro_rules! for_all_behaviours {
             trimming_removes_old_attempts_and_logs
             ephemeral_jobs_are_dropped_unless_they_run
             upkeep_is_bounded_by_its_limit
+            histories_of_several_jobs_are_those_of_each
             a_schedule_is_read_back_as_it_was_saved
             schedules_are_listed_by_name_in_pages
             upcoming_schedules_come_soonest_first_without_those_that_do_not_run
@@ -280,13 +281,10 @@ impl Behaviour {
     }
 }
 
-use futures_util::{StreamExt, future::LocalBoxFuture, stream};
-use punctual_core::{Filter, Job, Page, Status, Store};
+use futures_util::future::LocalBoxFuture;
+use punctual_core::{Filter, History, Job, Page, Status, Store};
 
 use crate::Fixture;
-
-/// The number of jobs that are read concurrently.
-const AUDITS_AT_ONCE: usize = 8;
 
 /// Checks invariants that hold for any store at any time; see [`audit_store`].
 pub async fn audit(fixture: &Fixture) {
@@ -301,7 +299,8 @@ pub async fn audit_store(store: &dyn Store) -> usize {
     let (mut page, mut jobs) = (Page::first(1_000), 0);
     loop {
         let found = store.list(filter.clone(), page.clone()).await.unwrap();
-        stream::iter(&found.jobs).for_each_concurrent(AUDITS_AT_ONCE, |job| audit_job(store, job)).await;
+        let histories = store.histories(found.jobs.iter().map(|job| job.id).collect()).await.unwrap();
+        found.jobs.iter().zip(&histories).for_each(|(job, history)| audit_job(job, history));
         jobs += found.jobs.len();
         match found.next {
             Some(next) => page.after = Some(next),
@@ -315,8 +314,7 @@ pub async fn audit_store(store: &dyn Store) -> usize {
 }
 
 /// Checks the invariants of one job; see [`audit_store`].
-pub async fn audit_job(store: &dyn Store, job: &Job) {
-    let events = store.events(job.id).await.unwrap();
+fn audit_job(job: &Job, History { events, attempts }: &History) {
     for pair in events.windows(2) {
         // Another enqueue may change a job without changing its status.
         let updated = pair[0].status == pair[1].status && pair[1].detail.is_some();
@@ -327,7 +325,6 @@ pub async fn audit_job(store: &dyn Store, job: &Job) {
     let ends = events.iter().filter(|event| event.status.is_finished() && event.actor.is_none()).count();
     let retried = events.iter().filter(|event| event.status == Status::Queued && event.actor.is_some()).count();
     assert!(ends <= 1 + retried, "{} came to an end {ends} times", job.id);
-    let attempts = store.attempts(job.id).await.unwrap();
     let open = attempts.iter().filter(|attempt| attempt.finished_at.is_none()).count();
     assert_eq!(open, usize::from(job.status == Status::Processing), "{}", job.id);
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 async fn attempt_statuses(fx: &Fixture, id: JobId) -> Vec<(u32, AttemptStatus)> {
-    let attempts = fx.store.attempts(id).await.unwrap();
+    let attempts = fx.store.history(id).await.unwrap().attempts;
     attempts.into_iter().map(|attempt| (attempt.attempt, attempt.status)).collect()
 }
 
@@ -26,7 +26,7 @@ pub async fn a_success_is_recorded_with_its_result(fx: &Fixture) {
     assert_eq!((job.status, job.result, job.finished_at), (Status::Succeeded, Some(result), Some(fx.now())));
     assert_eq!((job.attempt, job.worker_id, job.lease_until, job.error), (1, None, None, None));
     assert_eq!(attempt_statuses(fx, id).await, [(1, AttemptStatus::Succeeded)]);
-    assert_eq!(fx.store.attempts(id).await.unwrap()[0].finished_at, Some(fx.now()));
+    assert_eq!(fx.store.history(id).await.unwrap().attempts[0].finished_at, Some(fx.now()));
     assert_eq!(fx.history(id).await, [Status::Queued, Status::Processing, Status::Succeeded]);
 }
 
@@ -75,7 +75,7 @@ pub async fn a_timeout_is_told_apart_from_a_failure(fx: &Fixture) {
     let claim = fx.claim_one(fx.worker()).await;
     fx.settle(&claim, Outcome::TimedOut).await;
     assert_eq!(attempt_statuses(fx, id).await, [(1, AttemptStatus::TimedOut)]);
-    let attempts = fx.store.attempts(id).await.unwrap();
+    let attempts = fx.store.history(id).await.unwrap().attempts;
     assert_eq!(attempts[0].error.as_ref().unwrap().code.as_deref(), Some(job::E_TIMEOUT));
     assert_eq!(fx.job(id).await.error, attempts[0].error);
 }
@@ -137,7 +137,7 @@ pub async fn a_settle_that_is_sent_twice_counts_once(fx: &Fixture) {
     assert_eq!(answers, [Settled::Done, Settled::Stale]);
     assert_eq!(fx.apply(settlement).await, Settled::Stale);
     assert_eq!(fx.history(id).await.len(), 3);
-    assert_eq!(fx.store.attempts(id).await.unwrap().len(), 1);
+    assert_eq!(fx.store.history(id).await.unwrap().attempts.len(), 1);
 }
 
 pub async fn a_stale_settle_does_not_disturb_the_others_in_its_batch(fx: &Fixture) {

@@ -131,7 +131,7 @@ pub async fn the_slot_of_a_cancelled_job_is_free_when_its_lease_ends(fx: &Fixtur
     assert_eq!(claimed, expected);
     for job in [keyed_job, queue_job] {
         assert_eq!(fx.history(job).await, [Status::Queued, Status::Processing, Status::Cancelled]);
-        let attempts = fx.store.attempts(job).await.unwrap();
+        let attempts = fx.store.history(job).await.unwrap().attempts;
         assert_eq!((attempts.len(), attempts[0].status), (1, AttemptStatus::Cancelled));
         assert_eq!(fx.job(job).await.crash_count, 0);
     }

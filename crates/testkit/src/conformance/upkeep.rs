@@ -34,7 +34,7 @@ pub async fn retention_deletes_old_finished_jobs_and_never_an_active_one(fx: &Fi
     fx.pass(1);
     assert_eq!(fx.store.expire(KEEP, 100).await.unwrap(), 1);
     assert_eq!(fx.job(succeeded).await.status, Status::Deleted);
-    let event = fx.store.events(succeeded).await.unwrap().pop().unwrap();
+    let event = fx.store.history(succeeded).await.unwrap().events.pop().unwrap();
     assert_eq!((event.status, event.actor.as_deref()), (Status::Deleted, Some("retention")));
     fx.pass(7_200_000);
     assert_eq!(fx.store.expire(KEEP, 100).await.unwrap(), 1);
@@ -105,8 +105,8 @@ pub async fn purging_removes_every_trace(fx: &Fixture) {
     fx.pass(1);
     assert_eq!(fx.store.purge(HOUR, 100).await.unwrap(), 1);
     assert_eq!(fx.store.get(id).await.unwrap(), None);
-    assert!(fx.store.attempts(id).await.unwrap().is_empty());
-    assert!(fx.store.events(id).await.unwrap().is_empty());
+    assert!(fx.store.history(id).await.unwrap().attempts.is_empty());
+    assert!(fx.store.history(id).await.unwrap().events.is_empty());
     assert_eq!(fx.job(kept).await.status, Status::Succeeded);
     let everything = Filter { statuses: Status::ALL.to_vec(), ..Filter::default() };
     assert_eq!(fx.store.list(everything, Page::first(10)).await.unwrap().jobs.len(), 1);
@@ -134,10 +134,10 @@ pub async fn trimming_removes_old_attempts_and_logs(fx: &Fixture) {
     fx.pass(2 * limits::WORKER_SILENT_MAX.as_secs());
     let recent = finished(fx, |_| ()).await;
     assert_eq!(fx.store.prune(HOUR, 100).await.unwrap(), 3);
-    assert!(fx.store.attempts(old).await.unwrap().is_empty());
+    assert!(fx.store.history(old).await.unwrap().attempts.is_empty());
     assert!(fx.store.logs(old, 10).await.unwrap().is_empty());
     assert!(fx.store.workers().await.unwrap().is_empty());
-    assert_eq!(fx.store.attempts(recent).await.unwrap().len(), 1);
+    assert_eq!(fx.store.history(recent).await.unwrap().attempts.len(), 1);
     assert_eq!(fx.history(old).await.len(), 3, "the audit trail stays as long as the job");
 }
 
@@ -161,6 +161,28 @@ pub async fn ephemeral_jobs_are_dropped_unless_they_run(fx: &Fixture) {
     fx.pass(60);
     assert!(fx.claim(fx.worker(), 1).await.is_empty());
     assert!(!fx.store.enqueue(vec![fx.new_job(|spec| spec.unique_key = Some("k".into()))]).await.unwrap()[0].existing);
+}
+
+pub async fn histories_of_several_jobs_are_those_of_each(fx: &Fixture) {
+    let done = finished(fx, |_| ()).await;
+    let [unknown, retried] = [fx.new_job(|_| ()).id, fx.enqueue(|_| ()).await];
+    for _ in 0..3 {
+        let claim = fx.claim_one(fx.worker()).await;
+        fx.settle(&claim, failure("again")).await;
+        // Executions on several days.
+        fx.pass(86_400);
+        fx.store.promote(100).await.unwrap();
+    }
+    fx.claim_one(fx.worker()).await;
+    let queued = fx.enqueue(|_| ()).await;
+    let ids = vec![retried, unknown, queued, done, retried];
+    let histories = fx.store.histories(ids.clone()).await.unwrap();
+    for (id, history) in ids.iter().zip(&histories) {
+        assert_eq!(*history, fx.store.history(*id).await.unwrap(), "{id}");
+    }
+    let counts = histories.iter().map(|history| (history.events.len(), history.attempts.len()));
+    assert_eq!(counts.collect::<Vec<_>>(), [(11, 4), (0, 0), (1, 0), (3, 1), (11, 4)]);
+    assert_eq!(fx.store.histories(Vec::new()).await.unwrap(), []);
 }
 
 pub async fn upkeep_is_bounded_by_its_limit(fx: &Fixture) {

@@ -18,7 +18,7 @@ use std::{
 use async_trait::async_trait;
 use punctual_core::{
     Attempt, AttemptId, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Diagnostic, Enqueued,
-    Event, Filter, Heartbeat, IdempotentRequest, Job, JobId, JobPage, Json, Lock, LogLine, NewJob, NewNotification,
+    Filter, Heartbeat, History, IdempotentRequest, Job, JobId, JobPage, Json, Lock, LogLine, NewJob, NewNotification,
     NewWorkflow, Node, Notification, Page, Pending, ProgressReport, Queue, QueueEvent, QueueSave, Relative,
     RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, Status, StoreError, StoreInfo,
     StoreResult, SystemClock, Timestamp, Token, TokenId, Watch, WorkerId, WorkerRecord, Workflow, WorkflowId,
@@ -208,12 +208,10 @@ impl JobReader for ModelStore {
         self.state().list(&filter, &page).ok_or(StoreError::BadCursor(cursor))
     }
 
-    async fn attempts(&self, job: JobId) -> StoreResult<Vec<Attempt>> {
-        Ok(self.state().find(job).map(|record| record.attempts.clone()).unwrap_or_default())
-    }
-
-    async fn events(&self, job: JobId) -> StoreResult<Vec<Event>> {
-        Ok(self.state().find(job).map(|record| record.events.clone()).unwrap_or_default())
+    async fn histories(&self, jobs: Vec<JobId>) -> StoreResult<Vec<History>> {
+        let mut state = self.state();
+        let history = |record: &Record| History { events: record.events.clone(), attempts: record.attempts.clone() };
+        Ok(jobs.into_iter().map(|job| state.find(job).map(|record| history(record)).unwrap_or_default()).collect())
     }
 
     async fn changes(&self, since: Option<String>, limit: usize) -> StoreResult<Changes> {

@@ -1,15 +1,16 @@
 -- name: events
--- The stored events of a job within one partition. In: id, the time of its last event there.
--- Index: punctual_events_final, one time after the other; lateral, or the server would search for the job at all times at once.
-with recursive story (at) as (
-    select $2::timestamptz
+-- The stored events of jobs within one partition. In: ids, for each the time of its last event there.
+-- Index: punctual_events_final, one time after the other; lateral, or the server would search for a job at all times at once.
+with recursive history (job_id, at) as (
+    select * from unnest($1::uuid[], $2::timestamptz[])
     union
-    select e.previous_at from story s cross join lateral (
-        select e.previous_at from {events} e where {any_end} and e.at = s.at and e.job_id = $1::uuid offset 0) e
+    select h.job_id, e.previous_at from history h cross join lateral (
+        select e.previous_at from {events} e where {any_end} and e.at = h.at and e.job_id = h.job_id offset 0) e
     where e.previous_at is not null)
-select e.n, e.at, e.status, e.run, e.actor, e.detail, e.attempt, e.outcome, e.worker_id, e.started_at, e.error, e.previous_at
-from story s cross join lateral (select * from {events} e where {any_end} and e.at = s.at and e.job_id = $1::uuid offset 0) e
-order by e.n
+select e.n, e.at, e.status, e.run, e.actor, e.detail, e.attempt, e.outcome, e.worker_id, e.started_at, e.error, e.previous_at,
+    e.job_id
+from history h cross join lateral (select * from {events} e where {any_end} and e.at = h.at and e.job_id = h.job_id offset 0) e
+order by e.job_id, e.n
 
 -- name: changes
 -- Changes that became visible between two snapshots, in the order of time.

@@ -1,5 +1,5 @@
 -- name: keys_take
--- Takes unique keys for jobs, in the order given, which is the same in all transactions, so that these cannot deadlock.
+-- Takes unique keys for jobs, in the order given, which is the same in all transactions (lock order).
 -- In: the time (or null), scopes, keys, jobs, for how many microseconds each key is in force. Out: scope, key, the job that holds it now,
 -- until when it is in force, and the time. Index: primary key.
 insert into punctual_keys as k (scope, key, job_id, expires_at)
@@ -21,7 +21,7 @@ cross join lateral (select job_id from punctual_keys k where k.scope = u.scope a
 
 -- name: keys_alone
 -- Serializes transactions that may change the job that holds a unique key: each change moves its row, and a concurrent transaction would
--- not find it. In: scopes, keys. Locks in the order of the locks' numbers, so that two of these cannot deadlock.
+-- not find it. In: scopes, keys. Locks in the order of the locks' numbers (lock order).
 select pg_advisory_xact_lock(hashtext('punctual keys'), k.n) from (
     select distinct hashtext(concat_ws(chr(31), current_schema(), u.scope, u.key)) as n
     from unnest($1::text[], $2::text[]) u (scope, key) order by n) k

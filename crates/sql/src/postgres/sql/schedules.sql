@@ -23,7 +23,7 @@ with given as materialized (
         $9::uuid[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::bool[])
         as x (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at,
               updated_by, is_new)),
--- In the order of their names, so that two transactions that save the same ones cannot deadlock.
+-- In the order of their names (lock order), because several transactions may save the same ones.
 unchanged as materialized (
     select given.* from punctual_schedules s join given on s.name = given.name and s.id = given.id and s.revision = given.revision and not given.is_new
     order by s.name for update of s),

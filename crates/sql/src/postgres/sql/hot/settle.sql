@@ -1,7 +1,7 @@
 -- name: settle_text
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as ({held}),
